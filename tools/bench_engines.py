@@ -1,5 +1,4 @@
-"""How fast the emulator is, beside two others: taskset -c 0 python -m tools.bench_engines [--out
-FILE]
+"""How fast the emulator is, beside two others: taskset -c 0 python -m tools.bench_engines
 
 All run the same algorithm on one core, a shared-memory tile of 16x16 on float32: the emulator the
 unmodified 06_tiled.cu with race detection and full traces; Numba's CUDA simulator the kernel below,
@@ -96,20 +95,20 @@ def interpreted(
             for matrix in (a, b)
         )
         data += f"\n<size={4 * n * n} fill=0 dump>\n" + f"<size=4 int>\n{n}\n" * 3
-        used, said = [], ""
+        used, output = [], ""
         for edge in (TILE, n):
             sim = f"tiled.cl tiled\n{edge} {edge} 1\n{TILE} {TILE} 1\n{data}"
             (place / "tiled.sim").write_text(sim, encoding="utf-8")
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             command = ["oclgrind-kernel", "--num-threads", "1", *checks, "tiled.sim"]
-            ran = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
+            process = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-            said = ran.stdout
+            output = process.stdout
             messages = len(
-                re.findall(r"(?m)^(?:Invalid|Uninitialized|\w+-\w+ data race)", ran.stderr)
+                re.findall(r"(?m)^(?:Invalid|Uninitialized|\w+-\w+ data race)", process.stderr)
             )
-        values = [float(v) for v in re.findall(r"C\[\d+\] = (\S+)", said)]
+        values = [float(v) for v in re.findall(r"C\[\d+\] = (\S+)", output)]
         wrong = int(np.count_nonzero(np.array(values) != (a @ b).reshape(-1)))
         groups = (n // TILE) ** 2
         kernel = (used[1] - used[0]) * groups / (groups - 1)
@@ -122,8 +121,8 @@ def emulated(n: int) -> dict[str, float]:
     In a process of its own, for the memory; compiling and translating come before the clock.
     """
     command = [sys.executable, "-m", "tools.bench_engines", "--emulate", str(n)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return dict(json.loads(ran.stdout))
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return dict(json.loads(process.stdout))
 
 
 def _emulate(n: int) -> dict[str, float]:
@@ -173,8 +172,8 @@ def compare() -> dict[str, Any]:
             row = _row("Oclgrind", OCLGRIND_EDGE, seconds, named)
             engines.insert(-1, {**row, "start_up_seconds": round(start_up, 3)})
         ratios["oclgrind"] = float(f"{rate / row['multiply_adds_per_second']:.4g}")
-        said = subprocess.run(["oclgrind-kernel", "--version"], capture_output=True, text=True)
-        versions["oclgrind"] = said.stdout.split()[1]
+        output = subprocess.run(["oclgrind-kernel", "--version"], capture_output=True, text=True)
+        versions["oclgrind"] = output.stdout.split()[1]
     else:
         print("oclgrind is not installed: apt-get install oclgrind", file=sys.stderr)
     return {

@@ -1,8 +1,8 @@
 """What clang's PTX gives beside NVRTC's: kernels, mutants and exercises; each difference by its
 line.
 
-    nice python -m tools.clang_against_nvrtc                    what data/validation/clang.json
-    lacks nice python -m tools.clang_against_nvrtc --only mutants
+    nice python -m tools.clang_against_nvrtc                    what the record lacks
+    nice python -m tools.clang_against_nvrtc --only mutants
 
 Needs both compilers. Every row says of which code it is; rows of other code, of other compilers or
 of another emulator's findings are made anew. The file is written after each row, so that a run that
@@ -37,11 +37,11 @@ Row = dict[str, Any]
 
 def versions() -> dict[str, str]:
     """The two compilers of this machine, in words."""
-    said = {}
+    by_compiler = {}
     for compiler in BOTH:
         with compilers.using(compiler):
-            said[compiler] = toolchain.compiler()
-    return said
+            by_compiler[compiler] = toolchain.compiler()
+    return by_compiler
 
 
 # -- kernels ---------------------------------------------------------------------------------------
@@ -116,14 +116,14 @@ def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
     starts = compilers.statements(mutant.source)
 
     def see(shape: str, schedule: str, trace: launch.Trace) -> None:
-        said = set()
+        by_compiler = set()
         for f in trace.report.findings:
             here = Path(f.file).name.removeprefix("your_") == own
             where, first = ("", starts) if here else (f"{f.file}:", {})
             apart = f.other_line if f.kind != oracle.KIND else 0
             other = f"/{first.get(apart, apart)}" if apart else ""
-            said.add(f"{f.kind} {where}{first.get(f.line, f.line)}{other}")
-        seen[f"{shape} {schedule}"] = sorted(said)
+            by_compiler.add(f"{f.kind} {where}{first.get(f.line, f.line)}{other}")
+        seen[f"{shape} {schedule}"] = sorted(by_compiler)
 
     row = mutants.run(mutant, see)
     return {what: row[what] for what in (*mutants.JUDGED, "wrong")}, seen
@@ -136,11 +136,11 @@ def mutant_row(mutant: mutants.Mutant) -> Row:
     wrong elements are no judgement: in a race they hang on the order in which loads and stores
     stand.
     """
-    said = {}
+    by_compiler = {}
     for compiler in BOTH:
         with compilers.using(compiler):
-            said[compiler] = judged(mutant)
-    (ours, found), (theirs, also) = said["nvrtc"], said["clang"]
+            by_compiler[compiler] = judged(mutant)
+    (ours, found), (theirs, also) = by_compiler["nvrtc"], by_compiler["clang"]
     differences = [
         {"what": what, "nvrtc": ours[what], "clang": theirs[what]}
         for what in mutants.JUDGED
@@ -189,16 +189,16 @@ def exercise_row(name: str) -> Row:
     row: Row = {"kind": exercises.find(name).kind, "lines": 0, "differences": []}
     first, *cells = answers()[name]
     for what, cell in zip(("starter", "solution"), cells, strict=True):
-        said = {}
+        by_compiler = {}
         for compiler in BOTH:
             with compilers.using(compiler):
                 names: Row = {"__name__": "__main__"}
                 exec(compile(first, "<chapter>", "exec"), names)
                 result = test_exercises.value_of(cell, names)
-            said[compiler] = repr(result).splitlines()
+            by_compiler[compiler] = repr(result).splitlines()
             row[what] = {**row.get(what, {}), compiler: result.passed}
-        row["lines"] += len(said["nvrtc"])
-        for ours, theirs in zip_longest(said["nvrtc"], said["clang"], fillvalue=""):
+        row["lines"] += len(by_compiler["nvrtc"])
+        for ours, theirs in zip_longest(by_compiler["nvrtc"], by_compiler["clang"], fillvalue=""):
             if ours != theirs:
                 row["differences"].append({"of": what, "nvrtc": ours, "clang": theirs})
     return exercise_identity(name) | row
@@ -238,14 +238,14 @@ def stale(record: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def kept(record: Mapping[str, Any], section: str, identity: Row) -> Row | None:
+def current_row(record: Mapping[str, Any], section: str, identity: Row) -> Row | None:
     """The row of a record that is about this, if there is one."""
     return next((r for r in record.get(section, ()) if identity.items() <= r.items()), None)
 
 
 def write(path: Path, record: Row, wanted: Mapping[str, list[Todo]]) -> None:
     """The record with its rows in order and those of other code left out."""
-    rows = {s: [kept(record, s, identity) for identity, _ in wanted[s]] for s in wanted}
+    rows = {s: [current_row(record, s, identity) for identity, _ in wanted[s]] for s in wanted}
     whole = {**record, **{s: [r for r in rows[s] if r is not None] for s in rows}}
     part = path.with_suffix(".part")
     part.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
@@ -262,30 +262,32 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=FILE)
     parser.add_argument("--only", choices=("kernels", "exercises", "mutants"), action="append")
     parser.add_argument("--anew", action="store_true", help="keep no row of an earlier run")
-    given = parser.parse_args()
+    options = parser.parse_args()
     record: Row = {}
-    if given.out.is_file() and not given.anew:
-        record = json.loads(given.out.read_text(encoding="utf-8"))
+    if options.out.is_file() and not options.anew:
+        record = json.loads(options.out.read_text(encoding="utf-8"))
     if record.get("versions") != versions():
         record = {}
     record |= {**stamps.stamp({}, stamps.commit()), "versions": versions()}
     wanted = todo()
-    for section in given.only or wanted:
+    for section in options.only or wanted:
         for number, (identity, make) in enumerate(wanted[section], 1):
-            if kept(record, section, identity):
+            if current_row(record, section, identity):
                 continue
             row = make()
             record.setdefault(section, []).append(row)
-            write(given.out, record, wanted)
+            write(options.out, record, wanted)
             name = next(iter(identity.values()))
             print(f"{section} {number}/{len(wanted[section])} {name}", flush=True)
             for found in row["differences"]:
                 print(f"    {found}", flush=True)
-    write(given.out, record, wanted)
+    write(options.out, record, wanted)
     for section in record:
         if section in wanted:
             todays = [
-                row for identity, _ in wanted[section] if (row := kept(record, section, identity))
+                row
+                for identity, _ in wanted[section]
+                if (row := current_row(record, section, identity))
             ]
             other = sum(bool(row["differences"]) for row in todays)
             print(f"{section}: {len(todays)} of {len(wanted[section])}, {other} with differences")

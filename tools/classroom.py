@@ -16,17 +16,15 @@ import argparse
 import json
 import os
 import platform
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -110,9 +108,9 @@ def students(count: int, secret: Path) -> list[Student]:
 
 def download(of: Sequence[Student], path: Path) -> Path:
     """The zip that Canvas would hand out."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as held:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for student in of:
-            held.writestr(student.file, student.raw)
+            archive.writestr(student.file, student.raw)
     return path
 
 
@@ -131,81 +129,35 @@ def command(archive: Path, course: Path, out: Path, workers: int) -> list[str]:
     )
 
 
-def family(pid: int) -> Iterator[int]:
-    """A process and all below it."""
-    below: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            continue
-        below.setdefault(parent, []).append(int(stat.parent.name))
-    todo = [pid]
-    while todo:
-        yield (one := todo.pop())
-        todo += below.get(one, [])
-
-
-def resident(pid: int) -> int:
-    """Bytes of memory that a process and all below it have now; what they share is counted in each."""
-    total = 0
-    for one in family(pid):
-        try:
-            total += int(Path(f"/proc/{one}/statm").read_text().split()[1])
-        except OSError:
-            continue
-    return total * resource.getpagesize()
-
-
 def graded(archive: Path, course: Path, out: Path, workers: int) -> dict[str, float]:
-    """Grade, and what that took: minutes, processor seconds, megabytes at most at a time (looked at
-    five times a second; Linux alone tells) and of the largest process.
-    """
+    """Grade, and what that took: minutes, processor seconds, megabytes of the largest process."""
     began = time.monotonic()
-    most, done = [0], threading.Event()
     run = subprocess.Popen(
         command(archive, course, out, workers), cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
-
-    def watch() -> None:
-        while not done.wait(0.2):
-            most[0] = max(most[0], resident(run.pid))
-
-    threading.Thread(target=watch, daemon=True).start()
     assert run.stdout is not None
-    said = run.stdout.read()
-    _, status, used = os.wait4(
-        run.pid, 0
-    )  # of this process and those below it, and of no other child of ours
+    printed = run.stdout.read()
+    _, status, used = os.wait4(run.pid, 0)  # of this process and those below it, and no other child
     run.returncode = os.waitstatus_to_exitcode(status)
-    done.set()
-    assert run.returncode == 0, said
+    assert run.returncode == 0, printed
     return {
         "minutes": round((time.monotonic() - began) / 60, 2),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-        "peak_mb": round(most[0] / 1e6),
         "largest_process_mb": round(used.ru_maxrss * 1024 / 1e6),
     }
 
 
-def graded_by_killed_runs(
-    archive: Path, course: Path, out: Path, workers: int, after: Sequence[int] | int
-) -> int:
-    """Grade by runs that are killed after so many new results each, then one to the end; how many
-    were killed.
-
-    after: the same each time, or one number for each run.
-    """
+def graded_by_killed_runs(archive: Path, course: Path, out: Path, workers: int, after: int) -> int:
+    """Grade by runs that are killed after so many new results each; how many were killed."""
     killed = 0
     while True:
         run = subprocess.Popen(
             command(archive, course, out, workers), cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
         assert run.stdout is not None
-        stop = after if isinstance(after, int) else after[killed] if killed < len(after) else 0
         try:
             for line in run.stdout:
-                if stop and line.startswith(f"{stop}/"):
+                if line.startswith(f"{after}/"):
                     os.kill(run.pid, signal.SIGKILL)
                     break
         finally:
@@ -235,8 +187,8 @@ def changed(of: Sequence[Student], course: Path, one: Path, other: Path) -> list
     """
     results, lines = (facts(one), facts(other)), (marks(course, one), marks(course, other))
 
-    def same(held: tuple[dict[str, Any], dict[str, Any]], name: str) -> bool:
-        return name in held[0] and held[0][name] == held[1].get(name)
+    def same(pair: tuple[dict[str, Any], dict[str, Any]], name: str) -> bool:
+        return name in pair[0] and pair[0][name] == pair[1].get(name)
 
     return [s.id for s in of if not (same(results, judging.file_name(s.id)) and same(lines, s.id))]
 

@@ -133,11 +133,7 @@ def row(kernel: str) -> dict[str, Any]:
     k = catalog[kernel]
     started = time.process_time()
     found = run(k, shapes(kernel), tiles(kernel))
-    return {
-        **identity(kernel),
-        **found,
-        "seconds": round(time.process_time() - started, 1),
-    }
+    return {**identity(kernel), **found, "seconds": round(time.process_time() - started, 1)}
 
 
 def stale(record: Mapping[str, Any]) -> list[str]:
@@ -153,7 +149,7 @@ def stale(record: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def kept(path: Path) -> dict[str, dict[str, Any]]:
+def current_rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows of a record, by kernel, that are of today's code, tiles and shapes: they are not run
     again.
     """
@@ -173,9 +169,9 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="where to write the record (JSON)")
     out = parser.parse_args().out
-    rows, held = [], kept(out)
+    rows, current = [], current_rows(out)
     for name in kernels():
-        rows.append(held.get(name) or row(name))
+        rows.append(current.get(name) or row(name))
         short = {n: v for n, v in rows[-1].items() if n not in ("shapes", "defines")}
         print(short, file=sys.stderr, flush=True)
     made = {"date": date.today().isoformat(), "schedules": list(SCHEDULES), "kernels": rows}

@@ -83,16 +83,16 @@ def noting(notes: Notes) -> Iterator[None]:
         macros = tuple(sorted((options.get("defines") or {}).items()))
         arch = options.get("arch", "sm_75")
         more = tuple(options.get("options", ())), tuple(options.get("name_expressions", ()))
-        asked = (source, options.get("name", "kernel.cu"), arch, macros, *more)
-        exact = compiled.program_key(*asked)
+        request = (source, options.get("name", "kernel.cu"), arch, macros, *more)
+        exact = compiled.program_key(*request)
         key = compiled.key(source, arch, macros, more[0])
-        notes.recipes[exact] = notes.recipes[key] = recipe(*asked)
+        notes.recipes[exact] = notes.recipes[key] = recipe(*request)
         notes.files[exact] = notes.files[key] = compiled.file_of(source)
         try:
             made = build(source, **options)
         except CompileError as error:
-            said = (str(error), error.log, error.hint)
-            notes.programs[exact] = compiled.Program("", {}, "", said)
+            refusal = (str(error), error.log, error.hint)
+            notes.programs[exact] = compiled.Program("", {}, "", refusal)
             raise
         notes.programs[exact] = compiled.Program(made.ptx, made.name_map, made.log)
         notes.built[key] = made
@@ -205,25 +205,40 @@ def _text(made: dict[str, Any]) -> str | None:
     return text.rstrip() if text and made["bare"] else text
 
 
+def keys_now(held: dict[str, Stored]) -> dict[str, dict[str, str]]:
+    """By file and key the key that what is stored has by its recipe and the text of its file now;
+    "" where that file is gone. Pages' own texts, which have no recipe, are left out.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, stored in held.items():
+        for key, made in recipes(stored).items():
+            if made is None:
+                continue
+            text, macros = _text(made), [tuple(pair) for pair in made["defines"]]
+            now = ""
+            if text is not None and key in stored.rows:
+                now = compiled.key(text, made["arch"], macros, ())
+            elif text is not None:
+                now = compiled.program_key(text, made["name"], made["arch"], macros, (), ())
+            found.setdefault(name, {})[key] = now
+    return found
+
+
+def recipes(stored: Stored) -> dict[str, Recipe]:
+    """How to compile each row and each program again, by key."""
+    of = {key: row["of"] for key, row in stored.rows.items()}
+    return of | {key: made for key, (_, made) in stored.programs.items()}
+
+
 def stale(held: dict[str, Stored]) -> dict[str, dict[str, Recipe]]:
     """Of each file the keys, with their recipes, of what was made of a text that its file has no
     more.
     """
-    found: dict[str, dict[str, Recipe]] = {}
-    for name, stored in held.items():
-        recipes = {key: row["of"] for key, row in stored.rows.items()}
-        recipes |= {key: made for key, (_, made) in stored.programs.items()}
-        for key, made in recipes.items():
-            if made is None:
-                continue
-            text, macros = _text(made), [tuple(pair) for pair in made["defines"]]
-            now = text is not None and (
-                compiled.key(text, made["arch"], macros, ())
-                if key in stored.rows
-                else compiled.program_key(text, made["name"], made["arch"], macros, (), ())
-            )
-            if now != key:
-                found.setdefault(name, {})[key] = made
+    found = {}
+    for name, keys in keys_now(held).items():
+        made = recipes(held[name])
+        if old := {key: made[key] for key, now in keys.items() if now != key}:
+            found[name] = old
     return found
 
 
@@ -286,27 +301,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=project.stored)
     parser.add_argument("--pages", nargs="*", help="run these pages, too; all if none is named")
     parser.add_argument("--check", action="store_true", help="say what is stale, write nothing")
-    given = parser.parse_args()
-    notes, held = Notes(), read(given.out)
+    options = parser.parse_args()
+    notes, held = Notes(), read(options.out)
     old = stale(held)
     for name, keys in old.items():
         print(f"stale: {name}, {len(keys)} of {len(held[name].rows) + len(held[name].programs)}")
-    if given.check:
+    if options.check:
         sys.exit(bool(old))
-    if held and given.pages != [] and compiled.compiler() != toolchain.compiler():
+    if held and options.pages != [] and compiled.compiler() != toolchain.compiler():
         raise ConfigError(
-            f"{given.out} was made by {compiled.compiler()}, and here is {toolchain.compiler()}: "
+            f"{options.out} was made by {compiled.compiler()}, and here is {toolchain.compiler()}: "
             "make all of it anew, python -m tools.compiled --pages"
         )
     with noting(notes):
         own_tiles()
         notes.programs.clear()  # of registers alone: nobody runs them
-        if given.pages == []:
+        if options.pages == []:
             held = {}
         else:
             compile_again(held, old, notes)
-        every = sorted((ROOT / "book").glob("*.md")) if given.pages == [] else []
-        for page in [*every, *map(reading.page, given.pages or ())]:
+        every = sorted((ROOT / "book").glob("*.md")) if options.pages == [] else []
+        for page in [*every, *map(reading.page, options.pages or ())]:
             print(page.stem, file=sys.stderr, flush=True)
             reading.run(page.stem)
             kernel_cells(page)
@@ -315,7 +330,7 @@ def main() -> None:
         for key, row in made.rows.items():  # machine code that a page looked at stays
             stored.rows[key] = stored.rows.get(key, {}) | row
         stored.programs |= made.programs
-    changed = save(held, given.out, toolchain.compiler())
+    changed = save(held, options.out, toolchain.compiler())
     print(f"written: {', '.join(changed) or 'nothing'}; {len(held) - len(changed)} files unchanged")
 
 

@@ -42,9 +42,9 @@ ASKS = """extern "C" __global__ void asks(const float* A, float* C) {
 def of_lab(lab: Lab, source: Source) -> dict[str, Any]:
     """Resources, counts and points of a source, on the first case in which work counts."""
     variant = next(v for v in lab.variants if v.name == source.variant)
-    asked = lab.asked(variant)
-    counted = [c for c in cases(asked, SECRET, lab.number, lab.version) if c.counted][:1]
-    found = mark(source.text, asked, counted, lock=False)
+    spec = lab.specification(variant)
+    counted = [c for c in cases(spec, SECRET, lab.number, lab.version) if c.counted][:1]
+    found = mark(source.text, spec, counted, lock=False)
     parts = judged(lab, variant, found).parts
     return {
         **_used(found.registers, found.spills, found.stack),
@@ -110,5 +110,5 @@ def everything(kinds: tuple[str, ...] = KINDS) -> Iterator[tuple[str, dict[str, 
 
 if __name__ == "__main__":
     compiling.ready()
-    told = dict(everything(tuple(sys.argv[1:]) or KINDS))
-    print(json.dumps({"compiler": toolchain.compiler(), "counts": told}))
+    counts = dict(everything(tuple(sys.argv[1:]) or KINDS))
+    print(json.dumps({"compiler": toolchain.compiler(), "counts": counts}))

@@ -1,18 +1,11 @@
 """What two compilers make of one kernel: the same results, the same memory traffic, or by how much
-not.
-
-    python -m tools.compilers                          every kernel that is emulated, at four shapes
-    python -m tools.compilers warp_tiled --shape 64x64x64
-
-Both compile here; `using` chooses.
+not. Both compile here; `using` chooses. `tools.clang_against_nvrtc` runs it over everything.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,33 +140,3 @@ def differences(one: Seen, other: Seen) -> list[str]:
         f"{d['one']} and {d['other']}"
         for d in unequal(one, other)
     ]
-
-
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tools.compilers", description=__doc__)
-    parser.add_argument("kernels", nargs="*")
-    parser.add_argument("--shape", action="append", help="such as 64x64x64; four others if none")
-    given = parser.parse_args()
-    asked = [tuple(map(int, s.split("x"))) for s in given.shape or []]
-    ran = equal = bits = 0
-    started = time.perf_counter()
-    for name in given.kernels or KERNELS:
-        for shape in asked or shapes(name):
-            pair = both(name, shape)  # type: ignore[arg-type]
-            if pair is None:
-                print(f"{name} refuses {shape}")
-                continue
-            found = differences(*pair)
-            ran, equal = ran + 1, equal + (not found)
-            bits += pair[0].C == pair[1].C
-            for text in found:
-                print(f"{name} {shape}: {text}", flush=True)
-    print(
-        f"{ran} launches by each: C bit-equal in {bits}, everything equal by line in {equal} "
-        f"({time.perf_counter() - started:.0f} s)"
-    )
-
-
-if __name__ == "__main__":
-    main()

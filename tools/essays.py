@@ -1,11 +1,11 @@
 """How a chapter reads, as numbers: words, minutes, hidden code, long lines, new lines from rung to
 rung.
 
-    python -m tools.essays             one table of all chapters, one of the rungs python -m
-    tools.essays --check     faults, for `make lint`: what is above its limit, and not let be python
-    -m tools.essays --lower     write lower ceilings where a page has become better python -m
-    tools.essays --begin 12  let a page that has no ceilings yet be as it is python -m tools.essays
-    --minutes   write the minutes by count into the boxes that are far off
+    python -m tools.essays             one table of all chapters, one of the rungs
+    python -m tools.essays --check     faults, for `make lint`: above a limit, and not let be
+    python -m tools.essays --lower     write lower ceilings where a page has become better
+    python -m tools.essays --begin 12  let a page that has no ceilings yet be as it is
+    python -m tools.essays --minutes   write the minutes by count into boxes that are far off
 
 A page that is still above a limit has its ceiling in tools/essays.json. It goes down only.
 """
@@ -148,9 +148,9 @@ def listings(text: str) -> Iterator[tuple[str, int, bool]]:
     page = body(text)
     for made in DIRECTIVE.finditer(page):
         if made[1] == "kernel":
-            asked = read_kernel(made[2], made[3].splitlines())
-            *shown, _ = show_kernel(asked.kernel, **asked.keywords).text.splitlines()
-            yield "\n".join(shown), len(shown), "folded" not in asked.keywords
+            directive = read_kernel(made[2], made[3].splitlines())
+            *shown, _ = show_kernel(directive.kernel, **directive.keywords).text.splitlines()
+            yield "\n".join(shown), len(shown), "folded" not in directive.keywords
     for cell in CELL.finditer(page):
         if name := kernel_of(cell[2].rstrip("\n")):
             source = source_of(name)
@@ -407,10 +407,10 @@ def faults(
             if above(value, limit, let.get(what)):
                 allowed = f"at most {limit:g}" + (f", now {let[what]:g}" if what in let else "")
                 line = f": {one.widest_line.strip()!r}" if what == "widest" else ""
-                found.append(f"{one.page}: {TOLD[what]} {value:.1f}; {allowed}{line}")
+                found.append(f"{one.page}: {PHRASES[what]} {value:.1f}; {allowed}{line}")
             elif what in let and value <= limit:
                 found.append(
-                    f"{one.page}: {TOLD[what]} keep to {limit:g}; drop the ceiling: --lower"
+                    f"{one.page}: {PHRASES[what]} keep to {limit:g}; drop the ceiling: --lower"
                 )
         if "?" in one.exercises:
             found.append(f"{one.page}: an exercise is registered in no chapter")
@@ -433,7 +433,7 @@ def faults(
     return found
 
 
-TOLD = {
+PHRASES = {
     "words": "words of prose",
     "minutes": "minutes by count",
     "off": "the minutes that it states are off (%) by",
@@ -443,9 +443,7 @@ TOLD = {
 
 
 def lowered(
-    essays: Sequence[Essay],
-    ceilings: Mapping[str, Mapping[str, float]],
-    begin: Sequence[str] = (),
+    essays: Sequence[Essay], ceilings: Mapping[str, Mapping[str, float]], begin: Sequence[str] = ()
 ) -> Ceilings:
     """Ceilings as the measures allow: each the lower of old and now, gone where the limit is kept.
 
@@ -494,7 +492,7 @@ def read_ceilings() -> Ceilings:
     return dict(json.loads(CEILINGS.read_text(encoding="utf-8"))) if CEILINGS.is_file() else {}
 
 
-def told(essays: Sequence[Essay], new: Mapping[str, float], ceilings: Ceilings) -> str:
+def as_text(essays: Sequence[Essay], new: Mapping[str, float], ceilings: Ceilings) -> str:
     """Both tables; a star marks what is above its limit."""
 
     def cell(page: str, what: str, value: float, form: str, limit: float) -> str:
@@ -566,10 +564,10 @@ def main(given: Sequence[str] | None = None) -> int:
         CEILINGS.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         ceilings = made
     if options.check:
-        wrong = broken + faults(essays, new, ceilings) + unexcused(EXCUSED, pages)
-        print("\n".join(wrong), end="\n" if wrong else "")
-        return 1 if wrong else 0
-    print("\n".join([told(essays, new, ceilings), *broken]))
+        problems = broken + faults(essays, new, ceilings) + unexcused(EXCUSED, pages)
+        print("\n".join(problems), end="\n" if problems else "")
+        return 1 if problems else 0
+    print("\n".join([as_text(essays, new, ceilings), *broken]))
     return 0
 
 

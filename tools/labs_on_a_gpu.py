@@ -1,8 +1,7 @@
 """Grade labs on a machine with a GPU, as a teacher does, with what they are rehearsed on as the
 class.
 
-    python -m tools.labs_on_a_gpu --out data/validation/labs_h200.json [--labs 2 4 6] [--seconds
-    540]
+    python -m tools.labs_on_a_gpu --out data/validation/labs_h200.json [--labs 2 4 6]
 
 Each variant of a lab is a course of its own; its students hand in the solution, the starter, the
 wrong twins and the exploits of that variant. `grade --gpu` judges and times them, `report` makes
@@ -44,11 +43,11 @@ def graded(lab: Lab, variant: Variant, folder: Path) -> list[dict[str, Any]]:
     out = folder / "out"
     where = ["--course", str(course.folder), "--out", str(out)]
     unlocked = [] if apart.landlock() else ["--without-landlock"]
-    for asked in (
+    for command in (
         ["grade", lab.number, str(folder / "in"), "--gpu", *unlocked],
         ["report", lab.number],
     ):
-        if status := cli.main([*asked, *where]):
+        if status := cli.main([*command, *where]):
             raise SystemExit(status)
     timed = times(out, lab)
     with (out / f"lab-{lab.number}-marks.csv").open(encoding="utf-8", newline="") as file:
@@ -56,7 +55,7 @@ def graded(lab: Lab, variant: Variant, folder: Path) -> list[dict[str, Any]]:
     return [
         {
             "lab": lab.number, "variant": variant.name, "kind": s.kind, "source": s.name,
-            "points": float(marks[student]["raw"]),
+            "points": float(marks[student]["total"]),
             "timed": None if (t := timed.get(student)) is None else _plain(t),
         }
         for student, s in sources.items()
@@ -72,8 +71,16 @@ def _plain(t: Any) -> dict[str, Any]:
     if t.refused:
         return {"refused": t.refused}
     spreads = {"ms": t.ms["yours"], "over_rung": t.over_rung, "over_library": t.over_library}
-    told = {n: None if s is None else [s.median, s.q1, s.q3, s.count] for n, s in spreads.items()}
-    return {**told, "size": list(t.size), "rung": t.rung, "wrong": t.wrong, "launches": t.launches}
+    spread_of = {
+        n: None if s is None else [s.median, s.q1, s.q3, s.count] for n, s in spreads.items()
+    }
+    return {
+        **spread_of,
+        "size": list(t.size),
+        "rung": t.rung,
+        "wrong": t.wrong,
+        "launches": t.launches,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,8 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     session = Session()
     rows: list[dict[str, Any]] = []
     if args.out.is_file():
-        held = json.loads(args.out.read_text(encoding="utf-8"))
-        rows = [row for row in held["rows"] if row["lab"] not in args.labs]
+        data = json.loads(args.out.read_text(encoding="utf-8"))
+        rows = [row for row in data["rows"] if row["lab"] not in args.labs]
     machine = {"gpu": session.gpu.name, "locked": bool(apart.landlock())}
     machine |= stamp(session.versions(), commit())
     del session

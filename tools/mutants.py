@@ -3,16 +3,13 @@
 `python -m tools.mutants --out data/validation/mutants.json` makes them by text rules on the .cu
 files, runs each in the emulator on a shape that the tiles divide and on one that they do not, under
 both schedules, and writes what was found. The same sources give the same file.
-
-`python -m tools.mutants --compiler clang --against data/validation/mutants.json` lets another
-compiler make the PTX, and names the mutants of which something else is found.
+What another compiler makes of them, `tools.clang_against_nvrtc` compares.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -357,25 +354,14 @@ def differing(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
-    parser.add_argument("--compiler", choices=("nvrtc", "clang"), help="who makes the PTX")
-    parser.add_argument("--against", type=Path, help="a record to compare with")
     parser.add_argument("--out", type=Path, help="where to write the record (JSON)")
     parser.add_argument("--list", action="store_true", help="name the mutants, run nothing")
     options = parser.parse_args()
-    if options.compiler:
-        os.environ["TILE_COMPILER"] = options.compiler
-    if options.list or not (options.out or options.against):
+    if options.list or not options.out:
         for m in mutants():
             print(f"{m.fault:26} {m.name:44} {m.old}  ->  {m.new}")
         return
     made = record(progress=True)
-    if options.against:
-        held = json.loads(options.against.read_text(encoding="utf-8"))["mutants"]
-        found = differing(made["mutants"], held)
-        names = {text.split(": ")[0] for text in found}
-        print("\n".join(["", *found, f"{len(made['mutants'])} mutants, {len(names)} differ"]))
-    if options.out is None:
-        return
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     for row in made["classes"]:

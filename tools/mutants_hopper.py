@@ -192,9 +192,9 @@ def run(mutant: Mutant) -> dict[str, Any]:
     errors.
     """
     kinds: set[str] = set()
-    wrong, errors, ran = False, set[str](), 0
+    wrong, errors, launches = False, set[str](), 0
     for shape, schedule in runs(catalog[mutant.kernel]):
-        ran += 1
+        launches += 1
         try:
             found = launch.trace_of(
                 planned(kernel_of(mutant), shape), schedule=schedule, max_steps=MOST_STEPS
@@ -215,7 +215,7 @@ def run(mutant: Mutant) -> dict[str, Any]:
         "kinds": sorted(kinds),
         "wrong": wrong,
         "errors": sorted(errors),
-        "runs": ran,
+        "runs": launches,
         "equivalent": mutant.equivalent,
     }
 
@@ -245,15 +245,15 @@ def identity() -> dict[str, Any]:
     }
 
 
-def kept(path: Path | None) -> dict[str, dict[str, Any]]:
+def current_rows(path: Path | None) -> dict[str, dict[str, Any]]:
     """Rows of a record, by name, that are about the kernels and rules as they are now."""
     if not path or not path.exists():
         return {}
-    held, now = json.loads(path.read_text(encoding="utf-8")), identity()
-    if held["rules"] != now["rules"]:
+    record, now = json.loads(path.read_text(encoding="utf-8")), identity()
+    if record["rules"] != now["rules"]:
         return {}
-    same = {name for name in KERNELS_OF if held["code"].get(name) == now["code"][name]}
-    return {r["name"]: r for r in held["mutants"] if r["kernel"] in same}
+    same = {name for name in KERNELS_OF if record["code"].get(name) == now["code"][name]}
+    return {r["name"]: r for r in record["mutants"] if r["kernel"] in same}
 
 
 def main() -> None:
@@ -266,12 +266,14 @@ def main() -> None:
     )
     parser.add_argument("--again", action="store_true", help="run those of unchanged kernels too")
     options = parser.parse_args()
-    rows, old = [], {} if options.again else kept(options.out)
+    rows, old = [], {} if options.again else current_rows(options.out)
     for i, mutant in enumerate(mutants(), 1):
         rows.append(old.get(mutant.name) or run(mutant))
         r = rows[-1]
-        said = ", ".join((*r["kinds"], *r["errors"])) or ("wrong" if r["wrong"] else "-")
-        print(f"{i}/{len(mutants())} {r['name']} {r['fault']}: {said}", file=sys.stderr, flush=True)
+        outcome = ", ".join((*r["kinds"], *r["errors"])) or ("wrong" if r["wrong"] else "-")
+        print(
+            f"{i}/{len(mutants())} {r['name']} {r['fault']}: {outcome}", file=sys.stderr, flush=True
+        )
     record = {**identity(), "date": str(date.today()), "classes": summary(rows), "mutants": rows}
     text = json.dumps(record, indent=1) + "\n"
     if options.out:

@@ -321,8 +321,8 @@ def gate(
 
         with ThreadPoolExecutor(jobs) as pool:
             found = list(pool.map(judge, drawn))
-    for (mutant, _), said in zip(drawn, found, strict=True):
-        if said == "survived":
+    for (mutant, _), result in zip(drawn, found, strict=True):
+        if result == "survived":
             print(
                 f"survived: {mutant.file}:{mutant.lineno}\n  - {mutant.line}\n  + {mutant.changed}"
             )
@@ -340,9 +340,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--record", type=Path, default=ROOT / "_build" / "mutation.jsonl")
-    given = parser.parse_args()
+    options = parser.parse_args()
     same = Path(__file__).with_name("equivalent.json")
-    return int(gate(ROOT, AREAS, given.seed, given.count, given.record, same, given.jobs) < LEAST)
+    return int(
+        gate(ROOT, AREAS, options.seed, options.count, options.record, same, options.jobs) < LEAST
+    )
 
 
 if __name__ == "__main__":

@@ -111,11 +111,11 @@ def run(cells: list[str], timeout: float) -> list[dict[str, Any]]:
             began = time.perf_counter()
             client.execute_cell(cell, number)
             spent = time.perf_counter() - began
-            done.append({"seconds": round(spent, 3), **told(cell.outputs)})
+            done.append({"seconds": round(spent, 3), **shown_by(cell.outputs)})
     return done
 
 
-def told(outputs: list[Any]) -> dict[str, Any]:
+def shown_by(outputs: list[Any]) -> dict[str, Any]:
     """What a cell showed as text, and its error and standard error, if any."""
     shown, error, stderr = [], "", ""
     for out in outputs:
@@ -201,31 +201,31 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--only", nargs="*", default=[], help="beginnings of notebooks, or loop")
-    given = parser.parse_args()
-    end = time.monotonic() + given.seconds
-    data = json.loads(given.out.read_text()) if given.out.exists() else {}
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    data = json.loads(options.out.read_text()) if options.out.exists() else {}
     data |= {"machine": machine()}
     data.setdefault("loop", [])
     data.setdefault("notebooks", [])
     if data["machine"]["gpu"] is None:
         print("no GPU answers here; nothing is recorded")
         return 2
-    if not data["loop"] and (not given.only or "loop" in given.only):
+    if not data["loop"] and (not options.only or "loop" in options.only):
         session = steps()
-        said = run(list(session.values()), end - time.monotonic())
-        data["loop"] = [{"step": n, **d} for n, d in zip(session, said, strict=True)]
-        write(given.out, data)
+        results = run(list(session.values()), end - time.monotonic())
+        data["loop"] = [{"step": n, **d} for n, d in zip(session, results, strict=True)]
+        write(options.out, data)
         for step in data["loop"]:
             print(f"{step['step']:20s} {step['seconds']:7.2f} s  {step['error'] or step['stderr']}")
     there = {entry["notebook"] for entry in data["notebooks"]}
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         left = end - time.monotonic()
-        wanted = not given.only or any(path.stem.startswith(o) for o in given.only)
+        wanted = not options.only or any(path.stem.startswith(o) for o in options.only)
         if path.stem in there or not wanted or left < 45:
             continue
         entry = notebook(path, left)
         data["notebooks"].append(entry)
-        write(given.out, data)
+        write(options.out, data)
         print(f"{path.stem:28s} {entry['seconds']:7.1f} s  {entry['faults'] or ''}", flush=True)
     return sum(bool(entry["faults"]) for entry in data["notebooks"])
 

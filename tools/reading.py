@@ -171,12 +171,12 @@ def main() -> None:
     parser.add_argument(
         "--record", type=Path, help="another record than data/measurements/h200.json"
     )
-    given = parser.parse_args()
-    record = json.loads(given.record.read_text()) if given.record else None
-    for kind, text in run(given.page, record):
+    options = parser.parse_args()
+    record = json.loads(options.record.read_text()) if options.record else None
+    for kind, text in run(options.page, record):
         if kind == "prose":
             print(text.strip() + "\n")
-        elif not given.prose:
+        elif not options.prose:
             print(
                 "\n".join(f"    {kind[:3]}| {line}" for line in text.rstrip().splitlines()) + "\n"
             )

@@ -91,8 +91,7 @@ def test_stop_ends_the_job_and_not_the_one_who_waits() -> None:
     assert asked.communicate(timeout=20)[0] == "stopped\n" and asked.returncode == 0
 
 
-# -- the lock
-# ----------------------------------------------------------------------------------------
+# -- the lock --------------------------------------------------------------------------------------
 
 needs_landlock = pytest.mark.skipif(not apart.landlock(), reason="this kernel has no Landlock")
 

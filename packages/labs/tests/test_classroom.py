@@ -5,7 +5,6 @@ is recorded of it.
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tests.common import ROOT
 from tilelabs.grading import collect, judging
 from tilelabs.labs import courses
 from tools import classroom
-from tools.classroom import LAB, changed, download, facts, graded_by_killed_runs, students
+from tools.classroom import LAB, changed, download, students
 
 pytestmark = pytest.mark.nvrtc
 
@@ -59,30 +58,6 @@ def test_a_class_of_twenty_beside_hostile_neighbours(tmp_path: Path) -> None:
     assert changed(honest, course, one, other) == sorted(s.id for s in full[:2])
     (one / "told.txt").write_text(courses.read(course).secret.hex())
     assert classroom.leaks(course, one) == [str(one / "told.txt")]
-
-
-@pytest.mark.slow
-def test_runs_that_are_killed_at_every_result_end_with_the_same_bytes(tmp_path: Path) -> None:
-    course = classroom.new_course(tmp_path / "course")
-    few = [s for s in students(30, course / "course.toml") if s.kind != "hostile"][:8]
-    archive = download(few, tmp_path / "few.zip")
-    assert graded_by_killed_runs(archive, course, tmp_path / "whole", 2, 0) == 0
-    assert (
-        graded_by_killed_runs(archive, course, tmp_path / "each", 2, 1) >= 6
-    )  # two may be there at a kill
-    shutil.copytree(tmp_path / "whole", tmp_path / "part")
-    for path in sorted((tmp_path / "part" / "lab-2").glob("*.json"))[:3]:
-        path.unlink()
-    assert graded_by_killed_runs(archive, course, tmp_path / "part", 2, (2,)) == 1
-    tables = []
-    for place in ("whole", "each", "part"):
-        assert changed(few, course, tmp_path / "whole", tmp_path / place) == []
-        assert facts(tmp_path / place) == facts(tmp_path / "whole")
-        tables.append((tmp_path / place / "lab-2-marks.csv").read_bytes())
-    assert tables[0] == tables[1] == tables[2] and len(tables[0].splitlines()) == 9
-    other = classroom.new_course(tmp_path / "other")
-    assert graded_by_killed_runs(archive, other, tmp_path / "others", 2, 0) == 0
-    assert changed(few, course, tmp_path / "whole", tmp_path / "others") == [s.id for s in few]
 
 
 def test_the_record_is_of_a_whole_class_and_nobody_was_changed() -> None:

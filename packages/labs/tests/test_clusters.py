@@ -153,49 +153,26 @@ def test_where_a_dead_worker_takes_its_task_along_that_is_said_and_the_rest_is_j
 
 
 @pytest.mark.slow
-def test_at_the_terminal(
-    tmp_path: Path, course: courses.Course, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = hand_in(tmp_path / "in", s1=HONEST)
-    asked = [
-        "grade",
-        "2",
-        str(folder),
-        "--course",
-        str(course.folder),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    with dask(1) as (address, _):
-        assert cli.main([*asked, "--dask", address, *LOCKED]) == 0
-    assert "1/1 s1: 9 of 9 shapes right" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_cluster_that_cannot_work_is_said_in_one_line(
+def test_at_the_terminal_a_cluster_works_or_says_why_not_in_one_line(
     tmp_path: Path,
     course: courses.Course,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(clusters, "PATIENCE", 1.0)
-    folder = hand_in(tmp_path / "in", s1=HONEST)
-    asked = [
-        "grade",
-        "2",
-        str(folder),
-        "--course",
-        str(course.folder),
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    asked = ["grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)), "--course", str(course.folder)]
+    asked += ["--out", str(tmp_path / "out"), *LOCKED, "--dask"]
 
     def said(address: str) -> str:
-        assert cli.main([*asked, "--dask", address, *LOCKED]) == 2
+        assert cli.main([*asked, address]) == 2
         error = capsys.readouterr().err.strip()
         assert error.startswith("error: ") and "Traceback" not in error
         return error
 
+    with dask(1) as (address, _):
+        assert cli.main([*asked, address]) == 0
+    assert "1/1 s1: 9 of 9 shapes right" in capsys.readouterr().out
+    hand_in(tmp_path / "in", s2=HONEST)
+    monkeypatch.setattr(clusters, "PATIENCE", 1.0)
     with dask(0) as (address, _):
         assert "has no worker" in said(address)
     assert "no Dask scheduler answers at" in said(address)
@@ -208,8 +185,7 @@ def test_a_cluster_that_cannot_work_is_said_in_one_line(
     assert "pip install -e '.[cluster]'" in said(address)
 
 
-# -- what is sent, and what a worker refuses
-# -----------------------------------------------------------
+# -- what is sent, and what a worker refuses -------------------------------------------------------
 
 
 def test_a_task_holds_neither_the_secret_nor_a_name(course: courses.Course) -> None:

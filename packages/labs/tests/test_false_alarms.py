@@ -31,7 +31,7 @@ def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
     their turns.
     """
     variant = next(v for v in lab.variants if v.name == source.variant)
-    asked, found = lab.asked(variant), []
+    asked, found = lab.specification(variant), []
     small = sorted(cases(asked, b"a secret of a course", "alarms"), key=lambda c: c.M * c.N * c.K)
     for seed in range(SEEDS):
         case = replace(small[1 + seed % 4], seed=seed)

@@ -72,7 +72,7 @@ def test_a_course_is_graded_with_the_extra_alone(python: Path, tmp_path: Path) -
         done = ran(python, "-m", "helpers", *asked)
         assert (done.returncode, done.stderr) == (0, ""), asked
     with (out / "lab-2-marks.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["raw"] for row in csv.DictReader(file)] == ["90", "0"]
+        assert [row["total"] for row in csv.DictReader(file)] == ["90", "0"]
 
 
 @pytest.mark.slow

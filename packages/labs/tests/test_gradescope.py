@@ -15,7 +15,7 @@ from helpers import __main__ as cli
 from helpers.record.protocol import Spread
 from tilelabs import apart
 from tilelabs.grading import judging, report
-from tilelabs.grading.gradescope import Whose, results_json, whose_is
+from tilelabs.grading.gradescope import Submitter, read_submitter, results_json
 from tilelabs.grading.timings import FOLDER
 from tilelabs.judging.marking import Marked
 from tilelabs.judging.timing import Timed
@@ -112,7 +112,7 @@ def test_a_submission_is_judged_in_the_container(container: Path) -> None:
 def test_whose_and_which_attempt_the_platform_says(
     container: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert whose_is(container / "submission_metadata.json") == Whose("9", "Ada", 3)
+    assert read_submitter(container / "submission_metadata.json") == Submitter("9", "Ada", 3)
     (container / "submission" / "lab2.cu").write_text(HONEST, encoding="utf-8")
     cases: list[Any] = []
     finds(monkeypatch, BANKS, lambda of: cases.append(of.cases))
@@ -164,8 +164,7 @@ def test_what_is_not_as_documented_is_seen() -> None:
     assert faults(good | {"tests": [good["tests"][0] | {"visibility": "later"}]}) == ["visibility"]
 
 
-# -- times
-# -------------------------------------------------------------------------------------------
+# -- times -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -80,8 +80,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# -- the whole path
-# ----------------------------------------------------------------------------------
+# -- the whole path --------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -151,8 +150,7 @@ def test_what_is_handed_out_is_a_notebook_that_says_what_it_is(
         nbformat.validate(notebook)
 
 
-# -- cells, without a notebook
-# -----------------------------------------------------------------------
+# -- cells, without a notebook ---------------------------------------------------------------------
 
 
 def test_a_cell_of_a_lab_is_kept_and_checked_for_its_variant(
@@ -205,9 +203,9 @@ def test_html_says_what_the_text_says(here: Path) -> None:
     found = labs.check("2", HONEST.replace("C[row", "C[0 * row", 1))
     markup = found._repr_html_()
     assert repr(found) == str(found) and 'role="group"' in markup and "aria-label=" in markup
-    for _, words in found.told:
+    for _, words in found.lines:
         assert words.split(":")[-1].strip()[:20] in markup
-    assert markup.count("not yet: ") == sum(good is False for good, _ in found.told) > 0
+    assert markup.count("not yet: ") == sum(good is False for good, _ in found.lines) > 0
     odd = replace(found, marked=replace(found.marked, refused="<b>no</b>"))
     assert "<b>" not in odd._repr_html_() and "<b>" in str(odd)
 
@@ -243,8 +241,7 @@ def test_another_version_of_the_lab_is_told(here: Path, capsys: pytest.CaptureFi
     )
 
 
-# -- answers, and what is handed in
-# ------------------------------------------------------------------
+# -- answers, and what is handed in ----------------------------------------------------------------
 
 
 def test_an_answer_is_kept_as_it_stands(here: Path) -> None:
@@ -383,8 +380,7 @@ def test_a_teachers_repository_gives_a_button(
     assert "not the address of a repository on GitHub" in capsys.readouterr().err
 
 
-# -- Stop
-# --------------------------------------------------------------------------------------------
+# -- Stop ------------------------------------------------------------------------------------------
 
 
 def children(pid: int) -> list[str]:
@@ -461,8 +457,7 @@ def test_a_compiler_in_the_notebooks_own_process_does_not_stop(kernel: Kernel) -
     assert kernel.stopped(f"compiling.compiled({job!r})", lambda: True) == ""
 
 
-# -- the book that the first cell fetches
-# ------------------------------------------------------------
+# -- the book that the first cell fetches ----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

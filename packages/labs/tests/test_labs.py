@@ -36,8 +36,7 @@ def points(found: labs.Checked) -> dict[str, int]:
     return {p.rubric.id: p.points for p in found.parts if not p.rubric.by_hand}
 
 
-# -- rubrics
-# -----------------------------------------------------------------------------------------
+# -- rubrics ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
@@ -83,8 +82,7 @@ def test_unknown_labs_and_variants_are_refused() -> None:
         labs.check("2", HONEST, variant="A transpose")
 
 
-# -- how kernels come out
-# ----------------------------------------------------------------------------
+# -- how kernels come out --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("lab", "source"), TRIED, ids=lambda one: getattr(one, "name", ""))
@@ -145,7 +143,7 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
     """
     counted = {p.id: p.points for p in lab.parts if p.counts in rubrics.COUNTED}
     variant = lab.variants[student % len(lab.variants)]
-    asked = lab.asked(variant)
+    asked = lab.specification(variant)
     drawn = [c for c in cases(asked, b"a secret of a course", lab.number, student) if c.counted]
 
     def kept(text: str) -> dict[str, bool]:
@@ -165,8 +163,7 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
         assert student % len(lab.variants), f"{variant.name} has no twin that counts too much"
 
 
-# -- at the terminal
-# ---------------------------------------------------------------------------------
+# -- at the terminal -------------------------------------------------------------------------------
 
 
 def test_labs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,8 +208,7 @@ def test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course(
             assert not found.marked.refused and not found.ok
 
 
-# -- other machines
-# ----------------------------------------------------------------------------------
+# -- other machines --------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not clang.available(), reason="no clang here")
@@ -227,7 +223,7 @@ def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> No
         and chosen.most == 65
         and [p.rubric.id for p in chosen.parts if p.unknown] == ["local", "registers"]
     )
-    asked = found.lab.asked(found.variant)
+    asked = found.lab.specification(found.variant)
     assert not mark(HONEST, asked, cases(asked, b"a secret of a course")[-1:]).locked
     with pytest.raises(ConfigError, match="install NVRTC"):
         mark(HONEST, asked, (), lock=True)

@@ -11,14 +11,14 @@ import pytest
 from nogpu.errors import ConfigError
 from tilelabs import apart
 from tilelabs.judging import marking, running
-from tilelabs.judging.marking import Asked, cases, mark
+from tilelabs.judging.marking import Specification, cases, mark
 from tools import hostile
 from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
 
 SECRET = b"a secret of a course"
-ASKED = Asked("lab2", transposed="A")
+ASKED = Specification("lab2", transposed="A")
 DRAWN = cases(ASKED, SECRET, "lab 2", "student 7", 1)
 FEW = (DRAWN[0], DRAWN[1], DRAWN[-1])
 
@@ -27,8 +27,7 @@ def said(found: marking.Marked) -> str:
     return json.dumps([found.refused, found.log, [vars(r) | {"case": 0} for r in found.runs]])
 
 
-# -- cases
-# -------------------------------------------------------------------------------------------
+# -- cases -----------------------------------------------------------------------------------------
 
 
 def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
@@ -75,8 +74,7 @@ def test_a_fault_at_an_edge_costs_every_student_the_same() -> None:
     assert any(left(f"another secret {n}".encode() * 2, "student 0", 1) != first for n in range(4))
 
 
-# -- honest sources
-# ----------------------------------------------------------------------------------
+# -- honest sources --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -168,8 +166,7 @@ def test_what_does_not_compile_names_its_line() -> None:
     assert '"q" is undefined' in found.refused and "lab.cu(10)" in found.log
 
 
-# -- wrong sources
-# -----------------------------------------------------------------------------------
+# -- wrong sources ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", hostile.WRONG)
@@ -184,8 +181,7 @@ def test_a_wrong_source_is_not_right(name: str, honest: marking.Marked) -> None:
         assert any(kind == "uninitialised" for r in wrong for kind, _, _ in r.findings)
 
 
-# -- what a source may read
-# --------------------------------------------------------------------------
+# -- what a source may read ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("defence", ["list", "lock", "both"])
@@ -209,8 +205,7 @@ def test_no_foreign_byte_comes_out(
     assert found.stage == ("compile" if defence == "lock" else "includes")
 
 
-# -- limits
-# ------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def test_text_that_comes_back_is_short_and_plain() -> None:

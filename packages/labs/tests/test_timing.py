@@ -27,14 +27,14 @@ from tilelabs import labs
 from tilelabs.grading import collect, grade, report
 from tilelabs.grading.timings import time_class, times
 from tilelabs.judging import timing
-from tilelabs.judging.marking import Asked
-from tilelabs.judging.timing import Timed, time_on_gpu, told, words
+from tilelabs.judging.marking import Specification
+from tilelabs.judging.timing import Timed, time_on_gpu, timed_from, words
 from tilelabs.labs import checking, courses
 from tools.hostile import HONEST
 
 Launch = Callable[..., None]
 TWO = labs.lab("2")
-ASKED = TWO.asked(TWO.variants[0])
+ASKED = TWO.specification(TWO.variants[0])
 
 
 class Pretended:
@@ -151,25 +151,25 @@ def writes_where_poisoned(A: Any, B: Any, C: Any, *_: int) -> None:
 
 
 def test_an_honest_kernel_is_timed(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = told(run(pretended, monkeypatch, honest))
+    found = timed_from(run(pretended, monkeypatch, honest))
     assert found.wrong == 0 and found.launches >= 10 and not found.refused
     assert found.over_rung is not None and found.over_rung.median == 2.0
     assert found.over_library is not None and found.over_library.median == 0.5
     assert "1 ms on NVIDIA Pretended, 48 x 32 x 40; 2 times as fast as tiled_16" in words(found)
-    assert told(json.loads(json.dumps(asdict(found)))) == found
+    assert timed_from(json.loads(json.dumps(asdict(found)))) == found
 
 
 @pytest.mark.parametrize("make", [keeps_its_first, only_once], ids=lambda f: f.__name__)
 def test_a_kernel_gains_nothing_by_what_it_keeps(
     make: Callable[[], Launch], pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = told(run(pretended, monkeypatch, make()))
+    found = timed_from(run(pretended, monkeypatch, make()))
     assert found.wrong > 0
     assert words(found).startswith(f"wrong in {found.wrong} of {found.launches} launches")
     monkeypatch.setattr(timing, "SETS", 1)  # the control: one set of operands ...
     monkeypatch.setattr(timing._Set, "renew", lambda self, name: None)  # ... and no poison
-    assert told(run(pretended, monkeypatch, make())).wrong == 0
-    assert told(run(pretended, monkeypatch, writes_where_poisoned)).wrong == 0
+    assert timed_from(run(pretended, monkeypatch, make())).wrong == 0
+    assert timed_from(run(pretended, monkeypatch, writes_where_poisoned)).wrong == 0
 
 
 def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(
@@ -201,8 +201,7 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         time_on_gpu(HONEST, ASKED, "tiled_16", (64, 64, 64))
 
 
-# -- a class
-# -----------------------------------------------------------------------------------------
+# -- a class ---------------------------------------------------------------------------------------
 
 FOUND = Timed(
     "", "NVIDIA Pretended", (2048,) * 3, "tiled_16", 0, 30, {"yours": Spread(3.0, 2.9, 3.1, 9)},
@@ -215,7 +214,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """A GPU that says the same of every source, and which were sent to it."""
     sent: list[bytes] = []
 
-    def pretend(source: bytes, asked: Asked, *_: Any, **__: Any) -> Timed:
+    def pretend(source: bytes, asked: Specification, *_: Any, **__: Any) -> Timed:
         sent.append(source)
         return FOUND
 

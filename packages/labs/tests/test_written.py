@@ -153,8 +153,7 @@ def test_an_answer_is_no_fact(place: Path) -> None:
     assert key_of(s, TWO, course, 1) == key_of(replace(s, answers=()), TWO, course, 1)
 
 
-# -- what a report says and gives back
-# -----------------------------------------------------------------
+# -- what a report says and gives back -------------------------------------------------------------
 
 MOODLE_LAY = "Ada Love_1_assignsubmission_file_/lab2.cu"
 
@@ -194,8 +193,7 @@ def test_points_that_were_given_stand_in_the_list_of_the_feedback(place: Path) -
     assert "By a person: written 7.5/10: read" in words()
 
 
-# -- a name in place of an id
-# --------------------------------------------------------------------------
+# -- a name in place of an id ----------------------------------------------------------------------
 
 
 def test_a_name_in_place_of_an_id_is_told_the_id() -> None:

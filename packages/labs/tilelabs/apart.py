@@ -1,7 +1,7 @@
 """A job in a process of its own: what it wastes, it wastes of that process.
 
-    done = run("helpers.page.judging.hidden:compiled", {"source": text}, Limits(seconds=20),
-    readable=folders) done.value if not done.fault else done.fault
+    done = run("tilelabs.judging.compiling:compiled", {"source": text}, readable=folders)
+    done.value if not done.fault else done.fault
 
 The child starts from nothing: its own session, an empty folder as its working directory, a few
 words of environment, limits on memory, processor time and files. What it is told comes in by a pipe
@@ -66,8 +66,8 @@ class Done:
 
 
 _BOOT = (
-    "import json, sys; head = json.loads(sys.stdin.buffer.readline()); sys.path[:] = head['path']; "
-    "from tilelabs.apart import serve; serve(head)"
+    "import json, sys; head = json.loads(sys.stdin.buffer.readline()); sys.path[:] = "
+    "head['path']; from tilelabs.apart import serve; serve(head)"
 )
 
 
@@ -81,19 +81,26 @@ def run(
 ) -> Done:
     """Call a function ("module:function") with a job in a process of its own, and wait for it.
 
-    job and what the function returns are what JSON can say. readable: files and folders that it may
-    read, all else is locked; None: no lock. environment: words more than the five. Its module's
-    `ready()`, where it has one, is called before the lock. An exception here, such as
-    KeyboardInterrupt, ends the child. Raises ConfigError for a call that is not "module:function",
-    and where a lock is asked for and this machine has none.
+    Its module's `ready()`, where it has one, is called before the lock. An exception here, such as
+    KeyboardInterrupt, ends the child.
+
+    Parameters
+    ----------
+    job : what JSON can say, and so is what the function returns.
+    readable : files and folders that it may read, all else is locked; None: no lock.
+    environment : variables beside those of `_environment`.
+
+    Raises
+    ------
+    ConfigError : no "module:function", or a lock where this machine has none.
     """
     limits = limits or Limits()
     if call.count(":") != 1:
         raise ConfigError(f"{call!r} names no function to call apart: write module:function")
     if readable is not None and not landlock():
         raise ConfigError(
-            "this machine cannot lock a process into folders (Landlock, Linux 5.13 or newer): run without the "
-            "lock, on a machine where nothing else is worth reading"
+            "this machine cannot lock a process into folders (Landlock, Linux 5.13 or newer): "
+            "run without the lock, on a machine where nothing else is worth reading"
         )
     head = {
         "path": [os.path.abspath(p) if p else os.getcwd() for p in sys.path],
@@ -123,8 +130,8 @@ def run(
 
 def _environment(home: str) -> dict[str, str]:
     """All that the child knows of this machine by name. Its cache of programs is off."""
-    kept = {n: os.environ[n] for n in ("TILE_COMPILER", "SYSTEMROOT") if n in os.environ}
-    return kept | {
+    own = {n: os.environ[n] for n in ("TILE_COMPILER", "SYSTEMROOT") if n in os.environ}
+    return own | {
         "PATH": os.defpath,
         "HOME": home,
         "TMPDIR": home,
@@ -195,16 +202,15 @@ def _done(answer: bytes, ended: str, status: int | None, limits: Limits, took: f
             seconds=took,
         )
     try:
-        said = json.loads(answer)
-        return Done(said.get("value"), said["fault"], said["ended"], said["kind"], took)
+        reply = json.loads(answer)
+        return Done(reply.get("value"), reply["fault"], reply["ended"], reply["kind"], took)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Done(
             None, f"its process ended (status {status}) and said nothing", "silence", seconds=took
         )
 
 
-# -- in the child
-# ------------------------------------------------------------------------------------
+# -- in the child ----------------------------------------------------------------------------------
 
 
 def serve(head: Mapping[str, Any]) -> None:
@@ -235,8 +241,8 @@ def serve(head: Mapping[str, Any]) -> None:
         fault, kind = str(error), type(error).__name__
     except Exception as error:
         fault, kind, value = f"{type(error).__name__}: {error}", type(error).__name__, None
-    said = {"value": value, "fault": fault, "ended": ended, "kind": kind}
-    text = memoryview(json.dumps(said).encode())
+    reply = {"value": value, "fault": fault, "ended": ended, "kind": kind}
+    text = memoryview(json.dumps(reply).encode())
     while text:
         text = text[os.write(out, text) :]
     os._exit(0)
@@ -268,8 +274,7 @@ def _die_with_the_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-# -- Landlock: three system calls, by number the same on every architecture
-# ----------------------------
+# -- Landlock: three system calls, by number the same on every architecture ------------------------
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1, 2, 4, 8

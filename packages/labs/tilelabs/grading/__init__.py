@@ -11,5 +11,14 @@ from tilelabs.grading.judging import Result, grade, results
 from tilelabs.grading.reporting import Row, report
 
 __all__ = [
-    "Filled", "Result", "Row", "Submission", "collect", "feedback_zip", "fill", "grade", "report", "results",
-]  # fmt: skip
+    "Filled",
+    "Result",
+    "Row",
+    "Submission",
+    "collect",
+    "feedback_zip",
+    "fill",
+    "grade",
+    "report",
+    "results",
+]

@@ -30,9 +30,9 @@ def answers_in(raw: bytes, entry: str) -> dict[str, str]:
     if b"answer" not in raw:
         return {}
     try:
-        held: Any = json.loads(raw.decode("utf-8-sig"))
+        data: Any = json.loads(raw.decode("utf-8-sig"))
         cells = [
-            (c["cell_type"], str(c.get("id", "")), "".join(c["source"])) for c in held["cells"]
+            (c["cell_type"], str(c.get("id", "")), "".join(c["source"])) for c in data["cells"]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
@@ -40,13 +40,13 @@ def answers_in(raw: bytes, entry: str) -> dict[str, str]:
     found = dict[str, str]()
     for kind, name, text in cells:
         if kind == "code" and (head := first.match(text.replace("\r\n", "\n"))):
-            part, said = head[1], text.replace("\r\n", "\n")[head.end() :]
+            part, answer = head[1], text.replace("\r\n", "\n")[head.end() :]
         elif kind == "markdown" and name.endswith("-answer"):
-            part, said = name.removesuffix("-answer"), text
+            part, answer = name.removesuffix("-answer"), text
         else:
             continue
-        if said := tidied(said):
-            found[part[:80]] = said
+        if answer := tidied(answer):
+            found[part[:80]] = answer
     return found
 
 

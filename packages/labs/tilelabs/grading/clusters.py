@@ -45,29 +45,30 @@ def dask(address: str) -> Iterator[Executor]:
         client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         raise ConfigError(
-            f"no Dask scheduler answers at {address} ({type(error).__name__}): give its address, such as "
-            "tcp://host:8786, which it prints when it starts"
+            f"no Dask scheduler answers at {address} ({type(error).__name__}): give its address, "
+            "such as tcp://host:8786, which it prints when it starts"
         ) from None
     with client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
             raise ConfigError(
-                f"the scheduler at {address} has no worker: start one by dask worker {address} --nthreads 1"
+                f"the scheduler at {address} has no worker: start one by dask worker {address} "
+                "--nthreads 1"
             ) from None
         try:
             yield client.get_executor(pure=False)
         except KilledWorker:
             raise ConfigError(
-                "workers of the Dask cluster died again and again over one submission: what is judged stays "
-                "judged; look into the workers' logs, and run grade again"
+                "workers of the Dask cluster died again and again over one submission: what is "
+                "judged stays judged; look into the workers' logs, and run grade again"
             ) from None
         except RuntimeError as error:
             if "deserialization" not in str(error):
                 raise
             raise ConfigError(
-                f"the scheduler at {address} cannot read what it is sent: install this book there, in the same "
-                "state as here"
+                f"the scheduler at {address} cannot read what it is sent: install this book "
+                "there, in the same state as here"
             ) from None
 
 

@@ -66,10 +66,13 @@ def collect(
     student: tuple[str, str] = ("", ""),
 ) -> tuple[Submission, ...]:
     """The submissions below a folder, or in a zip, sorted by student; of several files the last one
-    counts.
+    counts. Raises ConfigError where there are none.
 
-    entry: what the kernel is called, "lab2". fixes: a teacher's repairs, by student. student: id
-    and name, where all files are one student's. Raises ConfigError where there are none.
+    Parameters
+    ----------
+    entry : what the kernel is called, "lab2".
+    fixes : a teacher's repairs, by student.
+    student : id and name, where all files are one student's.
     """
     found: dict[str, list[Submission]] = {}
     for file, raw in _files(path):
@@ -79,8 +82,8 @@ def collect(
         found.setdefault(made.student, []).append(made)
     if not found:
         raise ConfigError(
-            f"{path} holds no submissions: a folder or a zip with {' or '.join(KINDS)} files, as the platform "
-            "hands it out"
+            f"{path} holds no submissions: a folder or a zip with {' or '.join(KINDS)} files, as "
+            "the platform hands it out"
         )
     return tuple(_last(files) for _, files in sorted(found.items()))
 
@@ -89,16 +92,14 @@ def _last(files: list[Submission]) -> Submission:
     last = files[-1]
     if len(files) == 1:
         return last
-    answers = {
-        part: text for one in files for _, part, text in one.answers
-    }  # the last that there is
-    told = tuple((last.student, part, text) for part, text in answers.items())
+    by_part = {part: text for one in files for _, part, text in one.answers}  # the last of each
+    answers = tuple((last.student, part, text) for part, text in by_part.items())
     return replace(
-        last, notes=(f"{len(files)} files; {last.file} counts", *last.notes), answers=told
+        last, notes=(f"{len(files)} files; {last.file} counts", *last.notes), answers=answers
     )
 
 
-def whose(file: str) -> tuple[str, str, bool]:
+def owner(file: str) -> tuple[str, str, bool]:
     """Student, name and whether it is late, by a path below the download: Moodle's folders,
     Canvas's files, or else the topmost folder, or the file's name.
     """
@@ -121,11 +122,11 @@ def _files(path: Path) -> Iterator[tuple[str, bytes | None]]:
                     large = one.stat().st_size > MOST_BYTES
                     yield one.relative_to(path).as_posix(), None if large else one.read_bytes()
             return
-        with zipfile.ZipFile(path) as held:
-            for info in sorted(held.infolist(), key=lambda i: i.filename):
+        with zipfile.ZipFile(path) as data:
+            for info in sorted(data.infolist(), key=lambda i: i.filename):
                 if PurePosixPath(info.filename).suffix.lower() in KINDS and not info.is_dir():
                     large = info.file_size > MOST_BYTES
-                    yield info.filename, None if large else held.read(info)
+                    yield info.filename, None if large else data.read(info)
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"{path} is neither a folder nor a zip that can be read: {error}"
@@ -140,7 +141,7 @@ def _submission(
     own: tuple[str, str],
 ) -> Submission:
     file = file.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    student, name, late = (*own, False) if own[0] else whose(file)
+    student, name, late = (*own, False) if own[0] else owner(file)
     todo = fixes.get(student, ())
     made = Submission(student, name, file, raw, late=late)
     try:
@@ -153,8 +154,8 @@ def _submission(
                 return replace(made, raw=raw[: SOURCE_BYTES + 1])  # more is refused, however long
             [text], notes = fixed([decode(raw, "the file")], todo)
             return replace(made, raw=text.encode(), notes=tuple(notes))
-        told = answers_in(raw, entry)
-        made = replace(made, answers=tuple((student, part, text) for part, text in told.items()))
+        answers = answers_in(raw, entry)
+        made = replace(made, answers=tuple((student, part, text) for part, text in answers.items()))
         text, notes, declared = read_notebook(raw, entry, todo)
         return replace(made, raw=text.encode(), notes=tuple(notes), declared=declared)
     except SourceError as error:
@@ -178,12 +179,13 @@ def read_notebook(
 ) -> tuple[str, list[str], dict[str, str]]:
     """As `kernel_of`, after repairs of any of its cells, and what the notebook declares."""
     try:
-        held: Any = json.loads(raw.decode("utf-8-sig"))
-        cells = [c for c in held["cells"] if c["cell_type"] == "code"]
+        data: Any = json.loads(raw.decode("utf-8-sig"))
+        cells = [c for c in data["cells"] if c["cell_type"] == "code"]
         texts = ["".join(c["source"]) for c in cells]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise SourceError(
-            "it is no notebook that can be read: save it anew in Jupyter or Colab, and hand in that file"
+            "it is no notebook that can be read: save it anew in Jupyter or Colab, and hand in "
+            "that file"
         ) from None
     texts, notes = fixed(texts, todo)
     first = re.compile(rf"\s*%%(?:(cuda)[ \t]+{entry}\b|writefile\s+{entry}\.cu\b)[^\n]*\n?")
@@ -197,17 +199,17 @@ def read_notebook(
     if len(kernels) > 1:
         notes.append(f"{len(kernels)} cells begin with %%cuda {entry}; the last counts")
     text = decode(kernels[-1].encode("utf-8", "surrogatepass"), "the cell")
-    return text, notes, _declared(held.get("metadata"))
+    return text, notes, _declared(data.get("metadata"))
 
 
 def _declared(metadata: Any) -> dict[str, str]:
     """What stands there, if anything does: nobody loses points for odd metadata."""
-    told = metadata.get(KEY) if isinstance(metadata, dict) else None
+    answers = metadata.get(KEY) if isinstance(metadata, dict) else None
     return (
-        {n: str(v) for n, v in told.items() if isinstance(v, str | int)}
-        if isinstance(told, dict)
+        {n: str(v) for n, v in answers.items() if isinstance(v, str | int)}
+        if isinstance(answers, dict)
         else {}
     )
 
 
-__all__ = ["MOODLE", "MOST_BYTES", "Submission", "collect", "kernel_of", "whose"]
+__all__ = ["MOODLE", "MOST_BYTES", "Submission", "collect", "kernel_of", "owner"]

@@ -15,12 +15,11 @@ from tilelabs import apart
 from tilelabs.grading.clusters import dask
 from tilelabs.grading.collecting import collect
 from tilelabs.grading.gradebooks import feedback_zip, fill, folders
-from tilelabs.grading.gradescope import METADATA, Whose, judge_one, whose_is
+from tilelabs.grading.gradescope import METADATA, Submitter, judge_one, read_submitter
 from tilelabs.grading.judging import grade, results, retire
 from tilelabs.grading.preparing import only, prepared
 from tilelabs.grading.reporting import report
 from tilelabs.grading.similarity import export
-from tilelabs.grading.stamps import keep, timestamps
 from tilelabs.grading.timings import time_class
 from tilelabs.labs import Lab, all_labs, check, courses, handout, lab, rehearse, submit
 
@@ -29,9 +28,20 @@ def run_labs(args: argparse.Namespace) -> int:
     """Show the labs: what each builds on, how long it takes, and what its parts are worth."""
     found = all_labs()
     if args.json:
-        print_json([{"number": one.number, "title": one.title, "hours": one.hours, "points": one.points,
-                     "builds_on": one.builds_on, "variants": [v.name for v in one.variants],
-                     "parts": [vars(p) for p in one.parts]} for one in found])  # fmt: skip
+        print_json(
+            [
+                {
+                    "number": one.number,
+                    "title": one.title,
+                    "hours": one.hours,
+                    "points": one.points,
+                    "builds_on": one.builds_on,
+                    "variants": [v.name for v in one.variants],
+                    "parts": [vars(p) for p in one.parts],
+                }
+                for one in found
+            ]
+        )
         return 0
     for one in found:
         print(f"Lab {one.number}: {one.title}")
@@ -58,8 +68,16 @@ def run_check(args: argparse.Namespace) -> int:
             p.rubric.id: {"points": p.points, "of": p.rubric.points, "words": p.words}
             for p in found.parts
         }
-        print_json({"lab": found.lab.number, "variant": found.variant.name, "points": found.points,
-                    "of": found.most, "refused": found.marked.refused, "parts": parts})  # fmt: skip
+        print_json(
+            {
+                "lab": found.lab.number,
+                "variant": found.variant.name,
+                "points": found.points,
+                "of": found.most,
+                "refused": found.marked.refused,
+                "parts": parts,
+            }
+        )
     else:
         print(found)
     return 0 if found.ok else 1
@@ -76,7 +94,7 @@ VARIANT = "by name (default: that of lab2.json beside the kernel, which the lab'
 
 
 def run_submit(args: argparse.Namespace) -> int:
-    """Write the one file to hand in, from lab2.cu and lab2_written.md; 0 if nothing lacks, else 1."""
+    """Write the one file to hand in, from lab2.cu and lab2_written.md; 0 if nothing lacks."""
     made = submit(args.lab, variant=args.variant, folder=args.folder)
     print(made)
     return 0 if made.ok else 1
@@ -160,15 +178,17 @@ def run_grade(args: argparse.Namespace) -> int:
         )
     if args.forget_course and not args.gradescope:
         raise ConfigError(
-            "--forget-course deletes the course's secret: it is for --gradescope, in a container of its own"
+            "--forget-course deletes the course's secret: it is for --gradescope, in a container "
+            "of its own"
         )
     one, course = lab(args.lab), courses.read(args.course)
     if not (
         args.dask or apart.landlock() or args.without_landlock
     ):  # Dask's workers see to themselves
         raise ConfigError(
-            "this machine cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): grade in a Linux "
-            "container, or add --without-landlock where there is nothing worth reading"
+            "this machine cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): "
+            "grade in a Linux container, or add --without-landlock where there is nothing worth "
+            "reading"
         )
     lock = not args.without_landlock
 
@@ -178,21 +198,38 @@ def run_grade(args: argparse.Namespace) -> int:
     if args.forget_course:
         (args.course / courses.FILE).unlink()
     if args.gradescope:
-        whose = (
-            Whose(args.student, "", args.attempt or 1)
+        submitter = (
+            Submitter(args.student, "", args.attempt or 1)
             if args.student
-            else whose_is(args.submissions.absolute().parent / METADATA)
+            else read_submitter(args.submissions.absolute().parent / METADATA)
         )
         judge_one(
-            args.submissions, one, course, args.out, args.gradescope, whose, lock=lock, tell=tell
+            args.submissions,
+            one,
+            course,
+            args.out,
+            args.gradescope,
+            submitter,
+            lock=lock,
+            tell=tell,
         )
         return 0
     ready = only(prepared(args.submissions, one, course), args.only or ())
     handed_in = ready.submissions
     retire(args.out, one, ready.same)
     with dask(args.dask) if args.dask else nullcontext() as executor:
-        found = grade(one, handed_in, course, args.out, attempt=args.attempt, again=args.again, workers=args.workers,
-                      executor=executor, lock=lock, tell=tell)  # fmt: skip
+        found = grade(
+            one,
+            handed_in,
+            course,
+            args.out,
+            attempt=args.attempt,
+            again=args.again,
+            workers=args.workers,
+            executor=executor,
+            lock=lock,
+            tell=tell,
+        )
     for words in (*ready.unused, *(f"{r.student}: {n}" for r in found for n in r.notes)):
         tell(f"  {words}")
     if args.gpu:
@@ -205,9 +242,10 @@ def _rehearse(one: Lab) -> int:
     odd = 0
     for tried in rehearse(one):
         sign, found = "[ ]" if tried.odd else "[x]", tried.checked
-        told = f": {tried.odd}" if tried.odd else ""
+        remark = f": {tried.odd}" if tried.odd else ""
         print(
-            f"{sign} {found.points:3} of {found.most}  {tried.source.kind} {tried.source.name}{told}",
+            f"{sign} {found.points:3} of {found.most}  {tried.source.kind} "
+            f"{tried.source.name}{remark}",
             flush=True,
         )
         odd += bool(tried.odd)
@@ -266,7 +304,8 @@ def configure_grade(command: argparse.ArgumentParser) -> None:
     add(
         "--forget-course",
         action="store_true",
-        help="delete course.toml once it is read: in a container that is made anew for each submission",
+        help="delete course.toml once it is read: in a container that is made anew for each "
+        "submission",
     )
 
 
@@ -277,19 +316,15 @@ def run_report(args: argparse.Namespace) -> int:
     """
     one = lab(args.lab)
     course = courses.read(args.course)
-    if args.timestamps:
-        keep(one, timestamps(args.timestamps, course.policy.zone), args.out)
     rows = report(one, course, args.out)
     files = {s: file for r in results(args.out, one) for s, file in r.files.items()}
     print(f"{args.out / f'lab-{one.number}-marks.csv'}: {counted(len(rows), 'student')}")
     answers = [text for row in rows for text in row.answers.values() if text]
     print(
-        f"{args.out / f'lab-{one.number}-written.csv'}: {counted(len(answers), 'written answer')}; their points go "
-        "into overrides.csv"
+        f"{args.out / f'lab-{one.number}-written.csv'}: "
+        f"{counted(len(answers), 'written answer')}; their points go into overrides.csv"
     )
-    print(f"{args.out / f'lab-{one.number}-feedback'}: a text and a page for each")
-    if one.number in course.policy.due and not any(row.lateness for row in rows):
-        print("  nothing comes off for late days: give the platform's times by --timestamps")
+    print(f"{args.out / f'lab-{one.number}-feedback'}: a text for each")
     print(f"{feedback_zip(one, rows, files, args.out)}: the same in the download's folders")
     into = folders(rows, files)
     if lacks := [row.student for row in rows if row.file and row.student not in into]:
@@ -299,10 +334,7 @@ def run_report(args: argparse.Namespace) -> int:
         print(
             f"{filled.path}: {counted(filled.students, 'student')} in the column {filled.column!r}"
         )
-        for what, who in (
-            *filled.left.items(),
-            ("not in the table", filled.unknown),
-        ):
+        for what, who in (*filled.left.items(), ("not in the table", filled.unknown)):
             if who:
                 print(f"  {what}: {', '.join(who)}")
     return 0
@@ -312,11 +344,6 @@ def configure_report(command: argparse.ArgumentParser) -> None:
     """Arguments of `report`."""
     add = command.add_argument
     add("lab", help="its number, such as 2")
-    add(
-        "--timestamps",
-        type=Path,
-        help="when students handed in, as the platform exports it: student,time, or Moodle's worksheet",
-    )
     add("--gradebook", type=Path, help="the platform's export (Canvas, Moodle), to be filled in")
     add("--column", default="", help="the column of points, by how it begins")
     add("--course", type=Path, required=True, help="the course's folder")
@@ -324,7 +351,7 @@ def configure_report(command: argparse.ArgumentParser) -> None:
 
 
 def run_similar(args: argparse.Namespace) -> int:
-    """Write folders in which JPlag and Dolos compare the kernels of a class; no part of any mark."""
+    """Write folders in which JPlag and Dolos compare the kernels of a class."""
     one = lab(args.lab)
     before = collect(args.before, one.entry) if args.before else ()
     folder, without = export(one, collect(args.submissions, one.entry), before, args.out)

@@ -49,12 +49,19 @@ class Filled:
 
 
 def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str = "") -> Filled:
-    """Write out/lab-N-gradebook.csv: the export with each student's final points in one column, all
+    """Write out/lab-N-gradebook.csv: the export with each student's points in one column, all
     else as it was.
 
-    column: its name, or how it begins; default the platform's, or the only one that names the lab
-    ("Lab 2"). A cell is left alone where a part is still to be marked by hand. Raises DataError for
-    a table of no known platform, or where the column is not there or not the only one.
+    A cell is left alone where a part is still to be marked by hand.
+
+    Parameters
+    ----------
+    export : the platform's own table.
+    column : its name, or how it begins; default the platform's, or the only one that names the lab.
+
+    Raises
+    ------
+    DataError : a table of no known platform, or a column that is not there or not the only one.
     """
     raw = _read(export)
     table = list(csv.reader(io.StringIO(raw.removeprefix("\ufeff"))))
@@ -78,7 +85,7 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
             continue
         seen[student] = _open(lab, row)
         if not seen[student]:
-            cells[at] = f"{row.final:g}"
+            cells[at] = f"{row.total:g}"
     text = io.StringIO()
     ends = "\r\n" if "\r\n" in raw else "\n"
     csv.writer(text, lineterminator=ends).writerows(table)
@@ -127,7 +134,7 @@ def _column(export: Path, heads: Sequence[str], name: str, lab: Lab) -> int:
 
 
 def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: Path) -> Path:
-    """out/lab-N-feedback.zip: each student's text and page in the folder that the platform handed
+    """out/lab-N-feedback.zip: each student's text in the folder that the platform handed
     out.
 
     files: where each student's submission lay in the download. The same bytes for the same words.
@@ -135,13 +142,11 @@ def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: P
     into = folders(rows, files)
     path = out / f"lab-{lab.number}-feedback.zip"
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as held:
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for row in rows:
             if folder := into.get(row.student):
                 info = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.txt")
-                held.writestr(info, row.feedback)
-                page = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.html")
-                held.writestr(page, row.page)
+                archive.writestr(info, row.feedback)
     replace_file(path, made.getvalue(), PRIVATE)
     return path
 

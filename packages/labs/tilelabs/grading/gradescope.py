@@ -31,7 +31,7 @@ HIDDEN = "after_published"
 
 
 @dataclass(frozen=True)
-class Whose:
+class Submitter:
     """Id and name of the student (of a group the lowest id, so that it stays the same), and the
     attempt.
     """
@@ -41,16 +41,17 @@ class Whose:
     attempt: int
 
 
-def whose_is(metadata: Path) -> Whose:
+def read_submitter(metadata: Path) -> Submitter:
     """What the platform says of a submission. Raises DataError for a file that is damaged."""
     try:
-        told = json.loads(metadata.read_text(encoding="utf-8"))
-        first = min(told["users"], key=lambda user: int(user["id"]))
-        before = len(told["previous_submissions"])
-        return Whose(str(int(first["id"])), tidy(str(first.get("name", ""))), before + 1)
+        answer = json.loads(metadata.read_text(encoding="utf-8"))
+        first = min(answer["users"], key=lambda user: int(user["id"]))
+        before = len(answer["previous_submissions"])
+        return Submitter(str(int(first["id"])), tidy(str(first.get("name", ""))), before + 1)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{metadata} does not say whose the submission is ({type(error).__name__}): name the student by --student"
+            f"{metadata} does not say whose the submission is ({type(error).__name__}): name the "
+            "student by --student"
         ) from None
 
 
@@ -60,7 +61,7 @@ def judge_one(
     course: Course,
     out: Path,
     to: Path,
-    whose: Whose,
+    submitter: Submitter,
     *,
     lock: bool | None = None,
     tell: Callable[[str], None] = lambda line: None,
@@ -72,19 +73,26 @@ def judge_one(
     raised.
     """
     try:
-        found = prepared(folder, lab, course, student=(whose.student, whose.name))
+        outcome = prepared(folder, lab, course, student=(submitter.student, submitter.name))
     except ConfigError:
-        found = Prepared(())
-    if not found.submissions:
-        told = _without(
+        outcome = Prepared(())
+    if not outcome.submissions:
+        answer = _without(
             f"no {lab.entry}.ipynb and no {lab.entry}.cu was handed in: hand in one of them"
         )
     else:
         [one] = grade(
-            lab, found.submissions, course, out, attempt=whose.attempt, workers=1, lock=lock, tell=tell
-        )  # fmt: skip
-        told = results_json(lab, one)
-    replace_file(to, json.dumps(told, indent=1) + "\n")
+            lab,
+            outcome.submissions,
+            course,
+            out,
+            attempt=submitter.attempt,
+            workers=1,
+            lock=lock,
+            tell=tell,
+        )
+        answer = results_json(lab, one)
+    replace_file(to, json.dumps(answer, indent=1) + "\n")
 
 
 def results_json(lab: Lab, result: Result) -> dict[str, Any]:
@@ -93,39 +101,57 @@ def results_json(lab: Lab, result: Result) -> dict[str, Any]:
     What a person marks is no test: it is an item of the assignment's own rubric there. Nothing here
     tells a case, nor anything of the secret.
     """
-    found = checked(lab, result)
+    outcome = checked(lab, result)
     refused = tidy(result.marked.refused)
-    ran = {
-        "name": "It can be judged", "score": 0, "max_score": 0,
-        "status": "failed" if refused else "passed", "output_format": "text", "visibility": "visible",
+    compiles = {
+        "name": "It can be judged",
+        "score": 0,
+        "max_score": 0,
+        "status": "failed" if refused else "passed",
+        "output_format": "text",
+        "visibility": "visible",
         "output": refused or "it compiles, and its head is what is asked",
-    }  # fmt: skip
+    }
     parts = [
         {
-            "name": f"{p.rubric.id}: {p.rubric.words}", "score": p.points, "max_score": p.rubric.points,
-            "status": "passed" if p.full else "failed", "output": tidy(p.words, 600),
-            "output_format": "text", "visibility": HIDDEN,
+            "name": f"{p.rubric.id}: {p.rubric.words}",
+            "score": p.points,
+            "max_score": p.rubric.points,
+            "status": "passed" if p.full else "failed",
+            "output": tidy(p.words, 600),
+            "output_format": "text",
+            "visibility": HIDDEN,
         }
-        for p in found.parts
+        for p in outcome.parts
         if not p.rubric.by_hand
-    ]  # fmt: skip
+    ]
     by_hand = [f"{p.id} ({p.points} points) is marked by hand" for p in lab.parts if p.by_hand]
     notes = [tidy(note) for note in result.notes if not note.startswith(LOOK)]
     head = f"Lab {lab.number}, version {result.version}, {result.variant}, attempt {result.attempt}"
     return {
-        "output": "\n".join([head, *notes, *by_hand]), "output_format": "text",
-        "stdout_visibility": "hidden", "tests": [ran, *parts],
+        "output": "\n".join([head, *notes, *by_hand]),
+        "output_format": "text",
+        "stdout_visibility": "hidden",
+        "tests": [compiles, *parts],
         "extra_data": {
-            "lab": lab.number, "version": result.version, "variant": result.variant,
-            "attempt": result.attempt, "key": result.key, "look": [n for n in result.notes if n not in notes],
+            "lab": lab.number,
+            "version": result.version,
+            "variant": result.variant,
+            "attempt": result.attempt,
+            "key": result.key,
+            "look": [n for n in result.notes if n not in notes],
         },
-    }  # fmt: skip
+    }
 
 
 def _without(words: str) -> dict[str, Any]:
     return {
-        "score": 0, "output": words, "output_format": "text", "stdout_visibility": "hidden", "tests": [],
-    }  # fmt: skip
+        "score": 0,
+        "output": words,
+        "output_format": "text",
+        "stdout_visibility": "hidden",
+        "tests": [],
+    }
 
 
-__all__ = ["METADATA", "Whose", "judge_one", "results_json", "whose_is"]
+__all__ = ["METADATA", "Submitter", "judge_one", "read_submitter", "results_json"]

@@ -1,16 +1,14 @@
 """Groups: one submission, one run, a row for each member.
 
 groups.csv has a row for each student: student, group, lab (empty: every lab). Members who hand in
-the same bytes are judged once. Of different submissions of one group each is judged, and one counts
-for all members: the latest, where the platform's times are known of each, or else the one with the
-most points.
+the same bytes are judged once. Of different submissions of one group each is judged, and the one
+with the most points counts for all members.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from nogpu.errors import DataError
 from tilelabs.grading.collecting import Submission
@@ -21,13 +19,10 @@ from tilelabs.labs.rubrics import Lab
 
 
 @dataclass(frozen=True)
-class Handed:
-    """What counts for a student: a result, when it was handed in (None: nobody says), and what to
-    note.
-    """
+class Entry:
+    """What counts for a student: a result, and what to note."""
 
     result: Result
-    at: datetime | None
     notes: tuple[str, ...] = ()
 
 
@@ -41,8 +36,8 @@ def groups(course: Course, lab: Lab) -> dict[str, tuple[str, ...]]:
             continue
         if member.setdefault(student, group) != group:
             raise DataError(
-                f"{where}: {student!r} is in the groups {member[student]!r} and {group!r}; one of them counts: "
-                "delete the other, or name the lab of each"
+                f"{where}: {student!r} is in the groups {member[student]!r} and {group!r}; one of "
+                "them counts: delete the other, or name the lab of each"
             )
         if student not in found.setdefault(group, []):
             found[group].append(student)
@@ -62,53 +57,38 @@ def once(
         what: object = s.student  # who is in no group stands for nobody else
         if s.student in group and s.raw is not None:
             what = (group[s.student], s.raw)
-        held = first.get(what)
+        earlier = first.get(what)
         first[what] = (
             replace(
-                held,
-                also=(*held.also, (s.student, s.file)),
-                answers=(*held.answers, *s.answers),
+                earlier,
+                also=(*earlier.also, (s.student, s.file)),
+                answers=(*earlier.answers, *s.answers),
             )
-            if held
+            if earlier
             else s
         )
     same = frozenset(student for s in first.values() for student, _ in s.also)
     return tuple(sorted(first.values(), key=lambda s: s.student)), same
 
 
-def handed(
-    every: Iterable[Result],
-    of: Mapping[str, Sequence[str]],
-    times: Mapping[str, datetime],
-    points: Callable[[Result], float],
-) -> dict[str, Handed]:
+def entries(
+    every: Iterable[Result], of: Mapping[str, Sequence[str]], points: Callable[[Result], float]
+) -> dict[str, Entry]:
     """What counts for each student, by student; for members of a group the same."""
-    found = {r.student: Handed(r, _at(r, times)) for r in every}
+    found = {r.student: Entry(r) for r in every}
     for group, members in of.items():
         own = [found[m] for m in members if m in found]
         if not own:
             continue
-        timed = all(h.at for h in own)
-        best = max(
-            own,
-            key=lambda h: (
-                h.at.timestamp() if timed and h.at else 0.0,
-                points(h.result),
-                h.result.student,
-            ),
-        )
+        best = max(own, key=lambda h: (points(h.result), h.result.student))
         notes: tuple[str, ...] = (f"group {group}: handed in by {best.result.student}",)
         if len(own) > 1:
-            rule = "the latest" if timed else "with the most points"
             others = ", ".join(h.result.student for h in own if h is not best)
-            notes = (f"{notes[0]}, whose submission counts, {rule}; others: {others}",)
-        found |= {member: Handed(best.result, best.at, notes) for member in members}
+            notes = (
+                f"{notes[0]}, whose submission counts, with the most points; others: {others}",
+            )
+        found |= {member: Entry(best.result, notes) for member in members}
     return found
 
 
-def _at(r: Result, times: Mapping[str, datetime]) -> datetime | None:
-    """When it was handed in first, by whoever handed in the same."""
-    return min((times[s] for s in r.files if s in times), default=None)
-
-
-__all__ = ["Handed", "groups", "handed", "once"]
+__all__ = ["Entry", "entries", "groups", "once"]

@@ -1,4 +1,4 @@
-"""A result that takes another's place: the earlier one is kept, and what changed is said, and why."""
+"""A result that takes another's place: the earlier one stays, and what changed is noted."""
 
 from __future__ import annotations
 

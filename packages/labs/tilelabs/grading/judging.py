@@ -24,7 +24,7 @@ from tilelabs import apart
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.history import compared, put_by
 from tilelabs.judging import compiling, marking, running
-from tilelabs.judging.marking import Asked, Case, Marked, Run, cases, mark
+from tilelabs.judging.marking import Case, Marked, Run, Specification, cases, mark
 from tilelabs.labs.courses import Course
 from tilelabs.labs.rubrics import Lab
 
@@ -76,13 +76,21 @@ def grade(
     """Judge what has not been judged yet, into out/lab-N/; all results, in the order of the
     submissions.
 
-    attempt: another one draws other cases; default the one that a student's earlier result has, or
-    1. again: judge what has been judged, too. A result that takes another's place leaves it in
-    out/lab-N/history/, and what became of the points is told, and why. workers: submissions at a
-    time (default: cores). executor: any of concurrent.futures in place of threads, also one whose
-    workers are elsewhere (what they get is `Task`); each submission has two processes of its own in
-    any case. lock: as in `judging.marking.mark`. Raises DataError where out cannot be written,
-    ConfigError where a worker must not judge.
+    A result that takes another's place leaves it in out/lab-N/history/, and `tell` is given what
+    became of the points, and why. Each submission has two processes of its own.
+
+    Parameters
+    ----------
+    attempt : another one draws other cases; default that of a student's earlier result, or 1.
+    again : judge what has been judged, too.
+    workers : submissions at a time; default the number of cores.
+    executor : of concurrent.futures, in place of threads, also with workers elsewhere (see `Task`).
+    lock : as in `judging.marking.mark`.
+
+    Raises
+    ------
+    DataError : out cannot be written.
+    ConfigError : a worker must not judge.
     """
     folder = out / f"lab-{lab.number}"
     try:
@@ -91,12 +99,12 @@ def grade(
         raise DataError(f"{folder} cannot be made: {error.strerror}") from None
     before = {s.student: _before(folder, s) for s in submissions}
     tries = {s.student: attempt or _attempt(before[s.student]) for s in submissions}
-    held: dict[str, Result | None] = {}
+    outcome: dict[str, Result | None] = {}
     for s in submissions:
         old = before[s.student]
         same = old is not None and old.key == key_of(s, lab, course, tries[s.student])
-        held[s.student] = _refreshed(folder, old, s) if old and same and not again else None
-    todo = [s for s in submissions if held[s.student] is None]
+        outcome[s.student] = _refreshed(folder, old, s) if old and same and not again else None
+    todo = [s for s in submissions if outcome[s.student] is None]
     tell(f"{counted(len(submissions), 'submission')}, {len(submissions) - len(todo)} judged before")
     own = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1)
     try:
@@ -109,16 +117,17 @@ def grade(
             if new:
                 put_by(folder / file_name(result.student))
             _write(folder / file_name(result.student), result)
-            held[result.student] = result
+            outcome[result.student] = result
             tell(
-                f"{n}/{len(todo)} {result.student}: {result.marked.refused or _short(result.marked)}"
+                f"{n}/{len(todo)} {result.student}: "
+                f"{result.marked.refused or _short(result.marked)}"
             )
             if old and new:
                 tell(f"  {compared(lab, old, result)}")
     finally:
         if executor is None:
             own.shutdown(cancel_futures=True)
-    return tuple(r for s in submissions if (r := held[s.student]) is not None)
+    return tuple(r for s in submissions if (r := outcome[s.student]) is not None)
 
 
 def judged(
@@ -139,7 +148,7 @@ class Task:
 
     raw: bytes | None
     problem: str
-    asked: Asked
+    spec: Specification
     cases: tuple[Case, ...]
     lock: bool | None
     book: str
@@ -147,8 +156,8 @@ class Task:
 
 def task(s: Submission, lab: Lab, course: Course, attempt: int, lock: bool | None = None) -> Task:
     """What is asked about a submission."""
-    asked = lab.asked(course.variant(lab))
-    return Task(s.raw, s.problem, asked, _cases(s, lab, course, attempt), lock, book())
+    spec = lab.specification(course.variant(lab))
+    return Task(s.raw, s.problem, spec, _cases(s, lab, course, attempt), lock, book())
 
 
 def facts(of: Task) -> dict[str, Any]:
@@ -160,16 +169,18 @@ def facts(of: Task) -> dict[str, Any]:
     """
     if of.book != book():
         raise ConfigError(
-            f"the worker on {platform.node()} has another state of the book: install there what is installed here"
+            f"the worker on {platform.node()} has another state of the book: install there what "
+            "is installed here"
         )
     if of.lock and not apart.landlock():
         raise ConfigError(
-            f"the worker on {platform.node()} cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): "
-            "leave it out, or add --without-landlock where there is nothing worth reading"
+            f"the worker on {platform.node()} cannot lock the compiler into folders (Landlock, "
+            "Linux 5.13 or newer): leave it out, or add --without-landlock where there is "
+            "nothing worth reading"
         )
     if of.raw is None:
         return asdict(Marked(marking.tidy(of.problem), "bytes"))
-    return asdict(replace(mark(of.raw, of.asked, of.cases, lock=of.lock), seconds=0.0))
+    return asdict(replace(mark(of.raw, of.spec, of.cases, lock=of.lock), seconds=0.0))
 
 
 @cache
@@ -184,17 +195,17 @@ def book() -> str:
     return digest([x for pair in files for x in pair])
 
 
-def _of(s: Submission, lab: Lab, course: Course, attempt: int, told: Mapping[str, Any]) -> Result:
+def _of(s: Submission, lab: Lab, course: Course, attempt: int, data: Mapping[str, Any]) -> Result:
     return Result(
         s.student, s.name, s.file, lab.number, lab.version, course.variant(lab).name, attempt,
-        key_of(s, lab, course, attempt), _marked(told), s.notes, s.late, s.also,
+        key_of(s, lab, course, attempt), _marked(data), s.notes, s.late, s.also,
         _source(s), _JUDGE, s.answers,
     )  # fmt: skip
 
 
 def _cases(s: Submission, lab: Lab, course: Course, attempt: int) -> tuple[Case, ...]:
-    asked = lab.asked(course.variant(lab))
-    return cases(asked, course.secret, lab.number, lab.version, s.student, attempt)
+    spec = lab.specification(course.variant(lab))
+    return cases(spec, course.secret, lab.number, lab.version, s.student, attempt)
 
 
 def key_of(s: Submission, lab: Lab, course: Course, attempt: int) -> str:
@@ -216,8 +227,7 @@ def _short(m: Marked) -> str:
     return f"{len(m.right)} of {len(tried)} shapes right"
 
 
-# -- files
-# -------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def file_name(student: str) -> str:
@@ -266,25 +276,25 @@ def retire(out: Path, lab: Lab, students: Iterable[str]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _result(told: Mapping[str, Any]) -> Result:
-    rest = {k: v for k, v in told.items() if k not in ("marked", "notes")}
+def _result(data: Mapping[str, Any]) -> Result:
+    rest = {k: v for k, v in data.items() if k not in ("marked", "notes")}
     also = tuple((student, file) for student, file in rest.pop("also", ()))
     answers = tuple((str(a), str(b), str(c)) for a, b, c in rest.pop("answers", ()))
-    notes = tuple(told["notes"])
-    return Result(**rest, also=also, notes=notes, answers=answers, marked=_marked(told["marked"]))
+    notes = tuple(data["notes"])
+    return Result(**rest, also=also, notes=notes, answers=answers, marked=_marked(data["marked"]))
 
 
-def _marked(told: Mapping[str, Any]) -> Marked:
-    rest = {k: v for k, v in told.items() if k not in ("runs", "asks")}
-    asks = tuple(told.get("asks", ()))
-    return Marked(runs=tuple(_run(r) for r in told["runs"]), asks=asks, **rest)
+def _marked(data: Mapping[str, Any]) -> Marked:
+    rest = {k: v for k, v in data.items() if k not in ("runs", "asks")}
+    asks = tuple(data.get("asks", ()))
+    return Marked(runs=tuple(_run(r) for r in data["runs"]), asks=asks, **rest)
 
 
-def _run(told: Mapping[str, Any]) -> Run:
-    rest = {k: v for k, v in told.items() if k not in ("case", "changed", "findings")}
+def _run(data: Mapping[str, Any]) -> Run:
+    rest = {k: v for k, v in data.items() if k not in ("case", "changed", "findings")}
     return Run(
-        Case(**told["case"]), changed=tuple(told["changed"]),
-        findings=tuple((k, int(line), m) for k, line, m in told["findings"]), **rest,
+        Case(**data["case"]), changed=tuple(data["changed"]),
+        findings=tuple((k, int(line), m) for k, line, m in data["findings"]), **rest,
     )  # fmt: skip
 
 

@@ -49,8 +49,10 @@ def prepared(
     }
     names = {s.student: s.name for s in every} | listed
     strangers = [s for s in nobody if s not in names]
-    told = {s: unknown_student(s, names) for s in strangers}
-    unused = tuple(f"{todo[s][0].where}: {told.get(s, f'{s!r} handed nothing in')}" for s in nobody)
+    remarks = {s: unknown_student(s, names) for s in strangers}
+    unused = tuple(
+        f"{todo[s][0].where}: {remarks.get(s, f'{s!r} handed nothing in')}" for s in nobody
+    )
     return Prepared(found, same, unused, len(strangers))
 
 
@@ -64,8 +66,8 @@ def only(found: Prepared, students: Sequence[str]) -> Prepared:
     known = {student: s for s in found.submissions for student in (s.student, *dict(s.also))}
     if lacks := [s for s in students if s not in known]:
         raise ConfigError(f"{', '.join(map(repr, lacks))} handed nothing in: name students by id")
-    kept = dict.fromkeys(known[s].student for s in students)
-    return Prepared(tuple(s for s in found.submissions if s.student in kept))
+    chosen = dict.fromkeys(known[s].student for s in students)
+    return Prepared(tuple(s for s in found.submissions if s.student in chosen))
 
 
 def differences(s: Submission, lab: Lab, course: Course) -> tuple[str, ...]:
@@ -77,15 +79,16 @@ def differences(s: Submission, lab: Lab, course: Course) -> tuple[str, ...]:
         "lab": lab.number, "version": str(lab.version), "variant": course.variant(lab).name,
         "tag": course.tag,
     }  # fmt: skip
-    told = [
-        f"the notebook is of {what} {tidy(s.declared[what], 60)!r}, and the course's is {asked!r}"
-        for what, asked in wanted.items()
-        if asked and s.declared.get(what, asked) != asked
+    remarks = [
+        f"the notebook is of {what} {tidy(s.declared[what], 60)!r}, and the course's is "
+        f"{expected!r}"
+        for what, expected in wanted.items()
+        if expected and s.declared.get(what, expected) != expected
     ]
     own = s.declared.get("student", s.student)
     if own != s.student:
-        told.append(f"{LOOK}the notebook says that it is of student {tidy(own, 60)!r}")
-    return tuple(told)
+        remarks.append(f"{LOOK}the notebook says that it is of student {tidy(own, 60)!r}")
+    return tuple(remarks)
 
 
 __all__ = ["Prepared", "differences", "only", "prepared"]

@@ -1,9 +1,7 @@
-"""Marks out of facts: points by part, what a person gave, days late, and words for each student.
+"""Marks out of facts: points by part, what a person gave, and words for each student.
 
-Instant, and again.
-
-Nothing is judged here. Overrides are applied last, so that what a person decided outlives a
-regrade; what is late comes off at the very end, and a changed due date changes `final` alone.
+Instant, and again: nothing is judged here. Overrides are applied last, so that what a person
+decided outlives a regrade.
 """
 
 from __future__ import annotations
@@ -12,17 +10,14 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 
 from nogpu.disk import replace_file
 from nogpu.errors import DataError
 from tilelabs.grading.answers import tidied
-from tilelabs.grading.feedback import Given, Told, closing, page, text
-from tilelabs.grading.grouping import Handed, groups, handed
+from tilelabs.grading.feedback import Feedback, Override, closing, text
+from tilelabs.grading.grouping import Entry, entries, groups
 from tilelabs.grading.judging import Result, results
-from tilelabs.grading.late_days import Lateness, extensions, lateness
-from tilelabs.grading.stamps import kept
 from tilelabs.grading.tables import (
     LOOK,
     PRIVATE,
@@ -36,15 +31,14 @@ from tilelabs.grading.timings import times
 from tilelabs.judging.timing import YOURS, Timed, words
 from tilelabs.labs.checking import Checked, judged
 from tilelabs.labs.courses import Course
-from tilelabs.labs.rubrics import Lab, lab
+from tilelabs.labs.rubrics import Lab
 
 
 @dataclass(frozen=True)
 class Row:
-    """One student's marks: points by part (None: nobody has given them yet), and the words, as text
-    and as a page. late: the platform says so. lateness: what the due date says. version: of the
-    lab, 0 where nothing was handed in. given: what persons gave. answers: by part that a person
-    marks. file: where what counts lay in the download.
+    """One student's marks: points by part (None: nobody has given them yet), and the words. late: the platform says so. version: of the lab, 0 where nothing was handed in.
+    given: what persons gave. answers: by part that a person marks. file: where what counts lay in
+    the download.
     """
 
     student: str
@@ -54,23 +48,16 @@ class Row:
     notes: tuple[str, ...]
     feedback: str
     timed: Timed | None = None
-    page: str = ""
-    lateness: Lateness | None = None
     version: int = 0
     attempt: int = 0
-    given: Mapping[str, Given] = field(default_factory=dict)
+    given: Mapping[str, Override] = field(default_factory=dict)
     answers: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
 
     @property
     def total(self) -> float:
-        """All points that were given so far, before anything comes off."""
+        """All points that were given so far."""
         return sum(points for points in self.parts.values() if points is not None)
-
-    @property
-    def final(self) -> float:
-        """What is left of them after late days."""
-        return max(0.0, self.total - (self.lateness.off if self.lateness else 0.0))
 
     @property
     def empty(self) -> bool:
@@ -96,11 +83,10 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     of = groups(course, lab)
     given = _shared(lab, overrides(course, lab, named), came, of)
     answers = _answers(lab, results(out, lab), came, of)
-    late = _lateness(lab, course, out, students)
     timed = times(out, lab, [c.result for c in came.values()])
     rows = tuple(
         replace(
-            _row(lab, course, came.get(s), s, roster.get(s, ""), given.get(s, {}), late[s], timed),
+            _row(lab, course, came.get(s), s, roster.get(s, ""), given.get(s, {}), timed),
             answers=answers.get(s, {}),
         )
         for s in students
@@ -109,7 +95,6 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     for row in rows:
         replace_file(folder / f"{safe_name(row.student)}.txt", row.feedback, PRIVATE)
-        replace_file(folder / f"{safe_name(row.student)}.html", row.page, PRIVATE)
     replace_file(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows), PRIVATE)
     replace_file(out / f"lab-{lab.number}-written.csv", _written(lab, rows), PRIVATE)
     return rows
@@ -117,10 +102,10 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
 
 def _shared(
     lab: Lab,
-    given: Mapping[str, Mapping[str, Given]],
-    came: Mapping[str, Handed],
+    given: Mapping[str, Mapping[str, Override]],
+    came: Mapping[str, Entry],
     of: Mapping[str, Sequence[str]],
-) -> dict[str, dict[str, Given]]:
+) -> dict[str, dict[str, Override]]:
     """What persons gave, and for parts marked by hand what they gave another member of the group.
 
     Of several members with points of their own it is what the one has whose submission counts;
@@ -141,10 +126,7 @@ def _shared(
 
 
 def _answers(
-    lab: Lab,
-    every: Sequence[Result],
-    came: Mapping[str, Handed],
-    of: Mapping[str, Sequence[str]],
+    lab: Lab, every: Sequence[Result], came: Mapping[str, Entry], of: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, str]]:
     """Answers by student and part that a person marks: the student's own, or else that of the
     member of the group whose submission counts, or else any member's.
@@ -154,25 +136,27 @@ def _answers(
     found: dict[str, dict[str, str]] = {}
     for student, handed_in in came.items():
         for part in (p.id for p in lab.parts if p.by_hand):
-            whose = (student, handed_in.result.student, *members.get(student, ()))
-            told = next((own[who, part] for who in whose if (who, part) in own), "")
+            candidates = (student, handed_in.result.student, *members.get(student, ()))
+            told = next((own[who, part] for who in candidates if (who, part) in own), "")
             found.setdefault(student, {})[part] = told
     return found
 
 
-def _name(came: Handed | None, student: str) -> str:
+def _name(came: Entry | None, student: str) -> str:
     """What the platform calls a student; "" for a member of a group who handed nothing in."""
     return came.result.name if came and came.result.student == student else ""
 
 
-def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str, dict[str, Given]]:
+def overrides(
+    course: Course, lab: Lab, students: Mapping[str, str]
+) -> dict[str, dict[str, Override]]:
     """What persons gave, by student and part. students: names by id.
 
     Raises DataError naming the row that does not fit.
     """
     path = course.folder / "overrides.csv"
     parts = {part.id: part for part in lab.parts}
-    found: dict[str, dict[str, Given]] = {}
+    found: dict[str, dict[str, Override]] = {}
     for where, row in table(path, ("student", "lab", "part", "points", "reason")):
         if row["lab"] != lab.number:
             continue
@@ -189,31 +173,13 @@ def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str
             points = -1.0
         if not 0 <= points <= part.points:
             raise DataError(f"{where}: {row['points']!r} points; {part.id} has 0 to {part.points}")
-        found.setdefault(row["student"], {})[part.id] = Given(points, row["reason"])
+        found.setdefault(row["student"], {})[part.id] = Override(points, row["reason"])
     return found
 
 
-def counting(
-    lab: Lab, course: Course, out: Path, times: Mapping[str, datetime] | None = None
-) -> dict[str, Handed]:
-    """What counts for each student, members of groups among them. times: default those that were
-    kept.
-    """
-    at = kept(lab.number, out) if times is None else times
-    return handed(results(out, lab), groups(course, lab), at, lambda r: checked(lab, r).points)
-
-
-def _lateness(
-    one: Lab, course: Course, out: Path, students: Sequence[str]
-) -> dict[str, Lateness | None]:
-    """How late each student was; earlier labs of the same folder have spent free days."""
-    times: dict[str, dict[str, datetime]] = {}
-    for number in {one.number, *course.policy.due}:
-        if at := kept(number, out):
-            came = counting(lab(number), course, out, at)
-            times[number] = {s: h.at for s, h in came.items() if h.at}
-    extended = extensions(course)
-    return {s: lateness(course, one.number, s, times, extended) for s in students}
+def counting(lab: Lab, course: Course, out: Path) -> dict[str, Entry]:
+    """What counts for each student, members of groups among them."""
+    return entries(results(out, lab), groups(course, lab), lambda r: checked(lab, r).points)
 
 
 def checked(lab: Lab, result: Result) -> Checked:
@@ -221,8 +187,8 @@ def checked(lab: Lab, result: Result) -> Checked:
     variant = next((v for v in lab.variants if v.name == result.variant), None)
     if variant is None or result.version != lab.version:
         raise DataError(
-            f"{result.student} was judged by version {result.version} ({result.variant}), and lab {lab.number} is "
-            f"of version {lab.version}: run grade again"
+            f"{result.student} was judged by version {result.version} ({result.variant}), and lab "
+            f"{lab.number} is of version {lab.version}: run grade again"
         )
     return judged(lab, variant, result.marked)
 
@@ -231,25 +197,24 @@ def _for_the_teacher(result: Result) -> tuple[str, ...]:
     """What a person should look at, and no mark depends on."""
     if not result.marked.asks:
         return ()
-    asked = ", ".join(result.marked.asks)
-    return (f"{LOOK}it asks where it runs, by {asked}; no point depends on it",)
+    questions = ", ".join(result.marked.asks)
+    return (f"{LOOK}it asks where it runs, by {questions}; no point depends on it",)
 
 
 def _row(
     lab: Lab,
     course: Course,
-    came: Handed | None,
+    came: Entry | None,
     student: str,
     name: str,
-    given: Mapping[str, Given],
-    late: Lateness | None,
+    given: Mapping[str, Override],
     timed: Mapping[str, Timed],
 ) -> Row:
     found, fast = None, None
     if came:
         fast = timed.get(came.result.student)
         found = replace(checked(lab, came.result), timed=fast)
-    nothing = 0.0 if course.policy.missing == "zero" else None
+    nothing = 0.0 if course.missing == "zero" else None
     points: dict[str, float | None] = {part.id: nothing for part in lab.parts}
     if found:
         points = {p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts}
@@ -258,41 +223,37 @@ def _row(
     if came:
         notes = (*came.result.notes, *came.notes, *_for_the_teacher(came.result))
     refused = came.result.marked.refused if came else ""
-    said = (f"it did not run: {refused}", *notes) if refused else notes
-    row = Row(student, name, points, False, said, "", fast, lateness=late, given=given)
+    remarks = (f"it did not run: {refused}", *notes) if refused else notes
+    row = Row(student, name, points, False, remarks, "", fast, given=given)
     if came:
         r = came.result
         own = name or (r.name if r.student == student else "")
         row = replace(row, name=own, late=r.late, version=r.version, attempt=r.attempt, file=r.file)
-    told = Told(
+    told = Feedback(
         lab, student, row.name, found, points, given, notes if came else (),
-        closing(lab, points, late.words if late else "", row.final), row.attempt,
+        closing(lab, points), row.attempt,
     )  # fmt: skip
-    return replace(row, feedback=text(told), page=page(told))
+    return replace(row, feedback=text(told))
 
 
-# -- tables
-# ------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def _csv(lab: Lab, rows: Sequence[Row]) -> str:
     made = io.StringIO()
     out = csv.writer(made, lineterminator="\n")
     ids = [part.id for part in lab.parts]
-    heads = ["raw", "days late", "final", "late", "version", "attempt", "notes"]
+    heads = ["total", "late", "version", "attempt", "notes"]
     out.writerow(["id", "name", *ids, *heads, *TIMES])
     for row in rows:
         cells = [row.parts.get(part.id) for part in lab.parts]
         points = ["" if p is None else f"{p:g}" for p in cells]
-        raw, final = ("", "") if row.empty else (f"{row.total:g}", f"{row.final:g}")
         out.writerow(
             [
                 inert(row.student),
                 inert(row.name),
                 *points,
-                raw,
-                row.lateness.days if row.lateness else "",
-                final,
+                "" if row.empty else f"{row.total:g}",
                 "late" if row.late else "",
                 row.version or "",
                 row.attempt or "",
@@ -331,4 +292,4 @@ def _times(timed: Timed | None) -> list[str]:
     return [f"{timed.ms[YOURS].median:.4g}", *faster, timed.gpu]
 
 
-__all__ = ["Given", "Row", "checked", "counting", "overrides", "report"]
+__all__ = ["Override", "Row", "checked", "counting", "overrides", "report"]

@@ -40,7 +40,7 @@ who wrote what.
 """
 
 
-def given(lab: Lab) -> dict[str, str]:
+def common_texts(lab: Lab) -> dict[str, str]:
     """What every student was given, by name: the lab's starters, the book's kernels, the CUDA on
     its pages.
     """
@@ -84,7 +84,7 @@ def export(
         file = f"{place}/{safe_name(name)}/{lab.entry}.cpp"
         _write(folder / file, text)
         rows.append([file, place, inert(name)])
-    texts = given(lab)
+    texts = common_texts(lab)
     for name, text in texts.items():
         _write(folder / "base" / f"{safe_name(name)}.cpp", text)
     _write(folder / "base" / "base.cpp", "\n".join(texts.values()))

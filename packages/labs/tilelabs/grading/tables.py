@@ -41,7 +41,8 @@ def table(
             continue
         if missing := [c for c, value in cells.items() if value is None]:
             raise DataError(
-                f"{path}, line {line}: no {', '.join(missing)}; its columns are {', '.join(columns)}"
+                f"{path}, line {line}: no {', '.join(missing)}; its columns are "
+                f"{', '.join(columns)}"
             )
         yield (
             f"{path}, line {line}",

@@ -16,7 +16,7 @@ from nogpu.errors import DataError, NoGPUError
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.judging import Result, file_name
 from tilelabs.judging import timing
-from tilelabs.judging.timing import Timed, time_on_gpu, told, words
+from tilelabs.judging.timing import Timed, time_on_gpu, timed_from, words
 from tilelabs.labs.courses import Course
 from tilelabs.labs.rubrics import Lab
 
@@ -46,7 +46,7 @@ def time_class(
     folder = out / f"lab-{lab.number}" / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     raw = {s.student: s.raw for s in submissions}
-    held = times(out, lab)
+    data = times(out, lab)
     fit = [r for r in results if raw.get(r.student) is not None and sound(r)]
     tell(
         f"{len(fit)} of {len(results)} submissions are right and clean, and are timed on {gpu.name}"
@@ -59,15 +59,15 @@ def time_class(
         path = folder / file_name(result.student)
         if _key(path) == key:
             continue
-        asked = lab.asked(course.variant(lab))
-        timed = time_on_gpu(raw[result.student] or b"", asked, lab.reference, size, lock=lock)
-        said = {
+        spec = lab.specification(course.variant(lab))
+        timed = time_on_gpu(raw[result.student] or b"", spec, lab.reference, size, lock=lock)
+        record = {
             "student": result.student, "key": key, "source": result.source, "timed": asdict(timed)
         }  # fmt: skip
-        replace_file(path, json.dumps(said, indent=1, sort_keys=True) + "\n", 0o600)
-        held[result.student] = timed
+        replace_file(path, json.dumps(record, indent=1, sort_keys=True) + "\n", 0o600)
+        data[result.student] = timed
         tell(f"{n}/{len(fit)} {result.student}: {words(timed)}")
-    return held
+    return data
 
 
 def sound(result: Result) -> bool:
@@ -96,10 +96,10 @@ def times(out: Path, lab: Lab, of: Sequence[Result] = ()) -> dict[str, Timed]:
     source = {r.student: r.source for r in of}
     for path in sorted((out / f"lab-{lab.number}" / FOLDER).glob("*.json")):
         try:
-            held = json.loads(path.read_text(encoding="utf-8"))
-            student = str(held["student"])
-            if source.get(student, held.get("source")) == held.get("source"):
-                found[student] = told(held["timed"])
+            data = json.loads(path.read_text(encoding="utf-8"))
+            student = str(data["student"])
+            if source.get(student, data.get("source")) == data.get("source"):
+                found[student] = timed_from(data["timed"])
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged ({error}): delete it and time again") from None
     return found

@@ -1,8 +1,8 @@
 """A source that nobody trusts, judged: compiled in one process, run in another, facts and no words
 of marks.
 
-    asked = Asked("lab2", transposed="A")
-    marked = mark(raw, asked, cases(asked, secret, "lab 2", "student 7", attempt=1))
+    spec = Specification("lab2", transposed="A")
+    marked = mark(raw, spec, cases(spec, secret, "lab 2", "student 7", attempt=1))
 
 The cases are derived, never stored: whoever lacks the secret knows neither the shapes nor the
 numbers, and another attempt has others. Both schedules of the emulator run, since one of them may
@@ -46,7 +46,7 @@ Source: CUDA C++ Programming Guide, technical specifications.
 
 
 @dataclass(frozen=True)
-class Asked:
+class Specification:
     """What a kernel is asked to be: C = A B, or its variants, row-major.
 
     transposed: those of "A", "B", "C" that lie as their transpose. scaled: C = alpha A B + beta C.
@@ -187,7 +187,7 @@ class Marked:
         return next(counted, {}).get(what, {})
 
 
-def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
+def cases(spec: Specification, secret: bytes, *of: object) -> tuple[Case, ...]:
     """The products that a source is tried on, derived from a secret and from whose they are.
 
     of: what tells one set from another, such as lab, student, attempt. What is left over beside
@@ -199,7 +199,7 @@ def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
     """
     if len(secret) < 16:
         raise ConfigError(f"a secret of {len(secret)} bytes can be guessed: take 16 or more")
-    what = "\0".join([asked.entry, asked.transposed, str(asked.scaled), asked.dtype])
+    what = "\0".join([spec.entry, spec.transposed, str(spec.scaled), spec.dtype])
     key = "\0".join([what, *map(str, of)])
     rng, edges = (
         Random(hmac.digest(secret, k.encode(), "sha256")) for k in (key, f"{what}\0edges")
@@ -215,12 +215,12 @@ def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
         itself.
         """
         least = -(-(WARP + 8) // edge)
-        steps = 1 if asked.aligned >= SECTOR else 2  # less than the depth of a step along K
+        steps = 1 if spec.aligned >= SECTOR else 2  # less than the depth of a step along K
         many = rng.randint(least, max(least, -(-80 // edge)))
-        return edge * many - asked.aligned * edges.randint(1, steps)
+        return edge * many - spec.aligned * edges.randint(1, steps)
 
     for kind in ("integers", "reals"):
-        M, N, K = map(below, asked.edge)
+        M, N, K = map(below, spec.edge)
         counted.append(Case(M, N, K, rng.getrandbits(32), kind, counted=True))
     shapes = [
         ((near(16, 2), near(16, 3), near(16, 2)), "integers"),
@@ -239,10 +239,10 @@ def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
         ((1, 1, 1), "integers"),
     ]
     if (
-        asked.aligned > 1
+        spec.aligned > 1
     ):  # one size off its alignment, the others on it: a kernel has to ask about each
         for at in range(3):
-            sizes = [asked.aligned * rng.randint(4, 6) for _ in range(3)]
+            sizes = [spec.aligned * rng.randint(4, 6) for _ in range(3)]
             sizes[at] += edges.randint(1, 3)
             shapes.append(((sizes[0], sizes[1], sizes[2]), "integers"))
     return (*counted, *(Case(*shape, rng.getrandbits(32), kind) for shape, kind in shapes))
@@ -250,7 +250,7 @@ def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
 
 def mark(
     source: str | bytes,
-    asked: Asked,
+    spec: Specification,
     todo: Sequence[Case],
     *,
     lock: bool | None = None,
@@ -268,45 +268,45 @@ def mark(
     by_clang = toolchain.uses_clang()
     if lock and by_clang:
         raise ConfigError(
-            "clang compiles here, and it cannot be locked into folders: install NVRTC to mark what nobody "
-            "trusts, or mark without the lock"
+            "clang compiles here, and it cannot be locked into folders: install NVRTC to mark "
+            "what nobody trusts, or mark without the lock"
         )
     lock = bool(apart.landlock()) and not by_clang if lock is None else lock
     if by_clang:  # it writes files on its way, and has itself to load
         compile_limits = replace(compile_limits, files=64 * apart.MB, memory=16 * 1024 * apart.MB)
-    found = _marked(source, asked, todo, lock, compile_limits, run_limits)
+    found = _marked(source, spec, todo, lock, compile_limits, run_limits)
     return replace(found, locked=lock, seconds=time.monotonic() - began)
 
 
 def _marked(
     source: str | bytes,
-    asked: Asked,
+    spec: Specification,
     todo: Sequence[Case],
     lock: bool,
     first: Limits,
     second: Limits,
 ) -> Marked:
-    refused, job = compiled(source, asked, lock, first)
+    refused, job = compiled(source, spec, lock, first)
     if refused is not None:
         return refused
     made = job.pop("made")
     job |= {
-        "types": asked.types, "seconds": asked.seconds, "ptx": made["ptx"], "compiler": made["compiler"],
+        "types": spec.types, "seconds": spec.seconds, "ptx": made["ptx"], "compiler": made["compiler"],
         "cases": [vars(c) for c in todo],
     }  # fmt: skip
-    registers, stores, loads, stack, *_ = made["kernels"].get(asked.entry, (0, 0, 0, 0))
+    registers, stores, loads, stack, *_ = made["kernels"].get(spec.entry, (0, 0, 0, 0))
     known = Marked(
         compiler=made["compiler"], registers=registers, spills=stores + loads, stack=stack
     )
     done = apart.run(
-        "tilelabs.judging.running:ran", job, second, readable=_python() if lock else None
+        "tilelabs.judging.running:run_cases", job, second, readable=_python() if lock else None
     )
     return _told(known, done)
 
 
 def compiled(
     source: str | bytes,
-    asked: Asked,
+    spec: Specification,
     lock: bool,
     limits: Limits,
     *,
@@ -326,10 +326,10 @@ def compiled(
         told = "the source holds characters that are no text (lone surrogates)"
         return Marked(told, "bytes"), {}
     try:
-        check_includes(text, asked.headers)
+        check_includes(text, spec.headers)
     except SourceError as error:
         return Marked(tidy(str(error)), "includes"), {}
-    job: dict[str, Any] = {"source": text, "arch": arch or asked.arch}
+    job: dict[str, Any] = {"source": text, "arch": arch or spec.arch}
     done = apart.run(
         "tilelabs.judging.compiling:compiled", {**job, "cubin": cubin}, limits,
         readable=compiling.readable() if lock else None,
@@ -342,29 +342,30 @@ def compiled(
     if "refused" in made:
         log = tidy_log(made["refused"])
         return Marked(f"it does not compile: {_first_error(log)}", "compile", log), {}
-    named, odd = _constants(text, asked)
+    named, odd = _constants(text, spec)
     if odd:
         return Marked(odd, "head", compiler=made["compiler"]), {}
     return None, job | {
-        "constants": named, "dtype": asked.dtype, "entry": asked.entry, "block": asked.block,
-        "grid": asked.grid, "shared": asked.shared, "scaled": asked.scaled, "transposed": asked.transposed,
+        "constants": named, "dtype": spec.dtype, "entry": spec.entry, "block": spec.block,
+        "grid": spec.grid, "shared": spec.shared, "scaled": spec.scaled, "transposed": spec.transposed,
         "made": made,
     }  # fmt: skip
 
 
-def _constants(text: str, asked: Asked) -> tuple[dict[str, int], str]:
+def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
     """The whole numbers that a source sets and its launch needs; or what is wrong with them."""
     found = constants(text)
-    for name, least, most in asked.constants:
+    for name, least, most in spec.constants:
         if name not in found:
             return (
                 {},
-                f"no plain number for {name} is found: write it out, as const int {name} = {least}; the grid is made from it",
+                f"no plain number for {name} is found: write it out, as const int {name} = "
+                f"{least}; the grid is made from it",
             )
         if not least <= found[name] <= most:
             return {}, f"{name} is {found[name]}, and may be {least} to {most}"
-    named = {name: found[name] for name, _, _ in asked.constants}
-    threads = math.prod(evaluate(e, {**named, "M": 1, "N": 1, "K": 1}) for e in asked.block)
+    named = {name: found[name] for name, _, _ in spec.constants}
+    threads = math.prod(evaluate(e, {**named, "M": 1, "N": 1, "K": 1}) for e in spec.block)
     if not 1 <= threads <= MAX_THREADS:
         told = ", ".join(f"{name} = {value}" for name, value in named.items())
         return {}, f"a block has {threads} threads with {told}, and may have 1 to {MAX_THREADS}"
@@ -392,11 +393,7 @@ def _python() -> list[Path]:
         sys.exec_prefix,
         *(p for p in sys.path if "python" in p),
     ]
-    return [
-        *map(Path, dict.fromkeys(folders)),
-        Path(numpy.__file__).parent.parent,
-        *CODE,
-    ]
+    return [*map(Path, dict.fromkeys(folders)), Path(numpy.__file__).parent.parent, *CODE]
 
 
 def _told(known: Marked, done: Done) -> Marked:
@@ -453,4 +450,14 @@ def _first_error(log: str) -> str:
     return log.split("\n")[0] or "no reason is given"
 
 
-__all__ = ["Asked", "Case", "Marked", "Run", "cases", "compiled", "mark", "tidy", "tidy_log"]
+__all__ = [
+    "Case",
+    "Marked",
+    "Run",
+    "Specification",
+    "cases",
+    "compiled",
+    "mark",
+    "tidy",
+    "tidy_log",
+]

@@ -32,7 +32,7 @@ MOST_FINDINGS = 20
 Array = np.ndarray[Any, Any]
 
 
-def ran(job: dict[str, Any]) -> dict[str, Any]:
+def run_cases(job: dict[str, Any]) -> dict[str, Any]:
     """Runs of job["cases"] under both schedules, up to one that does not end.
 
     job: source, ptx, compiler, arch, entry, types (of the parameters, as C), block, grid, shared
@@ -204,9 +204,13 @@ def heaviest(accesses: Iterable[LineAccess]) -> dict[str, dict[str, Any]]:
             [(place, _)] = (over if meets else sums).most_common(1)
             line, op, array = place
             found[what] = {
-                "line": line, "op": op, "array": array, "share": sums[place] / total,
-                "each": sums[place] / requests[place], "meets": meets,
-            }  # fmt: skip
+                "line": line,
+                "op": op,
+                "array": array,
+                "share": sums[place] / total,
+                "each": sums[place] / requests[place],
+                "meets": meets,
+            }
     return found
 
 
@@ -235,5 +239,8 @@ def _first(off: Array, given: dict[str, Any]) -> dict[str, Any] | None:
         return None
     i, j = map(int, at[0])
     return {
-        "row": i, "column": j, "expected": float(given["want"][i, j]), "got": repr(float(given["C"][i, j])),
-    }  # fmt: skip
+        "row": i,
+        "column": j,
+        "expected": float(given["want"][i, j]),
+        "got": repr(float(given["C"][i, j])),
+    }

@@ -27,7 +27,7 @@ from nogpu import device
 from nogpu.errors import NoGPUError
 from tilelabs import apart
 from tilelabs.apart import Limits
-from tilelabs.judging.marking import COMPILE, Asked, compiled, tidy
+from tilelabs.judging.marking import COMPILE, Specification, compiled, tidy
 from tilelabs.judging.running import operands
 
 GPU = Limits(memory=1 << 46, seconds=240, wall=300.0, files=256 * apart.MB, opened=1024)
@@ -61,7 +61,7 @@ class Timed:
 
 def time_on_gpu(
     source: str | bytes,
-    asked: Asked,
+    spec: Specification,
     rung: str,
     size: tuple[int, int, int],
     *,
@@ -71,14 +71,24 @@ def time_on_gpu(
     """Times of a source beside a rung of the book and cuBLAS, at one size, on operands drawn here.
 
     Time only what is right and clean in the emulator: a fault on a GPU costs at most this call, and
-    says less. lock: of the compiler, as in `marking.mark`; what runs on the GPU is no native code
-    of the host. Raises NoGPUError, and ToolchainError where nothing compiles; never for a source.
+    says less.
+
+    Parameters
+    ----------
+    rung : of the catalog, which runs in turn with the source.
+    size : M, N, K.
+    lock : of the compiler, as in `marking.mark`; no native code of a source runs on the host.
+
+    Raises
+    ------
+    NoGPUError : no GPU answers.
+    ToolchainError : nothing compiles here; never for a source.
     """
     gpu = device.current()
     if gpu is None:
         raise NoGPUError("no NVIDIA GPU answers on this machine: time it on one that has it")
     lock = bool(apart.landlock()) if lock is None else lock
-    refused, job = compiled(source, asked, lock, COMPILE, arch=gpu.arch, cubin=True)
+    refused, job = compiled(source, spec, lock, COMPILE, arch=gpu.arch, cubin=True)
     if refused is not None:
         return Timed(refused.refused)
     job = {n: v for n, v in job.items() if n != "made"} | {
@@ -86,27 +96,27 @@ def time_on_gpu(
         "seed": secrets.randbits(32), "effort": asdict(effort),
     }  # fmt: skip
     done = apart.run("tilelabs.judging.timing:timed", job, GPU, environment=_environment())
-    return told(done.value or {"refused": done.fault})
+    return timed_from(done.value or {"refused": done.fault})
 
 
 def _environment() -> dict[str, str]:
     """What CUDA's libraries and CuPy's cache are found by."""
-    kept = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
-    return {"CUPY_CACHE_DIR": str(Path.home() / ".cupy" / "kernel_cache")} | kept
+    handed_on = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
+    return {"CUPY_CACHE_DIR": str(Path.home() / ".cupy" / "kernel_cache")} | handed_on
 
 
-def told(said: Mapping[str, Any]) -> Timed:
+def timed_from(data: Mapping[str, Any]) -> Timed:
     """What `timed` said, or what was kept of it as JSON."""
 
     def spread(of: Any) -> Spread | None:
         return None if of is None else Spread(**of)
 
-    if said.get("refused"):
-        return Timed(tidy(str(said["refused"])))
-    ms = {name: Spread(**of) for name, of in said["ms"].items()}
+    if data.get("refused"):
+        return Timed(tidy(str(data["refused"])))
+    ms = {name: Spread(**of) for name, of in data["ms"].items()}
     return Timed(
-        "", said["gpu"], tuple(said["size"]), said["rung"], said["wrong"], said["launches"], ms,
-        spread(said["over_rung"]), spread(said["over_library"]), said["versions"],
+        "", data["gpu"], tuple(data["size"]), data["rung"], data["wrong"], data["launches"], ms,
+        spread(data["over_rung"]), spread(data["over_library"]), data["versions"],
     )  # fmt: skip
 
 
@@ -118,16 +128,15 @@ def words(timed: Timed) -> str:
     where = f"on {timed.gpu}, {M} x {N} x {K}"
     if timed.wrong:
         return f"wrong in {timed.wrong} of {timed.launches} launches {where}"
-    told = f"{number(timed.ms[YOURS].median)} ms {where}"
+    timed_from = f"{number(timed.ms[YOURS].median)} ms {where}"
     for name, ratio in ((timed.rung, timed.over_rung), ("cuBLAS", timed.over_library)):
         if ratio is not None:
             spread = f"quartiles {number(ratio.q1)} to {number(ratio.q3)}"
-            told += f"; {number(ratio.median)} times as fast as {name} ({spread})"
-    return told
+            timed_from += f"; {number(ratio.median)} times as fast as {name} ({spread})"
+    return timed_from
 
 
-# -- in the process that has the GPU
-# -----------------------------------------------------------------
+# -- in the process that has the GPU ---------------------------------------------------------------
 
 
 def timed(job: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +169,7 @@ def timed(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Bench:
-    """One launch a sample (a `protocol.Bench`), each on operands and an output that it cannot know."""
+    """One launch a sample (a `protocol.Bench`), on operands and an output that it cannot know."""
 
     def __init__(self, session: Any, job: dict[str, Any]) -> None:
         from helpers.ladder.kernel import geometry
@@ -248,4 +257,4 @@ class _Set:
             return not bool(near.all())
 
 
-__all__ = ["GPU", "YOURS", "Timed", "time_on_gpu", "timed", "told", "words"]
+__all__ = ["GPU", "YOURS", "Timed", "time_on_gpu", "timed", "timed_from", "words"]

@@ -72,22 +72,22 @@ class Checked:
         return f"Lab {self.lab.number}, {self.lab.title} ({self.variant.name})"
 
     @property
-    def told(self) -> tuple[tuple[bool | None, str], ...]:
+    def lines(self) -> tuple[tuple[bool | None, str], ...]:
         """What is said in order, and whether it is good: None where it is neither."""
         m = self.marked
         if m.refused:
-            said: list[tuple[bool | None, str]] = [(False, f"it did not run: {m.refused}")]
+            rows: list[tuple[bool | None, str]] = [(False, f"it did not run: {m.refused}")]
         else:
             local = f", {m.stack} bytes of local memory" if m.stack else ""
             used = f": {m.registers} registers a thread{local}" if m.registers else ""
-            said = [(None, f"compiled by {m.compiler}{used}")]
+            rows = [(None, f"compiled by {m.compiler}{used}")]
         for part in self.parts:
             mark_ = "by hand" if part.rubric.by_hand else f"{part.points}/{part.rubric.points}"
             good = None if part.rubric.by_hand or part.unknown else part.full
-            said.append((good, f"{mark_:>7}  {part.rubric.id}: {part.words}"))
+            rows.append((good, f"{mark_:>7}  {part.rubric.id}: {part.words}"))
         if self.timed is not None:
-            said.append((None, f"   time  {words(self.timed)}; not in the points"))
-        return tuple(said)
+            rows.append((None, f"   time  {words(self.timed)}; not in the points"))
+        return tuple(rows)
 
     @property
     def foot(self) -> str:
@@ -97,15 +97,15 @@ class Checked:
 
     def __str__(self) -> str:
         sign = {True: "[x]", False: "[ ]", None: "   "}
-        return "\n".join([self.head, *(f"{sign[g]} {text}" for g, text in self.told), self.foot])
+        return "\n".join([self.head, *(f"{sign[g]} {text}" for g, text in self.lines), self.foot])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from helpers.notebook.remarks import Remark, as_html
 
-        said = [Remark(text.strip(), good) for good, text in self.told]
-        return as_html(said, self.ok, "How your kernel comes out", self.head, self.foot)
+        rows = [Remark(text.strip(), good) for good, text in self.lines]
+        return as_html(rows, self.ok, "How your kernel comes out", self.head, self.foot)
 
 
 def check(
@@ -113,22 +113,29 @@ def check(
 ) -> Checked:
     """How a kernel comes out on the cases for practice, in seconds and without a GPU.
 
-    number: of the lab. source: text, or the bytes of a file. variant: by name; default the first.
-    gpu: whether a kernel that is right and clean is timed, too; default where a GPU answers. The
-    compiler, the emulator and the GPU's driver run in processes of their own, so what the kernel
-    does it does to them. Raises UnknownNameError for a lab or a variant that does not exist; never
-    for a source.
+    The compiler, the emulator and the GPU's driver run in processes of their own, so what the
+    kernel does it does to them.
+
+    Parameters
+    ----------
+    source : text, or the bytes of a file.
+    variant : by name; default the first.
+    gpu : whether a kernel that is right and clean is timed, too; default where a GPU answers.
+
+    Raises
+    ------
+    UnknownNameError : a lab or a variant that does not exist; never for a source.
     """
     of = lab(number)
     chosen = variant_of(of, variant)
-    asked = of.asked(chosen)
-    facts = mark(source, asked, cases(asked, PRACTICE, of.number, of.version), lock=False)
+    spec = of.specification(chosen)
+    facts = mark(source, spec, cases(spec, PRACTICE, of.number, of.version), lock=False)
     found = judged(of, chosen, facts)
     everything = facts.clean and len(facts.right) == len({r.case for r in facts.runs})
     if not everything or not (device.current() is not None if gpu is None else gpu):
         return found
     size = (of.size, of.size, of.size)
-    timed = time_on_gpu(source, asked, of.reference, size, lock=False, effort=protocol.LIVE)
+    timed = time_on_gpu(source, spec, of.reference, size, lock=False, effort=protocol.LIVE)
     return replace(found, timed=timed)
 
 
@@ -166,7 +173,7 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
     right = m.right
     if not right:
         if rubric.id == "right":
-            return Part(rubric, 0, "it did not run" if m.refused else _wrong(m))
+            return Part(rubric, 0, "it did not run" if m.refused else _first_fault(m))
         seen = f"; {_findings(m)}" if rubric.id == "clean" and m.runs and not m.clean else ""
         return Part(rubric, 0, f"counts once a shape is right{seen}")
     if rubric.id == "right":
@@ -175,7 +182,7 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
             return Part(
                 rubric, rubric.points, f"{len(right)} of {len(tried)} shapes, both orders of warps"
             )
-        return Part(rubric, int(share), f"{len(right)} of {len(tried)} shapes. {_wrong(m)}")
+        return Part(rubric, int(share), f"{len(right)} of {len(tried)} shapes. {_first_fault(m)}")
     if rubric.id == "clean":
         return Part(rubric, rubric.points if m.clean else 0, _findings(m))
     if len(right) < len(tried):
@@ -215,20 +222,26 @@ def _look(m: Marked, what: str) -> str:
     large.
     """
     if what == "wavefronts" and not m.heaviest(what).get("meets", True):
-        return "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once it is read, and at how many values a read brings"
+        return (
+            "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once it "
+            "is read, and at how many values a read brings"
+        )
     return LOOK[what]
 
 
 LOOK = {
-    "sectors": "Look at the addresses of neighbouring lanes in each load and store, and at how often an element is loaded",
+    "sectors": "Look at the addresses of neighbouring lanes in each load and store, and at how "
+    "often an element is loaded",
     "wavefronts": "Look at the banks that the lanes of a warp meet in, at each access to a tile",
     "requests": "Look at how many bytes each load and each store of a warp moves",
     "instructions": "Look at what the innermost loop does besides multiplying",
     "scalar": "Look at which products are still made by threads, one at a time",
     "tensor": "Look at which products go to the Tensor Cores, and which do not",
     "registers": "Look at how many values a thread holds from one step to the next",
-    "stack": "Look at arrays whose indices the compiler cannot know, and at how many values a thread holds",
-    "spills": "Look at arrays whose indices the compiler cannot know, and at how many values a thread holds",
+    "stack": "Look at arrays whose indices the compiler cannot know, and at how many values a "
+    "thread holds",
+    "spills": "Look at arrays whose indices the compiler cannot know, and at how many values a "
+    "thread holds",
 }
 """Where to look when a total is beyond its limit."""
 
@@ -237,7 +250,7 @@ def _shape(c: Case) -> str:
     return f"M={c.M} N={c.N} K={c.K}"
 
 
-def _wrong(m: Marked) -> str:
+def _first_fault(m: Marked) -> str:
     """The first case that came out wrong, in words; what to look at, and not what to write."""
     run = next(r for r in m.runs if not r.right)
     where = _shape(run.case)
@@ -245,17 +258,20 @@ def _wrong(m: Marked) -> str:
         return f"At {where} the kernel does not come to an end: {run.ended}"
     if run.changed:
         return f"At {where} it writes to {' and '.join(run.changed)}, which are inputs"
-    told = f"At {where} {run.wrong} of {run.of} elements are wrong"
+    fault = f"At {where} {run.wrong} of {run.of} elements are wrong"
     if run.first:
         f = run.first
-        told += f", the first in row {f['row']}, column {f['column']} of C: {number(f['expected'], 7)} expected, {_got(f['got'])}"
-    if _other_order(m, run):
-        return f"{told}. In another order of the warps it is right: look at what a warp reads before it was written, or writes before all have read"
+        fault += f", the first in row {f['row']}, column {f['column']} of C: "
+        fault += f"{number(f['expected'], 7)} expected, {_got(f['got'])}"
     firsts = [r.first for r in m.runs if not r.right and r.first]
     near = sum(_close(f["expected"], float(f["got"])) for f in firsts)
-    if m.clean and firsts and near >= 0.75 * len(firsts):
-        return f"{told}. That is close: look at how precisely each product and each sum is kept"
-    return f"{told}. Look at who computes this element, over which k it sums, and what it loads at the edge"
+    hint = "Look at who computes this element, over which k it sums, and what it loads at the edge"
+    if _other_order(m, run):
+        hint = "In another order of the warps it is right: look at what a warp reads before it was "
+        hint += "written, or writes before all have read"
+    elif m.clean and firsts and near >= 0.75 * len(firsts):
+        hint = "That is close: look at how precisely each product and each sum is kept"
+    return f"{fault}. {hint}"
 
 
 def _close(expected: float, got: float) -> bool:
@@ -288,15 +304,16 @@ def _findings(m: Marked) -> str:
     kind, line, words, case = next(iter(found))
     more = f"; {len(found) - 1} more" if len(found) > 1 else ""
     fact = words.split(". ")[0]  # what follows says what to write
-    return f"line {line}, {kind}: {fact}, at {_shape(case)}{more}. {LOOK_AT.get(kind, LOOK_AT['race'])}"
+    hint = LOOK_AT.get(kind, LOOK_AT["race"])
+    return f"line {line}, {kind}: {fact}, at {_shape(case)}{more}. {hint}"
 
 
 LOOK_AT = {
     "divergent-barrier": "Look at which threads reach this barrier, and which have left before it",
     "race": "Look at what orders, or bounds, these accesses",
     "out-of-bounds": "Look at what bounds this access at the edge of a matrix, or of a tile",
-    "misaligned": "Look at which sizes, of a matrix and of a tile's rows, make its address such a multiple, and "
-    "at what the kernel does where they do not",
+    "misaligned": "Look at which sizes, of a matrix and of a tile's rows, make its address such a "
+    "multiple, and at what the kernel does where they do not",
     "uninitialised": "Look at who writes this before it is read",
     "step-budget": "Look at what ends this loop",
     "deadlock": "Look at which threads reach this, and which never do",

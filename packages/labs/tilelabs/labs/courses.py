@@ -14,14 +14,13 @@ from pathlib import Path
 
 from nogpu.disk import replace_file
 from nogpu.errors import ConfigError, DataError
-from tilelabs.labs.policies import Policy, policy
 from tilelabs.labs.rubrics import Lab, Variant
 
 FILE = "course.toml"
+MISSING = ("empty", "zero")
 TABLES = {
     "roster.csv": "id,name\n",
     "overrides.csv": "student,lab,part,points,reason\n",
-    "extensions.csv": "student,lab,due\n",
     "groups.csv": "student,group,lab\n",
     "fixes.csv": "student,lab,old,new,reason\n",
 }
@@ -32,8 +31,8 @@ TABLES = {
 class Course:
     """name: of the course. secret: 32 bytes, which no student sees. variants: by a lab's number,
     where the teacher chooses in place of the draw. folder: where its files lie. tag: of the book
-    that students fetch (a branch or a tag); "": the book's own branch. policy: what it decides
-    about time.
+    that students fetch (a branch or a tag); "": the book's own branch. missing: what who handed
+    nothing in gets, "empty" cells or "zero" points.
     """
 
     name: str
@@ -41,7 +40,7 @@ class Course:
     folder: Path
     variants: dict[str, str] = field(default_factory=dict)
     tag: str = ""
-    policy: Policy = field(default_factory=Policy)
+    missing: str = "empty"
 
     def variant(self, lab: Lab) -> Variant:
         """The variant of a lab for this course.
@@ -77,14 +76,9 @@ def new(folder: Path, name: str = "") -> Course:
         "# Keep this file to yourself: who has the secret knows what submissions are tried on.\n"
         f"name = {json.dumps(name or folder.resolve().name)}\n"
         f'secret = "{secret}"\n'
-        '# tag = "v1"  # of the book that students fetch, so that it stays as it is during the course\n'
-        '# missing = "zero"  # of who handed nothing in, in place of "empty"\n'
-        '# timezone = "Europe/Berlin"  # of times without an offset, such as Moodle\'s\n\n'
-        "[due]  # marks stay as they are without it\n"
-        '# 2 = "2026-12-01T23:59+01:00"\n'
-        "\n[late]\n"
-        "# points_per_day = 10  # for each day begun after the due date\n"
-        "# free_days = 3        # of each student over the whole course, spent first\n\n"
+        '# tag = "v1"  # of the book that students fetch, so that it stays as it is during the '
+        "course\n"
+        '# missing = "zero"  # of who handed nothing in, in place of "empty"\n\n'
         "[variants]\n"
         '# 2 = "B transposed"  # in place of the variant that is drawn\n'
     )
@@ -105,12 +99,15 @@ def read(folder: Path) -> Course:
             f"{folder} has no {FILE}: make one by python -m helpers course new {folder}"
         )
     try:
-        held = tomllib.loads(path.read_text(encoding="utf-8"))
-        secret = bytes.fromhex(held["secret"])
-        variants = {str(n): str(v) for n, v in held.get("variants", {}).items()}
-        made = Course(
-            str(held["name"]), secret, folder, variants, str(held.get("tag", "")), policy(held)
-        )
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        secret = bytes.fromhex(data["secret"])
+        variants = {str(n): str(v) for n, v in data.get("variants", {}).items()}
+        if {"due", "late"} & data.keys():
+            raise ValueError("late days are left to the platform: drop [due] and [late]")
+        tag, missing = (str(data.get(n, other)) for n, other in (("tag", ""), ("missing", "empty")))
+        if missing not in MISSING:
+            raise ValueError(f"missing is {missing!r}, and may be {' or '.join(MISSING)}")
+        made = Course(str(data["name"]), secret, folder, variants, tag, missing)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {error}") from None
     if len(secret) < 16:

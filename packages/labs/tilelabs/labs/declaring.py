@@ -41,13 +41,13 @@ class Declaration:
 
 def write(folder: Path, what: Declaration) -> None:
     """Keep it in a folder. Raises ConfigError for a folder that cannot be written."""
-    held = {name: value for name, value in asdict(what).items() if name != "commit"}
+    data = {name: value for name, value in asdict(what).items() if name != "commit"}
     try:
-        replace_file(folder / f"lab{what.lab}.json", json.dumps(held) + "\n")
+        replace_file(folder / f"lab{what.lab}.json", json.dumps(data) + "\n")
     except OSError as error:
         raise ConfigError(
-            f"this folder cannot be written ({error.strerror}), and your kernel is kept in it: open the notebook "
-            "in another one"
+            f"this folder cannot be written ({error.strerror}), and your kernel is kept in it: "
+            "open the notebook in another one"
         ) from None
 
 
@@ -58,8 +58,8 @@ def read(folder: Path, number: str | int) -> Declaration | None:
     """
     path = folder / f"lab{number}.json"
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        made = Declaration(**held)
+        data = json.loads(path.read_text(encoding="utf-8"))
+        made = Declaration(**data)
         if [type(v) for v in asdict(made).values()] != [str, int, str, str, str]:
             raise TypeError("a value of another kind")
         return made
@@ -67,7 +67,8 @@ def read(folder: Path, number: str | int) -> Declaration | None:
         return None
     except (OSError, ValueError, TypeError) as error:
         raise DataError(
-            f"{path.name} is damaged ({error}): run the first cell of the lab's notebook again, or delete it"
+            f"{path.name} is damaged ({error}): run the first cell of the lab's notebook again, "
+            "or delete it"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The notebook that a student gets: what is asked, the kernel in one cell, its check in the next."""
+"""The notebook that a student gets: what is asked, the kernel in a cell, its check in the next."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _question(lab: Lab, part: Rubric) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a person marks, and the cell for the answer."""
     words = (
         f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}\n\n"
-        "Write below the first line of the next cell, and run it: it shows your answer. Markdown and `$math$` work."
+        "Write below the first line of the next cell, and run it: it shows your answer. Markdown "
+        "and `$math$` work."
     )
     answer = f"%%answer {lab.entry} {part.id}\n{UNANSWERED}"
     return cell("markdown", words, part.id), code_cell(answer, f"{part.id}-answer", [])
@@ -54,18 +55,20 @@ def _asked(lab: Lab, variant: Variant, opens: str) -> str:
     rows = "\n".join(f"| {part.id} | {part.points} | {_for(part)} |" for part in lab.parts)
     button = f"[Open in Colab]({opens})\n\n" if opens else ""
     return (
-        f"# Lab {lab.number}: {lab.title}\n\n{button}"
-        f"About {lab.hours} hours, {lab.points} points. It builds on the book's pages "
+        f"# Lab {lab.number}: {lab.title}\n\n{button}About {lab.hours} hours, {lab.points} "
+        "points. It builds on the book's pages "
         f"{_listed([f'`{page}`' for page in lab.builds_on])}. You learn to\n\n{goals}\n\n"
         f"## What is asked\n\n{lab.task} {variant.words} {_launch(lab, variant)}\n\n"
         f"| part | points | for |\n|---|---|---|\n{rows}\n\n"
-        "Counts are totals of a launch, divided by M N K / 32: what one multiply-add of a whole warp costs. There M, N "
-        f"and K are rounded up to multiples of {_listed([str(n) for n in lab.tile])}. Sectors and requests are those of "
-        "loads and stores.\n\n"
-        "`right` is worth its share of the shapes that come out right, rounded down. Every other part is worth all or "
-        "nothing, and what is counted only once every shape is right. Your kernel is tried on other shapes and other "
-        "numbers than here, in two orders of its warps. A finding names an element as it is stored: `C[0, 32]` of a C "
-        "that lies by columns is row 32, column 0."
+        "Counts are totals of a launch, divided by M N K / 32: what one multiply-add of a whole "
+        "warp costs. There M, N and K are rounded up to multiples of "
+        f"{_listed([str(n) for n in lab.tile])}. Sectors and requests are those of loads and "
+        "stores.\n\n"
+        "`right` is worth its share of the shapes that come out right, rounded down. Every other "
+        "part is worth all or nothing, and what is counted only once every shape is right. Your "
+        "kernel is tried on other shapes and other numbers than here, in two orders of its "
+        "warps. A finding names an element as it is stored: `C[0, 32]` of a C that lies by "
+        "columns is row 32, column 0."
     )
 
 
@@ -76,14 +79,15 @@ def _listed(words: Sequence[str]) -> str:
 
 def _launch(lab: Lab, variant: Variant) -> str:
     """How the kernel is launched, and which constants of the student's decide it."""
-    asked = lab.asked(variant)
-    sizes = ", ".join(f"`{name}` ({low} to {most})" for name, low, most in asked.constants)
+    spec = lab.specification(variant)
+    sizes = ", ".join(f"`{name}` ({low} to {most})" for name, low, most in spec.constants)
     yours = (
-        f" You choose {sizes}: your source sets each to a plain number, as in `const int {asked.constants[0][0]} = {asked.constants[0][1]};`."
+        f" You choose {sizes}: your source sets each to a plain number, as in `const int "
+        f"{spec.constants[0][0]} = {spec.constants[0][1]};`."
         if sizes
         else ""
     )
-    return f"A block has `{' x '.join(asked.block).replace('//', '/')}` threads; the grid is `({', '.join(asked.grid)})`.{yours}"
+    return f"A block has `{' x '.join(spec.block).replace('//', '/')}` threads; the grid is `({', '.join(spec.grid)})`.{yours}"
 
 
 def _for(part: Rubric) -> str:
@@ -104,17 +108,19 @@ def _hints(lab: Lab) -> str:
 
 def _kernel_words(lab: Lab) -> str:
     return (
-        f"## Your kernel\n\nThe next cell is your kernel, `{lab.entry}`. Keep its first line: by it your kernel is "
-        f"found. Running the cell keeps it as `{lab.entry}.cu` beside this notebook, and checks it; do that as often "
-        f'as you like. It takes seconds, and no GPU. `check("{lab.number}")` in any cell checks it once more.'
+        f"## Your kernel\n\nThe next cell is your kernel, `{lab.entry}`. Keep its first line: by "
+        f"it your kernel is found. Running the cell keeps it as `{lab.entry}.cu` beside this "
+        "notebook, and checks it; do that as often "
+        f'as you like. It takes seconds, and no GPU. `check("{lab.number}")` in any cell checks '
+        "it once more."
     )
 
 
 def _hand_in_words(lab: Lab) -> str:
     return (
-        f"## Hand in\n\nRun the cells of your kernel and of your answers, then the next one. It writes "
-        f"`{lab.entry}_submission.ipynb`, the one file to hand in: your kernel, your answers and the version of the "
-        "lab, and nothing about you or your machine."
+        "## Hand in\n\nRun the cells of your kernel and of your answers, then the next one. It "
+        f"writes `{lab.entry}_submission.ipynb`, the one file to hand in: your kernel, your "
+        "answers and the version of the lab, and nothing about you or your machine."
     )
 
 

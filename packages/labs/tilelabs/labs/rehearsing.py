@@ -54,21 +54,21 @@ def sources(lab: Lab) -> tuple[Source, ...]:
         Source(f"starter, {v.name}", "starter", v.name, lab.starter(v)) for v in lab.variants
     ]
     try:
-        held = tomllib.loads(path.read_text(encoding="utf-8"))["sources"]
-        return (*starters, *(_source(lab, one) for one in held))
+        data = tomllib.loads(path.read_text(encoding="utf-8"))["sources"]
+        return (*starters, *(_source(lab, one) for one in data))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged: {error}") from None
 
 
-def _source(lab: Lab, held: dict[str, Any]) -> Source:
-    text = (lab.folder / FOLDER / held["file"]).read_text(encoding="utf-8")
-    text = changed(text, held.get("changes", ()), f"{held['file']} of {held['name']!r}")
-    if held["kind"] not in KINDS or held["variant"] not in {v.name for v in lab.variants}:
+def _source(lab: Lab, data: dict[str, Any]) -> Source:
+    text = (lab.folder / FOLDER / data["file"]).read_text(encoding="utf-8")
+    text = changed(text, data.get("changes", ()), f"{data['file']} of {data['name']!r}")
+    if data["kind"] not in KINDS or data["variant"] not in {v.name for v in lab.variants}:
         raise ValueError(
-            f"{held['name']!r} has the kind {held['kind']!r}, the variant {held['variant']!r}"
+            f"{data['name']!r} has the kind {data['kind']!r}, the variant {data['variant']!r}"
         )
-    rest = {name: held[name] for name in ("expect", "words", "exploit") if name in held}
-    return Source(held["name"], held["kind"], held["variant"], text, **rest)
+    rest = {name: data[name] for name in ("expect", "words", "exploit") if name in data}
+    return Source(data["name"], data["kind"], data["variant"], text, **rest)
 
 
 def rehearse(lab: Lab) -> Iterator[Rehearsed]:
@@ -81,16 +81,16 @@ def rehearsed(lab: Lab, source: Source) -> Rehearsed:
     """One source, checked as a student checks: it has what it should have, no more and no less."""
     found = check(lab.number, source.text, variant=source.variant, gpu=False)
     got = {part.rubric.id: part.points for part in found.parts if not part.rubric.by_hand}
-    wrong = {n: p for n, p in source.expect.items() if got.get(n) != p}
+    differing = {n: p for n, p in source.expect.items() if got.get(n) != p}
     odd = ""
     if source.kind == "solution" and not found.ok:
         lost = [part.words for part in found.parts if not (part.full or part.rubric.by_hand)]
         odd = f"it lacks points: {'; '.join(lost) or found.marked.refused}"
     elif source.kind != "solution" and found.ok:
         odd = "it has every point"
-    elif wrong:
+    elif differing:
         odd = "; ".join(
-            f"{n} has {got.get(n)} points and should have {p}" for n, p in wrong.items()
+            f"{n} has {got.get(n)} points and should have {p}" for n, p in differing.items()
         )
     elif source.words not in str(found):
         odd = f"the student is not told {source.words!r}"

@@ -13,7 +13,7 @@ from helpers.ladder.kernel import ROOT
 from helpers.wording import number
 from nogpu.errors import DataError, UnknownNameError, near_matches
 from nogpu.text import read_source
-from tilelabs.judging.marking import Asked
+from tilelabs.judging.marking import Specification
 
 FOLDER = ROOT / "labs"
 COUNTED = ("sectors", "requests", "wavefronts", "instructions", "scalar", "tensor")
@@ -28,7 +28,7 @@ of local memory (spills among them, and arrays that cannot live in registers).
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Asked`. words: for
+    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Specification`. words: for
     students. starter: a file of the lab's folder; "": the lab's own. changes: of that file, pairs
     of a text that stands there once and what replaces it. block, grid: in place of the lab's.
     """
@@ -78,7 +78,7 @@ class Lab:
     changes with what is asked or with what it is worth. parts add up to `points`. tile: of M, N and
     K, by which work is counted, and just below whose multiples counted shapes end. hints: from
     vague to plain. task: one sentence, what the kernel is to be. constants, dtype, aligned,
-    headers, shared: as in `judging.marking.Asked`. reference: the rung that times are taken
+    headers, shared: as in `judging.marking.Specification`. reference: the rung that times are taken
     against, size: of M, N and K there.
     """
 
@@ -110,13 +110,21 @@ class Lab:
         """All of them, those by hand among them."""
         return sum(part.points for part in self.parts)
 
-    def asked(self, variant: Variant) -> Asked:
+    def specification(self, variant: Variant) -> Specification:
         """What a kernel is judged by."""
-        return Asked(
-            self.entry, variant.transposed, variant.scaled, variant.block or self.block,
-            variant.grid or self.grid, self.shared, self.dtype, self.constants, self.tile, self.aligned,
+        return Specification(
+            self.entry,
+            variant.transposed,
+            variant.scaled,
+            variant.block or self.block,
+            variant.grid or self.grid,
+            self.shared,
+            self.dtype,
+            self.constants,
+            self.tile,
+            self.aligned,
             headers=frozenset(self.headers),
-        )  # fmt: skip
+        )
 
     def starter(self, variant: Variant) -> str:
         """The text that a student begins with, with the parameters that the variant has."""
@@ -156,27 +164,27 @@ def lab(number: str | int) -> Lab:
 @cache
 def _read(folder: Path) -> Lab:
     try:
-        held: dict[str, Any] = tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8"))
+        data: dict[str, Any] = tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8"))
         made = Lab(
             number=folder.name.split("_")[0],
-            title=held["title"],
-            entry=held["entry"],
-            version=held["version"],
-            hours=held["hours"],
-            builds_on=tuple(held["builds_on"]),
-            goals=tuple(held["goals"]),
-            task=held["task"],
-            hints=tuple(held["hints"]),
-            variants=tuple(_variant(v) for v in held["variants"]),
-            parts=tuple(Rubric(**p) for p in held["parts"]),
+            title=data["title"],
+            entry=data["entry"],
+            version=data["version"],
+            hours=data["hours"],
+            builds_on=tuple(data["builds_on"]),
+            goals=tuple(data["goals"]),
+            task=data["task"],
+            hints=tuple(data["hints"]),
+            variants=tuple(_variant(v) for v in data["variants"]),
+            parts=tuple(Rubric(**p) for p in data["parts"]),
             folder=folder,
-            block=tuple(held["block"]),
-            grid=tuple(held["grid"]),
-            tile=tuple(held["tile"]),
-            reference=held["reference"],
-            constants=tuple((name, *span) for name, span in held.get("constants", {}).items()),
-            headers=tuple(held.get("headers", ())),
-            **{n: held[n] for n in ("shared", "dtype", "aligned", "size") if n in held},
+            block=tuple(data["block"]),
+            grid=tuple(data["grid"]),
+            tile=tuple(data["tile"]),
+            reference=data["reference"],
+            constants=tuple((name, *span) for name, span in data.get("constants", {}).items()),
+            headers=tuple(data.get("headers", ())),
+            **{n: data[n] for n in ("shared", "dtype", "aligned", "size") if n in data},
         )
         for variant in made.variants:
             made.starter(variant)
@@ -187,10 +195,10 @@ def _read(folder: Path) -> Lab:
     return made
 
 
-def _variant(held: dict[str, Any]) -> Variant:
-    lists: dict[str, Any] = {n: tuple(held[n]) for n in ("block", "grid") if n in held}
-    changes = tuple((old, new) for old, new in held.get("changes", ()))
-    return Variant(**(held | lists | {"changes": changes}))
+def _variant(data: dict[str, Any]) -> Variant:
+    lists: dict[str, Any] = {n: tuple(data[n]) for n in ("block", "grid") if n in data}
+    changes = tuple((old, new) for old, new in data.get("changes", ()))
+    return Variant(**(data | lists | {"changes": changes}))
 
 
 def _known(part: Rubric) -> bool:

@@ -24,13 +24,7 @@ from helpers.notebook.cells import cell, code_cell
 from helpers.notebook.remarks import TAKERS
 from helpers.notebook.starting import on_colab
 from nogpu.disk import replace_file
-from nogpu.errors import (
-    ConfigError,
-    SourceError,
-    ToolchainError,
-    UnknownNameError,
-    near_matches,
-)
+from nogpu.errors import ConfigError, SourceError, ToolchainError, UnknownNameError, near_matches
 from nogpu.text import decode, without_comments
 from tilelabs.labs import checking, declaring
 from tilelabs.labs.checking import Checked
@@ -47,16 +41,23 @@ def begin(number: str | int, *, version: int = 0, variant: str = "", tag: str = 
     """Say which lab is worked on in this folder, and bring `%%cuda labN` and `%%answer` to a
     notebook.
 
-    version: which the notebook was made for; default the book's. variant: by name; default the
-    first. tag: of the book, as the course has it. Raises UnknownNameError for a lab or variant that
-    does not exist, ConfigError for a folder that cannot be written.
+    Parameters
+    ----------
+    version : which the notebook was made for; default the book's.
+    variant : by name; default the first.
+    tag : of the book, as the course has it.
+
+    Raises
+    ------
+    UnknownNameError : a lab or a variant that does not exist.
+    ConfigError : a folder that cannot be written.
     """
     of = lab(number)
     chosen = checking.variant_of(of, variant)
     declaring.write(Path(), Declaration(of.number, version or of.version, chosen.name, tag))
     print(f"Lab {of.number}, {of.title}: {chosen.name}. Run the cell of your kernel to check it.")
-    if told := _another(of, version or of.version):
-        print(told)
+    if lines := _another(of, version or of.version):
+        print(lines)
     _register(of)
 
 
@@ -67,8 +68,9 @@ def _another(of: Lab, version: int) -> str:
     if version == of.version:
         return ""
     return (
-        f"This notebook is for version {version} of lab {of.number}, and the book here has version {of.version}: "
-        "points may come out otherwise. Take the book's tag that your course names, or ask for a new notebook."
+        f"This notebook is for version {version} of lab {of.number}, and the book here has "
+        f"version {of.version}: points may come out otherwise. Take the book's tag that your "
+        "course names, or ask for a new notebook."
     )
 
 
@@ -103,17 +105,17 @@ def _keep(path: Path, text: str) -> None:
         replace_file(path, text, 0o600)
     except OSError as error:
         raise ConfigError(
-            f"{path.name} cannot be written here ({error.strerror}), and nothing was kept: free some space, or "
-            "work in another folder"
+            f"{path.name} cannot be written here ({error.strerror}), and nothing was kept: free "
+            "some space, or work in another folder"
         ) from None
     except UnicodeEncodeError:
         raise SourceError(
-            f"the text for {path.name} holds characters that are no text (lone surrogates): delete them"
+            f"the text for {path.name} holds characters that are no text (lone surrogates): "
+            "delete them"
         ) from None
 
 
-# -- checking
-# ------------------------------------------------------------------------------------------
+# -- checking --------------------------------------------------------------------------------------
 
 
 def check(
@@ -127,11 +129,17 @@ def check(
     """How a kernel comes out on cases for practice, in seconds and without a GPU; with one, its
     time too.
 
-    number: of the lab. source: text or the bytes of a file; default what the cell `%%cuda labN`
-    wrote last, labN.cu of this folder. variant: by name; default the one that was begun in `folder`
-    (default: this one), or else the lab's first. gpu: as in `checking.check`. Raises
-    UnknownNameError for a lab or a variant that does not exist, ConfigError where there is no
-    kernel; never for a source.
+    Parameters
+    ----------
+    source : text or the bytes of a file; default what the cell `%%cuda labN` wrote last, labN.cu.
+    variant : by name; default the one that was begun in `folder`, or else the lab's first.
+    folder : with the lab's files; default this one.
+    gpu : as in `checking.check`.
+
+    Raises
+    ------
+    UnknownNameError : a lab or a variant that does not exist.
+    ConfigError : there is no kernel; never for a source.
     """
     of = lab(number)
     begun = declaring.read(folder or Path(), of.number)
@@ -146,13 +154,12 @@ def _kernel(of: Lab, folder: Path) -> bytes:
         return (folder / _source(of)).read_bytes()
     except OSError:
         raise ConfigError(
-            f"there is no kernel of lab {of.number} yet: run the cell that begins with %%cuda {of.entry}, or write "
-            f"{_source(of)} into this folder"
+            f"there is no kernel of lab {of.number} yet: run the cell that begins with %%cuda "
+            f"{of.entry}, or write {_source(of)} into this folder"
         ) from None
 
 
-# -- answers
-# -------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,14 +192,14 @@ def answer(number: str | int, part: str, text: str) -> Answer:
     marks, ConfigError for a folder that cannot be written.
     """
     of = lab(number)
-    asked = {p.id: p for p in of.parts if p.by_hand}
-    if part not in asked:
+    by_hand = {p.id: p for p in of.parts if p.by_hand}
+    if part not in by_hand:
         raise UnknownNameError(
-            f"lab {of.number} asks for no answer {part!r}. {near_matches(part, asked)}"
+            f"lab {of.number} asks for no answer {part!r}. {near_matches(part, by_hand)}"
         )
-    if given := text.strip().removeprefix(UNANSWERED).strip():
-        _keep(_answer_file(of, asked[part], Path()), given + "\n")
-    return Answer(part, given or _answered(of, asked[part], Path()))
+    if written := text.strip().removeprefix(UNANSWERED).strip():
+        _keep(_answer_file(of, by_hand[part], Path()), written + "\n")
+    return Answer(part, written or _answered(of, by_hand[part], Path()))
 
 
 def _answer_file(of: Lab, part: Rubric, folder: Path) -> Path:
@@ -206,8 +213,7 @@ def _answered(of: Lab, part: Rubric, folder: Path) -> str:
         return ""
 
 
-# -- handing in
-# ----------------------------------------------------------------------------------------
+# -- handing in ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,12 +224,12 @@ class HandedIn:
     """
 
     path: Path
-    told: tuple[tuple[bool | None, str], ...]
+    lines: tuple[tuple[bool | None, str], ...]
 
     @property
     def ok(self) -> bool:
         """Every point that needs no person, and every answer."""
-        return not any(good is False for good, _ in self.told)
+        return not any(good is False for good, _ in self.lines)
 
     @property
     def foot(self) -> str:
@@ -232,15 +238,15 @@ class HandedIn:
 
     def __str__(self) -> str:
         sign = {True: "[x]", False: "[ ]", None: "   "}
-        return "\n".join([*(f"{sign[good]} {words}" for good, words in self.told), self.foot])
+        return "\n".join([*(f"{sign[good]} {words}" for good, words in self.lines), self.foot])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from helpers.notebook.remarks import Remark, as_html
 
-        said = [Remark(words, good) for good, words in self.told]
-        return as_html(said, self.ok, "What you hand in", "", self.foot)
+        remarks = [Remark(words, good) for good, words in self.lines]
+        return as_html(remarks, self.ok, "What you hand in", "", self.foot)
 
 
 def submit(number: str | int, *, variant: str = "", folder: Path | None = None) -> HandedIn:
@@ -258,45 +264,52 @@ def submit(number: str | int, *, variant: str = "", folder: Path | None = None) 
     text = decode(raw, _source(of))
     if "__global__" not in without_comments(text):
         raise ConfigError(
-            f"{_source(of)} holds no kernel, and nothing was written: run the cell of your kernel, which begins "
-            f"with %%cuda {of.entry}, and then this one"
+            f"{_source(of)} holds no kernel, and nothing was written: run the cell of your "
+            f"kernel, which begins with %%cuda {of.entry}, and then this one"
         )
     begun = declaring.read(here, of.number)
     chosen = checking.variant_of(of, variant or (begun.variant if begun else ""))
     made = Declaration(
-        of.number, begun.version if begun else of.version, chosen.name, begun.tag if begun else "", commit()
-    )  # fmt: skip
+        of.number,
+        begun.version if begun else of.version,
+        chosen.name,
+        begun.tag if begun else "",
+        commit(),
+    )
     by_hand = [part for part in of.parts if part.by_hand]
     answers = {part.id: _answered(of, part, here) for part in by_hand}
     first = f"// %%cuda {of.entry}\n"
     cells = [
-        cell("markdown", f"# Lab {of.number}: {of.title}\n\n{made.variant}, version {made.version}", "lab"),
+        cell(
+            "markdown",
+            f"# Lab {of.number}: {of.title}\n\n{made.variant}, version {made.version}",
+            "lab",
+        ),
         code_cell(f"%%cuda {of.entry}\n{text.removeprefix(first)}", "kernel", []),
         *(
             one
             for part in by_hand
             for one in (
-                cell("markdown", f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}", part.id),
+                cell(
+                    "markdown",
+                    f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}",
+                    part.id,
+                ),
                 cell("markdown", answers[part.id] or NO_ANSWER, f"{part.id}-answer"),
             )
         ),
-    ]  # fmt: skip
-    notebook = {
-        "cells": cells,
-        "metadata": made.metadata(),
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    ]
+    notebook = {"cells": cells, "metadata": made.metadata(), "nbformat": 4, "nbformat_minor": 5}
     path = here / f"{of.entry}_submission.ipynb"
     _keep(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
-    told = [
+    lines = [
         (None, f"{made.variant}, version {made.version}"),
         _checked(of, raw, made.variant),
         *((bool(answers[p.id]), f"{p.id}: {_words(answers[p.id])}") for p in by_hand),
         *([(False, odd)] if (odd := _another(of, made.version)) else []),
         *([(None, _offered(path))] if on_colab() else []),
     ]
-    return HandedIn(path, tuple(told))
+    return HandedIn(path, tuple(lines))
 
 
 def _checked(of: Lab, raw: bytes, variant: str) -> tuple[bool | None, str]:
