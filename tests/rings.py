@@ -46,6 +46,7 @@ SLICES = {
     "tests/test_clang.py::test_a_kernel_gives_the_same_bits_and_the_same_traffic_line_by_line": 8,
     "tests/test_clean.py::test_a_few_shapes_run_again_are_as_quiet": 8,
     "tests/test_counts_vs_hardware.py": 8,
+    "tests/test_exercises_kernels.py": 4,
     "tests/test_explorers.py::test_the_page_shows_what_python_computes": 4,
     "tests/test_explorers.py::test_the_keyboard_reaches_and_moves_every_control": 4,
     "tests/test_explorers.py::test_words_in_a_drawing_can_be_read_on_a_phone": 4,
