@@ -171,8 +171,8 @@ def test_an_access_at_an_edge_of_its_memory(space, width):
     lanes = "threadIdx.x >= 2" if space == "local" else "threadIdx.x == 2"
     source = EDGES.replace("SPACE", "__shared__" if space == "shared" else "").replace("WHO", lanes)
     bytes_ = np.arange(32, dtype=np.uint8)
-    kinds = {at: "" for at in (0, 32 - width)}
-    kinds |= {at: "out-of-bounds" for at in (-width, -1, 33 - width, 32)}
+    kinds = dict.fromkeys((0, 32 - width), "")
+    kinds |= dict.fromkeys((-width, -1, 33 - width, 32), "out-of-bounds")
     kinds |= {1: "misaligned"} if width > 1 else {}
     for at, kind in kinds.items():
         for do in (LOADS[width], STORES[width]):
