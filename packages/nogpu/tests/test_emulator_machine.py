@@ -1,10 +1,14 @@
 """The machine inside: ends of basic blocks, and where threads go from there."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nogpu import emulator, toolchain
-from nogpu.emulator.launching import run
+from nogpu.emulator.launching import grids, run
 from nogpu.emulator.machine.accused import below_zero
 from nogpu.emulator.ptx import ends
 from nogpu.errors import EmulationError
@@ -189,3 +193,34 @@ def test_an_access_at_an_edge_of_its_memory(space, width):
             assert out[6] == (want.astype(int) << np.arange(32) % 8).sum(), (at, do)
             if read and not kind:
                 assert out[2] == int.from_bytes(bytes_[at : at + min(width, 4)].tobytes(), "little")
+
+
+# -- how many threads run together ----------------------------------------------------------------
+
+UP_TO = {name: st.integers(0, most) for name, most in (("registers", 4000), ("shared", 1 << 17),
+                                                       ("local", 1 << 16), ("lanes", 1 << 20))}  # fmt: skip
+
+
+@given(**UP_TO, warps=st.integers(1, 32), blocks=st.integers(1, 8), order=st.booleans())
+def test_as_many_threads_run_together_as_there_is_room_for(
+    registers, shared, local, lanes, warps, blocks, order
+):
+    program = SimpleNamespace(
+        functions={"k": SimpleNamespace(nregisters=registers), "f": SimpleNamespace(nregisters=1)},
+        local_bytes=local, mbarriers=order, clusters=(), granule=8,
+    )  # fmt: skip
+    threads, places = 32 * warps, max(shared // 8, 1)
+
+    def fits(room):
+        return (
+            room <= lanes
+            and room * (registers + 1) <= grids._REGISTER_ROOM
+            and room * shared <= grids._SHARED_ROOM * threads
+            and room * local <= grids._LOCAL_ROOM
+            and (not order or room * blocks <= (1 << 20) // places * 32)
+        )
+
+    room = grids.room_for(program, shared, (8, warps, 4), lanes, (1, blocks, 1), 1 << 20)
+    assert room >= threads * blocks  # a cluster always
+    assert room == threads * blocks or fits(room)
+    assert not fits(room + threads * blocks)  # with shared memory it is blocks that are counted
