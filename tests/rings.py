@@ -53,6 +53,7 @@ SLICES = {
     "tests/test_clean.py::test_a_few_shapes_run_again_are_as_quiet": 8,
     "tests/test_counts_vs_hardware.py": 8,
     "tests/test_exercises.py::test_starters_fail_and_solutions_pass": 4,
+    "tests/test_exercise_starters.py": 4,
     "tests/test_exercises_kernels.py": 8,
     "tests/test_explorers.py::test_the_page_shows_what_python_computes": 4,
     "tests/test_explorers.py::test_the_keyboard_reaches_and_moves_every_control": 4,

@@ -397,6 +397,8 @@ WRONG: Mapping[str, Sequence[tuple[Any, str]]] = {
     "17.1": [(lambda M, N, w: (-(-M // 16), -(-N // 16), 0), "columns of C does a block cover"),
              (lambda M, N, w: (M // 16, *blocks(M, N, w)[1:]), "down the rows of C"),
              (lambda M, N, w: (*blocks(M, N, w)[:2], 0), "take off one for each tile"),
+             (lambda M, N, w: (*blocks(M, N, w)[:2], blocks(1, N, w)[2]), ""),
+             (lambda M, N, w: (M // 16, N // (16 * w), 0), ""),
              (lambda M, N, w: blocks(M, N, w)[:2], "return three numbers"),
              (lambda M, N, w: blocks(M, N, w)[0], "return three numbers")],
     "17.2": [(8, "divide by the loads"), (6, "these are the loads"), (0.75, "other way round"),

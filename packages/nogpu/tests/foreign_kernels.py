@@ -354,8 +354,7 @@ def shared_atomics(M: int, N: int, K: int) -> Outcome:
     return plain(cuda("foreign/shared_atomics"), "mm", (cdiv(N, 32), M), (32, 4), M, N, K)
 
 
-# -- with the faults that such code has
-# --------------------------------------------------------------
+# -- with the faults that such code has ------------------------------------------------------------
 
 _REDUCTION = cuda("foreign/_reduction")
 

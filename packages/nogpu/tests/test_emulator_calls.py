@@ -278,8 +278,7 @@ def test_who_calls_nothing_gets_nothing_of_the_call_before():
     np.testing.assert_array_equal(out, (t + 100) * 1000 + np.where(t < 60, t + 100, 0))
 
 
-# -- how deep calls go
-# -------------------------------------------------------------------------------
+# -- how deep calls go -----------------------------------------------------------------------------
 
 
 def layered(layers: int, wide: int) -> str:
