@@ -32,6 +32,7 @@ from helpers.page.exercises import (
 )
 from nogpu.errors import UnknownNameError
 from nogpu.text import without_comments
+from tests.common import page
 
 BOOK = Path(__file__).resolve().parent.parent / "book"
 CHAPTERS = {path.name[:2]: path for path in sorted(BOOK.glob("[0-9][0-9]_*.md"))}
@@ -176,53 +177,7 @@ def test_starters_fail_and_solutions_pass(chapter: str) -> None:
     assert faults(CHAPTERS[chapter].read_text("utf-8"), chapter, ids) == []
 
 
-CHAPTER = """---
-jupytext: x
----
-
-# A chapter
-
-```{code-cell} ipython3
-:tags: [hide-input]
-from helpers.page.exercises import check
-```
-
-### Exercise 99.1: double
-
-```{code-cell} ipython3
-answer = ...
-check("99.1", answer)
-```
-
-:::{dropdown} Hint
-Twice.
-:::
-
-:::{dropdown} Solution
-Twice 21.
-
-```python
-answer = 42
-check("99.1", answer)
-```
-:::
-
-### Exercise 99.2: choose
-
-```{code-cell} ipython3
-check("99.2", "left")
-```
-
-:::{dropdown} Hint 1
-Not left.
-:::
-
-:::{dropdown} Solution
-```python
-check("99.2", "right")
-```
-:::
-"""
+CHAPTER = page("exercises")
 
 
 @pytest.fixture()
