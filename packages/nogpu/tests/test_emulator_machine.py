@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nogpu import emulator, toolchain
-from nogpu.emulator.launching import grids, run
+from nogpu.emulator.launching import declarations, grids, run
 from nogpu.emulator.machine.accused import below_zero
 from nogpu.emulator.ptx import ends
 from nogpu.errors import EmulationError
@@ -59,6 +59,13 @@ def test_every_end_says_what_may_follow():
 def findings(source, threads=64, **options):
     """Findings of a kernel k(int *out) on zeros."""
     return emulator.launch(source, "k", 1, threads, [np.zeros(64, np.int32)], **options).findings
+
+
+def test_a_line_is_crowded_from_its_second_barrier_on():
+    source = (
+        "\n__syncthreads();  // and __syncthreads()\nblock.sync(); __syncthreads_or(1);\nint x;"
+    )
+    assert declarations.crowded_lines(source) == {3}
 
 
 def test_two_barriers_on_one_line_are_two():
