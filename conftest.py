@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,14 @@ __all__ = ["browser", "html", "root", "site", "without_lines_told"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--ring`: without it every test runs."""
     parser.addoption("--ring", choices=rings.RINGS, help="leave out what a larger ring runs")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whether a larger ring runs all of a file: then it is not even imported."""
+    if ring := config.getoption("--ring"):
+        later = rings.LATER.get(collection_path.relative_to(ROOT).as_posix(), ring)
+        return rings.RINGS.index(later) > rings.RINGS.index(ring) or None
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

@@ -19,6 +19,11 @@ ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "_build" / "html"
 
 
+def page(name: str) -> str:
+    """A page that is no chapter, for what reads pages."""
+    return (ROOT / "tests" / "pages" / f"{name}.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""

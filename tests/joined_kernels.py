@@ -34,144 +34,17 @@ METRICS = {name: ncu.METRICS[name] for name in (
     "shared_load_instructions", "shared_store_instructions",
 )}  # fmt: skip
 
-BLOCKED = """
-#define BM 64
-#define BN 64
-#define BK 8
-#define TM 8
-#define TN 8
-extern "C" __global__ void KERNEL(const float* A, const float* B, float* C, int n) {
-  __shared__ float a_tile[A_SIZE];
-  __shared__ float b_tile[BK * BN];
-  const int t = threadIdx.x, row = t / (BN / TN) * TM, col = t % (BN / TN) * TN;
-  const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
-  float sum[TM][TN] = {}, a[TM], b[TN];
-  for (int k0 = 0; k0 < n; k0 += BK) {
-    for (int e = t; e < BM * BK; e += blockDim.x)
-      a_tile[A_AT(e / BK, e % BK)] = A[(m0 + e / BK) * n + k0 + e % BK];
-    for (int e = t; e < BK * BN; e += blockDim.x) b_tile[e] = B[(k0 + e / BN) * n + n0 + e % BN];
-    __syncthreads();
-#if UNROLL
-#pragma unroll UNROLL
-#endif
-    for (int k = 0; k < BK; ++k) {
-      for (int i = 0; i < TM; ++i) a[i] = VOLATILE a_tile[A_AT(row + i, k)];
-      for (int j = 0; j < TN; ++j) b[j] = b_tile[k * BN + col + j];
-      for (int i = 0; i < TM; ++i)
-        for (int j = 0; j < TN; ++j) sum[i][j] += a[i] * b[j];
-    }
-    __syncthreads();
-  }
-  for (int i = 0; i < TM; ++i)
-    for (int j = 0; j < TN; ++j) C[(m0 + row + i) * n + n0 + col + j] = sum[i][j];
-}
-"""
 
-COLUMN = """
-#define BM 64
-#define BN 64
-#define BK 8
-#define TM 8
-extern "C" __global__ void column(const float* A, const float* B, float* C, int n) {
-  __shared__ float a_tile[BM * BK];
-  __shared__ float b_tile[BK * BN];
-  const int t = threadIdx.x, col = t % BN, row = t / BN;
-  A += blockIdx.y * BM * n;
-  B += blockIdx.x * BN;
-  float sum[TM] = {0};
-  for (int k0 = 0; k0 < n; k0 += BK) {
-    a_tile[t] = A[t / BK * n + t % BK];
-    b_tile[t] = B[t / BN * n + t % BN];
-    __syncthreads();
-    A += BK;
-    B += BK * n;
-    for (int k = 0; k < BK; ++k) {
-      const float b = b_tile[k * BN + col];
-      for (int i = 0; i < TM; ++i) sum[i] += a_tile[(row * TM + i) * BK + k] * b;
-    }
-    __syncthreads();
-  }
-  for (int i = 0; i < TM; ++i)
-    C[(blockIdx.y * BM + row * TM + i) * n + blockIdx.x * BN + col] = sum[i];
-}
-"""
+def cuda(name: str) -> str:
+    """The text of a kernel."""
+    return (Path(__file__).parent / "joined" / f"{name}.cu").read_text(encoding="utf-8")
 
-SQUARE = """
-#define TILE 32
-extern "C" __global__ void square(const float* A, const float* B, float* C, int n) {
-  __shared__ float a_tile[TILE * TILE], b_tile[TILE * TILE];
-  const int x = threadIdx.x % TILE, y = threadIdx.x / TILE;
-  A += blockIdx.y * TILE * n;
-  B += blockIdx.x * TILE;
-  float sum = 0.0f;
-  for (int k0 = 0; k0 < n; k0 += TILE, A += TILE, B += TILE * n) {
-    a_tile[y * TILE + x] = A[y * n + x];
-    b_tile[y * TILE + x] = B[y * n + x];
-    __syncthreads();
-    for (int k = 0; k < TILE; ++k) sum += a_tile[y * TILE + k] * b_tile[k * TILE + x];
-    __syncthreads();
-  }
-  C[(blockIdx.y * TILE + y) * n + blockIdx.x * TILE + x] = sum;
-}
-"""
 
-WARPS = """
-#define BM 64
-#define BN 64
-#define BK 16
-#define WN 32
-#define TM 4
-#define TN 4
-extern "C" __global__ void KERNEL(const float* A, const float* B, float* C, int n) {
-  __shared__ float a_tile[BK][BM], b_tile[BK][BN];
-  const int t = threadIdx.x, warp = t / 32, lane = t % 32;
-  const int row = warp / (BN / WN) * 32 + lane / 8 * TM, col = warp % (BN / WN) * WN + lane % 8 * TN;
-  float sum[2][TM][TN] = {}, a[2][TM], b[TN];
-  for (int k0 = 0; k0 < n; k0 += BK) {
-    for (int e = t; e < BM * BK; e += blockDim.x)
-      a_tile[e % BK][e / BK] = A[(blockIdx.y * BM + e / BK) * n + k0 + e % BK];
-    for (int e = t; e < BK * BN; e += blockDim.x)
-      b_tile[e / BN][e % BN] = B[(k0 + e / BN) * n + blockIdx.x * BN + e % BN];
-    __syncthreads();
-#if UNROLL
-#pragma unroll UNROLL
-#endif
-    for (int k = 0; k < BK; ++k) {
-      for (int s = 0; s < 2; ++s)
-        for (int i = 0; i < TM; ++i) a[s][i] = a_tile[k][row + s * 16 + i];
-      for (int j = 0; j < TN; ++j) b[j] = b_tile[k][col + j];
-      for (int s = 0; s < 2; ++s)
-        for (int i = 0; i < TM; ++i)
-          for (int j = 0; j < TN; ++j) sum[s][i][j] += a[s][i] * b[j];
-    }
-    __syncthreads();
-  }
-  for (int s = 0; s < 2; ++s)
-    for (int i = 0; i < TM; ++i)
-      for (int j = 0; j < TN; ++j)
-        C[(blockIdx.y * BM + row + s * 16 + i) * n + blockIdx.x * BN + col + j] = sum[s][i][j];
-}
-"""
-
-NEIGHBOURS = """
-extern "C" __global__ void neighbours(const float* A, const float* B, float* C, int n) {
-  __shared__ float row[256];
-  __shared__ double pairs[256];
-  __shared__ short small[256];
-  const int t = threadIdx.x;
-  for (int i = 0; i < 2; ++i) {
-    row[2 * t + i] = A[blockIdx.x * n + t];
-    pairs[2 * t + i] = B[blockIdx.x * n + t];
-    small[2 * t + i] = i;
-  }
-  __syncthreads();
-  const float first = row[2 * t];
-  const float second = row[2 * t + 1];
-  const double both = pairs[2 * t] - pairs[2 * t + 1];
-  const float inner = t > 0 && t < 127 ? row[2 * t - 1] + row[2 * t] + row[2 * t + 1] : 0.0f;
-  C[blockIdx.x * n + t] = first - second + (float)both + small[2 * t] - small[2 * t + 1] + inner;
-}
-"""
+BLOCKED = cuda("blocked")
+COLUMN = cuda("column")
+SQUARE = cuda("square")
+WARPS = cuda("warps")
+NEIGHBOURS = cuda("neighbours")
 
 
 @dataclass(frozen=True)

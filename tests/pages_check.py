@@ -160,121 +160,17 @@ def wrong_colab_button(page: Page, prefix: str, root: Path) -> list[str]:
 
 # --- in a browser ------------------------------------------------------------------------------
 
-FIND_FAINT = """
-() => {
-  // Text whose colour is too near to what lies behind it: below 3:1, or 4.5:1 for body text.
-  const canvas = document.createElement('canvas'); canvas.width = canvas.height = 1;
-  const pen = canvas.getContext('2d', {willReadFrequently: true});
-  const rgba = text => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = text; pen.fillRect(0, 0, 1, 1);
-    return [...pen.getImageData(0, 0, 1, 1).data]; };
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
-    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = node => {
-    for (let one = node; one; one = one.parentElement) {
-      const found = rgba(getComputedStyle(one).backgroundColor);
-      if (found[3] > 250) return found;
-    }
-    return [255, 255, 255, 255];
-  };
-  // The last shape drawn before a label that lies under its middle, if it hides the page.
-  const shapes = new Map();
-  const under = label => {
-    const drawing = label.ownerSVGElement;
-    if (!shapes.has(drawing)) shapes.set(drawing, [...drawing.querySelectorAll(
-      'rect, path, circle, ellipse, polygon, use')].map(one => {
-        const style = getComputedStyle(one);
-        const fill = style.fill.startsWith('rgb') ? rgba(style.fill) : [0, 0, 0, 0];
-        return {one, fill, alpha: fill[3] / 255 * style.fillOpacity * style.opacity,
-                box: one.getBoundingClientRect()};
-      }).filter(shape => shape.alpha > 0.5 && shape.box.width && !shape.one.closest('defs')));
-    const box = label.getBoundingClientRect();
-    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-    const below = shapes.get(drawing).filter(shape =>
-      shape.one.compareDocumentPosition(label) & Node.DOCUMENT_POSITION_FOLLOWING &&
-      shape.box.left <= x && x <= shape.box.right && shape.box.top <= y && y <= shape.box.bottom);
-    return below.length ? below.at(-1).fill : behind(drawing);
-  };
-  const faults = [];
-  // Every element that has words of its own, as axe looks at them: axe takes eight seconds for it.
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const nodes = new Set();
-  while (walker.nextNode()) if (walker.currentNode.data.trim()) nodes.add(walker.currentNode.parentElement);
-  for (const node of nodes) {
-    const words = node.textContent.trim();
-    const box = node.getBoundingClientRect();
-    if (box.width < 3 || box.height < 3 || node.closest('[aria-hidden=true], mjx-container, script, style, noscript'))
-      continue;
-    const style = getComputedStyle(node);
-    const drawn = node instanceof SVGElement;
-    const front = rgba(drawn ? style.fill : style.color);
-    if (front[3] < 128 || !node.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
-    if (node.closest('[disabled], [aria-disabled=true]')) continue;
-    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
-    const [a, b] = [light(front), light(drawn ? under(node) : behind(node))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < (drawn || large ? 3 : 4.5))
-      faults.push(`${node.tagName} "${words.slice(0, 40)}" has contrast ${ratio.toFixed(2)}`);
-  }
-  return faults;
-}
-"""
 
-FIND_WIDE = """
-() => {
-  const room = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth <= room) return [];
-  const wide = [];
-  for (const node of document.body.querySelectorAll('*')) {
-    const box = node.getBoundingClientRect();
-    if (box.right > room + 1 && box.width)
-      wide.push(`${node.tagName}.${node.className} reaches ${Math.round(box.right)} of ${room} px`);
-  }
-  return [`the page scrolls to ${document.documentElement.scrollWidth} px`, ...wide.slice(0, 5)];
-}
-"""
+def script(name: str) -> str:
+    """JavaScript that looks at an open page."""
+    return (Path(__file__).parent / "js" / f"{name}.js").read_text(encoding="utf-8")
 
-FIND_CRAMPED = """
-() => {
-  // Words in drawings that a phone shows too small, over each other, or outside the drawing.
-  const drawings = [];
-  const collect = root => { for (const node of root.querySelectorAll('*')) {
-    if (node.shadowRoot) collect(node.shadowRoot);
-    if (node.tagName === 'svg' && node.getBoundingClientRect().width) drawings.push(node);
-  } };
-  collect(document);
-  // The corners of a text's ink on the screen, turned as it is: less than its line, which has air.
-  const corners = label => {
-    const box = label.getBBox(), at = label.getScreenCTM(), [top, low] = [0.22, 0.82];
-    return [[0, top], [1, top], [1, low], [0, low]].map(([i, j]) => {
-      const [x, y] = [box.x + i * box.width, box.y + j * box.height];
-      return [at.a * x + at.c * y + at.e, at.b * x + at.d * y + at.f];
-    });
-  };
-  const apart = (one, other) => [one, other].some(shape => [0, 1].some(i => {
-    const [nx, ny] = [shape[i + 1][1] - shape[i][1], shape[i][0] - shape[i + 1][0]];
-    const reach = points => points.map(([x, y]) => x * nx + y * ny);
-    const [a, b] = [reach(one), reach(other)];
-    return Math.max(...a) <= Math.min(...b) || Math.max(...b) <= Math.min(...a);
-  }));
-  const faults = [];
-  for (const drawing of drawings) {
-    const frame = drawing.getBoundingClientRect();
-    const seen = [...drawing.querySelectorAll('text')].filter(one => one.textContent.trim())
-      .map(one => ({words: one.textContent.trim(), points: corners(one),
-        size: parseFloat(getComputedStyle(one).fontSize) * Math.hypot(one.getScreenCTM().a, one.getScreenCTM().b)}));
-    const name = (drawing.getAttribute('aria-label') || 'a drawing').slice(0, 50);
-    seen.forEach(({words, points, size}, i) => {
-      if (size < 9.99) faults.push(`${name}: "${words}" is ${size.toFixed(1)} px high`);
-      if (points.some(([x, y]) => x < frame.left - 2 || x > frame.right + 2 || y < frame.top - 2 || y > frame.bottom + 2))
-        faults.push(`${name}: "${words}" leaves the drawing`);
-      for (const other of seen.slice(0, i))
-        if (!apart(points, other.points)) faults.push(`${name}: "${words}" lies on "${other.words}"`);
-    });
-  }
-  return faults;
-}
-"""
+
+FIND_FAINT = script("find_faint")
+
+FIND_WIDE = script("find_wide")
+
+FIND_CRAMPED = script("find_cramped")
 
 
 AXE = {"preload": False, "rules": {"color-contrast": {"enabled": False}}}

@@ -16,10 +16,12 @@ from zlib import crc32
 RINGS = ("push", "day", "week")
 
 LATER = {
-    "packages/labs/tests/test_classroom.py::test_a_class_of_twenty_beside_hostile_neighbours": "day",
+    "packages/labs/tests/test_classroom.py::"
+    "test_a_class_of_twenty_beside_hostile_neighbours": "day",
     "packages/labs/tests/test_clusters.py": "day",
     "packages/labs/tests/test_grade_extra.py": "day",
-    "packages/labs/tests/test_labs.py::test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course": "day",
+    "packages/labs/tests/test_labs.py::"
+    "test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course": "day",
     "tests/test_build.py::test_what_is_executed_again": "day",
     "tests/test_clang_against_nvrtc.py": "week",
     "tests/test_colab.py": "day",
@@ -36,23 +38,30 @@ LATER = {
 """
 
 SLICES = {
-    "packages/labs/tests/test_exploits.py": 4,
+    "packages/labs/tests/test_exploits.py": 8,
     "packages/labs/tests/test_false_alarms.py": 8,
-    "packages/labs/tests/test_lab_notebooks.py::test_a_lab_is_handed_out_worked_on_and_collected": 6,
+    "packages/labs/tests/test_lab_notebooks.py::"
+    "test_a_lab_is_handed_out_worked_on_and_collected": 6,
     "packages/labs/tests/test_labs.py": 8,
-    "tests/test_book.py::test_page_in_a_browser": 4,
+    "packages/nogpu/tests/test_foreign_waits.py": 4,
+    "packages/nogpu/tests/test_header_kernels.py": 4,
+    "tests/test_book.py::test_page_in_a_browser": 8,
     "tests/test_choosing.py::test_what_is_recorded_is_clean_in_the_emulator": 4,
     "tests/test_clang.py::test_a_kernel_gives_the_same_bits_and_the_same_traffic_line_by_line": 8,
     "tests/test_clean.py::test_a_few_shapes_run_again_are_as_quiet": 8,
     "tests/test_counts_vs_hardware.py": 8,
+    "tests/test_exercises.py::test_starters_fail_and_solutions_pass": 4,
+    "tests/test_exercise_starters.py": 4,
+    "tests/test_exercises_kernels.py": 8,
     "tests/test_explorers.py::test_the_page_shows_what_python_computes": 4,
     "tests/test_explorers.py::test_the_keyboard_reaches_and_moves_every_control": 4,
     "tests/test_explorers.py::test_words_in_a_drawing_can_be_read_on_a_phone": 4,
     "tests/test_finding_lines.py": 4,
-    "tests/test_hopper_kernels.py": 4,
-    "tests/test_kernels.py": 4,
+    "tests/test_hopper_kernels.py": 8,
+    "tests/test_kernels.py": 8,
     "tests/test_mma_sliced.py": 4,
     "tests/test_pictures_first.py::test_sets_and_lines_are_those_of_a_cache": 4,
+    "tests/test_static_asserts.py::test_every_tile_is_judged_alike": 4,
     "tests/test_thin.py": 4,
 }
 """Of so many tests of a file, or cases of a test (file::test), the push ring runs one."""

@@ -23,8 +23,7 @@ from nogpu import device
 from nogpu.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 from tests.test_pretended import on, said, stops, written
 
-# -- in the emulator
-# -----------------------------------------------------------------------------------
+# -- in the emulator -------------------------------------------------------------------------------
 
 
 def given(name: str, M: int, N: int, K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -93,8 +92,7 @@ def test_a_tma_kernel_is_bound_in_the_emulator_too() -> None:
     assert numbers.beyond(k, C, numbers.reference(k, A, B), numbers.error_bound(k, A, B)) == 0
 
 
-# -- what reaches the driver
-# ---------------------------------------------------------------------------
+# -- what reaches the driver -----------------------------------------------------------------------
 
 
 class Array:
@@ -471,8 +469,7 @@ def test_a_thread_without_a_context_gets_one(
         start()
 
 
-# -- the copies
-# ----------------------------------------------------------------------------------------
+# -- the copies ------------------------------------------------------------------------------------
 
 
 def run_copy(source: str, rows: int, cols: int, row: int) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -501,8 +498,7 @@ def test_the_copy_fills_rows_and_leaves_what_is_between_them(shape: tuple[int, i
     assert rows == 1 or not np.array_equal(there[:, :cols], here)
 
 
-# -- on a pretended GPU
-# --------------------------------------------------------------------------------
+# -- on a pretended GPU ----------------------------------------------------------------------------
 
 CELLS = (
     """
@@ -582,8 +578,7 @@ def test_a_kernel_with_room_on_a_pretended_gpu(tmp_path: Path) -> None:
     assert said(cells).count("wrong: 0") == 2
 
 
-# -- on the device
-# -------------------------------------------------------------------------------------
+# -- on the device ---------------------------------------------------------------------------------
 
 ON_A_GPU = (
     "naive",

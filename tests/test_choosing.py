@@ -190,24 +190,6 @@ def test_a_product_by_the_best_is_right(shape: tuple[int, int, int]) -> None:
         assert C.dtype == np.float32 and numbers.wrong_elements("naive", A, B, C) == 0
 
 
-def test_what_is_wrong_with_a_call_is_said() -> None:
-    A = np.ones((4, 5), np.float32)
-    for given, options, why in (
-        ((A, A), {}, "a kernel and two matrices"),
-        ((), {}, "a kernel and two matrices"),
-        (("auto", A, A.T), {"BM": 64}, "takes its own tile"),
-        (("auto", A, A.T), {"tile": "auto"}, "takes its own tile"),
-    ):
-        with pytest.raises(ConfigError, match=why):
-            launch.matmul(*given, **options)
-    with pytest.raises(ShapeError, match="columns of A"):
-        launch.matmul(A, A, kernel="auto")
-    with pytest.raises(DtypeError, match="list"):
-        launch.matmul([1], A, kernel="auto")
-    with pytest.raises(DtypeError, match=r"A holds float16 and B holds float32.*both of one type"):
-        launch.matmul(A.astype(np.float16), A.T.copy(), kernel="auto")
-
-
 @pytest.mark.parametrize("edge", [0, -3, True, 2.5, math.nan, math.inf, "8", None, 2**31])
 @pytest.mark.parametrize("name", ["auto", "tiled_32"])
 def test_an_edge_is_a_whole_number_that_32_bits_hold(edge: object, name: str) -> None:

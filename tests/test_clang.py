@@ -43,8 +43,7 @@ def run(source: str, x: Any, *, arch: str = "sm_80", dtype: Any = None, per: int
     return y
 
 
-# -- the same as NVRTC
-# ------------------------------------------------------------------------------
+# -- the same as NVRTC -----------------------------------------------------------------------------
 
 
 @pytest.mark.nvrtc
@@ -85,8 +84,7 @@ def test_a_report_names_its_compiler(by_clang):
     assert "NVRTC" in resources("naive").compiler and "stored" in resources("naive").compiler
 
 
-# -- which compiler
-# ---------------------------------------------------------------------------------
+# -- which compiler --------------------------------------------------------------------------------
 
 
 def absent() -> toolchain.Nvrtc:
@@ -118,8 +116,7 @@ def test_a_compiler_that_is_none_is_refused(monkeypatch, tmp_path):
         toolchain.compile(SCALE % "1")
 
 
-# -- errors
-# -----------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def refused(source: str, **options: Any) -> CompileError:
@@ -168,8 +165,7 @@ def test_what_the_headers_lack_is_said(source, says, by_clang):
     assert error.hint in str(error)
 
 
-# -- the text that clang reads
-# ------------------------------------------------------------------------
+# -- the text that clang reads ---------------------------------------------------------------------
 
 
 def test_a_comma_in_an_array_bound_gets_parentheses(by_clang):
@@ -313,8 +309,7 @@ def test_virtual_functions_and_endless_loops(by_clang):
     assert {f.kind for f in report.findings} == {"step-budget"}
 
 
-# -- functions
-# ----------------------------------------------------------------------------------------
+# -- functions -------------------------------------------------------------------------------------
 
 MATHS = {
     "exp": (np.exp, -20, 20), "exp2": (np.exp2, -30, 30), "expm1": (np.expm1, -2, 2),
@@ -375,8 +370,7 @@ def test_arithmetic_of_halves_rounds_as_numpy_does(by_clang):
     np.testing.assert_array_equal(y[:, 3], np.where(a < b, a / b, -a))
 
 
-# -- machine code: stored
-# -------------------------------------------------------------------------------
+# -- machine code: stored --------------------------------------------------------------------------
 
 
 @pytest.mark.nvrtc

@@ -128,8 +128,7 @@ def test_what_cannot_be_shared_out_is_refused() -> None:
         Walk(4, 5, 8, cuts.even(5, 4, 8)).sharers(5)
 
 
-# -- the protocol, step by step
-# ----------------------------------------------------------------------
+# -- the protocol, step by step --------------------------------------------------------------------
 
 TWINS = ("waits for one too few", "counts before it leaves", "sets no count back", "waits at once")
 """Faults of a worker: each must be seen under some order of events."""
@@ -225,8 +224,7 @@ def test_a_faulty_worker_is_found(fault: str) -> None:
     assert not any(play(walk, seed=seed) for seed in range(40))
 
 
-# -- the protocol, as the kernel has it
-# --------------------------------------------------------------
+# -- the protocol, as the kernel has it ------------------------------------------------------------
 
 BARRIER = '"r"(1 + threadIdx.x / WARPGROUP)'
 ADD = """
@@ -358,8 +356,7 @@ def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
             assert Sharers(*map(int, who[tile])) == walk.sharers(tile)
 
 
-# -- clocks
-# ------------------------------------------------------------------------------------------
+# -- clocks ----------------------------------------------------------------------------------------
 
 
 def counted(walk: Walk, work: cuts.Work) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 
 from helpers.page import quiz, show_kernel
 from helpers.page.directives import DirectiveTextError, read_kernel, read_quiz
-from tests.common import ROOT
+from tests.common import ROOT, page
 from tools.reading import as_read
 
 BODY = ["- [ ] One.", "  No, it is", "  more.", "", "- [x] Thirty-two.", "  Yes."]
@@ -97,77 +97,7 @@ FRONT = (
     "---\njupytext:\n  text_representation:\n    extension: .md\n    format_name: myst\n"
     "kernelspec:\n  display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
 )
-PAGE = '''\
-# A page
-
-```{glossary}
-warp
-  32 threads.
-```
-
-```{code-cell} ipython3
-from helpers.record import measure
-from helpers.page import glue
-from helpers.page.workbench import mine
-
-m = measure(["tiled_32", "block_1d"], sizes=4096, gpu="h200")
-glue(pair=m, few={("a", 1): 2.25}, n=32)
-```
-
-It runs at {glue:text}`pair.block_1d.4096.gflops:.1f`, {glue:text}`few.a.1` and {glue:text}`n:d`.
-
-:::{quiz} What is a {term}`warp` of `a < b`, $k$ and {glue:text}`n:d`?
-- [ ] One **thread**.
-  No.
-- [x] Many.
-  See {ref}`there <spot>`.
-:::
-
-(spot)=
-## There
-
-:::{kernel} block_1d
-:since: tiled_32
-:folded:
-:::
-
-:::{kernel} common/cp_async.cuh
-:lines: #pragma once .. #pragma once
-:caption: words
-:::
-
-```{code-cell} ipython3
-mine = """
-#define T 16
-__global__ void column(float* C) { C[threadIdx.x] = 1.0f; }
-"""
-other = "int main"; f"__global__ void f_{1 + 1}(int a);"
-```
-
-```python
-check("1", """__global__ void twice(float* C) {}""")
-```
-
-```{code-cell} ipython3
-%%cuda block_1d_core
-// the book's own text
-```
-
-```{code-cell} ipython3
-:tags: [remove-output]
-
-%%cuda block_2d TM=8
-// the book's own text
-```
-
-```{code-cell} ipython3
-%%cuda naive
-extern "C" __global__ void naive(const float* A, const float* B, float* C, int M, int N, int K)
-{
-    const int at = blockIdx.x;
-}
-```
-'''
+PAGE = page("directives")
 CONF = """\
 import sys
 sys.path.insert(0, {extensions!r})

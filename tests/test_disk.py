@@ -80,8 +80,7 @@ def entries() -> list[Path]:
     return sorted(disk.place().glob("*.kept"))
 
 
-# -- hits and misses
-# ---------------------------------------------------------------------------------
+# -- hits and misses -------------------------------------------------------------------------------
 
 
 def test_a_second_process_compiles_and_translates_nothing() -> None:
@@ -209,8 +208,7 @@ def test_lists_of_texts_that_read_alike_have_different_names() -> None:
     assert disk.digest(["a"]) == disk.digest([b"a"])
 
 
-# -- a folder that many use
-# ----------------------------------------------------------------------------
+# -- a folder that many use ------------------------------------------------------------------------
 
 
 def test_two_processes_at_once(own_folder: Path) -> None:
@@ -312,8 +310,7 @@ def test_what_other_processes_write_is_looked_at_now_and_then(
     assert not (disk.place() / "other-1.kept").exists()
 
 
-# -- no cache
-# -----------------------------------------------------------------------------------------
+# -- no cache --------------------------------------------------------------------------------------
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(
@@ -356,8 +353,7 @@ def test_nothing_is_read_that_another_user_could_write(
     assert not disk.contents().used
 
 
-# -- the command
-# ----------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def test_the_command_says_what_is_there_and_clears_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,8 +372,7 @@ def test_the_command_says_what_is_there_and_clears_it(capsys: pytest.CaptureFixt
     assert "none" in capsys.readouterr().out
 
 
-# -- in this process
-# --------------------------------------------------------------------------------------
+# -- in this process -------------------------------------------------------------------------------
 
 
 def test_results_in_memory_are_bounded_by_weight() -> None:

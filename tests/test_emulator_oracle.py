@@ -195,8 +195,7 @@ def test_a_launch_that_was_stopped_is_not_judged():
     assert not wrong(report) and "not compared" in str(report)
 
 
-# -- kernels of the catalog, and twins whose arithmetic alone is wrong
-# ------------------------------
+# -- kernels of the catalog, and twins whose arithmetic alone is wrong -----------------------------
 
 TWINS = [
     ("tiled_16", "k0 < K; k0 += TILE)", "k0 + TILE <= K; k0 += TILE)", "] = sum;"),

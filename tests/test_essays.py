@@ -8,79 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.common import page
 from tools import essays
 from tools.essays import Essay, essay, faults, hidden_share, lowered, prose_words, unexcused
 
 FRONT = "---\nkernelspec:\n  name: python3\n---\n\n"
-PAGE = (
-    FRONT
-    + """# One two
-
-Time: about 3 minutes. Three {term}`four words <x>` and {glue:text}`n:d` %, says {cite}`none`.
-
-```{code-cell} ipython3
-:tags: [hide-input]
-hidden = 1
-```
-
-```{code-cell} ipython3
-seen = 1
-
-plots.bars(m)
-```
-
-```{code-cell} ipython3
-:tags: [remove-input]
-glue(n=1)
-```
-
-| a | b |
-|---|---|
-| c | d |
-
-:::{kernel} naive
-:lines: sum = 0 .. sum +=
-:::
-
-:::{kernel} tiled_32
-:folded:
-:::
-
-```{code-cell} ipython3
-%%cuda block_1d_core
-// the book's own text
-```
-
-:::{quiz} Five six?
-- [ ] seven
-  eight
-- [x] nine
-  ten
-:::
-
-```python
-fenced = 1
-```
-
-## Exercises
-
-### Exercise 04.1: not counted
-
-Words of an exercise.
-
-```{code-cell} ipython3
-answer = ...
-```
-
-:::{dropdown} Hint
-Closed words.
-:::
-
-## Summary
-
-The end.
-"""
-)
+PAGE = FRONT + page("essays")
 
 
 def test_words_are_those_in_sight() -> None:
@@ -100,8 +33,8 @@ def test_the_hidden_share_is_of_characters() -> None:
         + "y" * 9
         + "\n```\n"
     )
-    page = text.removeprefix(FRONT)
-    assert hidden_share(text) == pytest.approx(100 * 10 / len(page), rel=0.02)
+    body = text.removeprefix(FRONT)
+    assert hidden_share(text) == pytest.approx(100 * 10 / len(body), rel=0.02)
     assert hidden_share(text.replace("remove-input", "hide-output")) == 0
     assert hidden_share(text.replace("remove-input", "hide-output, hide-input")) > 0
     assert hidden_share(FRONT + ":::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n  d\n:::\n") == 0

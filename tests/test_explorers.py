@@ -24,7 +24,7 @@ from helpers.page.explorers import _banks as bank_room
 from helpers.page.explorers import _coalescing as sector_room
 from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _tile as tile_room
-from helpers.page.explorers.core import Control, Explorer, script, significant, text
+from helpers.page.explorers.core import Explorer, script, significant, text
 from helpers.record import load, store
 from helpers.record.entries import Point, Swept
 from nogpu import device, emulator
@@ -97,13 +97,6 @@ def test_text_rounds_as_the_page_does() -> None:
         "12.3",
         "98,765",
     ]
-
-
-def test_a_control_begins_with_one_of_its_values() -> None:
-    with pytest.raises(ConfigError, match="not one of"):
-        Control("n", "n", (1, 2), 3)
-    with pytest.raises(ConfigError, match="stride=99"):
-        explorers.coalescing().read(stride=99)
 
 
 READ = """
@@ -249,13 +242,6 @@ def test_one_code_shares_the_times_of_its_tiles_and_no_other_code_does() -> None
     integers = tile_room.times(catalog["tiled_int_32"], "h200").ms
     assert integers == {(32,): recorded["tiled_int_32"]}
     assert timed[32,] != integers[32,]
-
-
-def test_a_kernel_without_a_tile_is_refused() -> None:
-    with pytest.raises(ConfigError, match="cannot draw"):
-        explorers.tile("coarsened")
-    with pytest.raises(ConfigError, match="no levels"):
-        explorers.hierarchy("tiled_32")
 
 
 @pytest.mark.parametrize("name", STEPPED)

@@ -85,8 +85,7 @@ def test_rules_and_static_asserts_agree(name: str) -> None:
     assert min(seen.values()) > 0
 
 
-# -- the host side, on stand-ins for CuPy arrays
-# ----------------------------------------------------
+# -- the host side, on stand-ins for CuPy arrays ---------------------------------------------------
 
 
 def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 << 20) -> Any:
@@ -161,8 +160,7 @@ def test_the_grid_gives_equal_shares() -> None:
             assert p.grid[0] % cluster == 0 and 1 <= p.grid[0] <= kernel.params["SMS"], (name, edge)
 
 
-# -- on the device
-# ----------------------------------------------------------------------------------
+# -- on the device ---------------------------------------------------------------------------------
 
 
 @pytest.mark.gpu

@@ -65,16 +65,6 @@ def test_a_whole_kernel_has_the_jobs_of_its_core() -> None:
         duties("block_1d_core").check("a")  # type: ignore[arg-type]
 
 
-def test_what_has_no_such_jobs_is_refused() -> None:
-    for name in ("naive_core", "mma_naive"):
-        with pytest.raises(ConfigError, match="block_1d_core"):
-            duties(name)
-    with pytest.raises(DataError, match="shared store"):
-        duties("fp32_best")
-    with pytest.raises(ConfigError, match="threads 0 to 511"):
-        plots.two_jobs("block_1d_core", thread=512)
-
-
 def test_a_kernel_that_reads_other_elements_than_it_computes_is_not_drawn() -> None:
     """The wrong twin: the sums of the neighbouring column."""
     text = find("block_1d_core").source

@@ -10,7 +10,7 @@ from helpers.ladder import launch, numbers, usage
 from helpers.ladder.kernel import Kernel, broken_rules, defines
 from helpers.ladder.rungs import catalog
 from nogpu import toolchain
-from nogpu.errors import CompileError, ConfigError, EmulationError
+from nogpu.errors import CompileError, EmulationError
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 ONE_ELEMENT = ("naive", "naive_int", "coalesced", "coalesced_int", "unrolled", "coarsened")
@@ -278,12 +278,6 @@ def test_cp_async_on_an_older_gpu_says_what_to_use():
     with pytest.raises(CompileError) as refused:
         toolchain.compile(catalog["cp_async"].source, arch="sm_75")
     assert "11_double_buffer.cu" in refused.value.log
-
-
-def test_padded_kernel_refuses_what_is_not_padded():
-    A, B = numbers.operands("tiled_padded", 33, 32, 32)
-    with pytest.raises(ConfigError, match=r"M % TILE == 0.*pad the matrices.*tiled_32"):
-        launch.matmul("tiled_padded", A, B, backend="emulator")
 
 
 # -- results, in the emulator ----------------------------------------------------------------------

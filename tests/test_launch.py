@@ -18,7 +18,6 @@ from nogpu.errors import (
     EmulationError,
     NoGPUError,
     ShapeError,
-    UnknownKernelError,
 )
 
 
@@ -72,16 +71,6 @@ def test_a_view_is_copied_and_said_so(view):
     with pytest.warns(UserWarning, match="not contiguous"):
         C = launch.matmul("coalesced", A, np.ascontiguousarray(B[: A.shape[1]]))
     assert np.allclose(C, A @ B[: A.shape[1]], atol=1e-5)
-
-
-def test_unknown_kernel_backend_and_tile():
-    A, B = numbers.operands("coalesced", 4, 4, 4)
-    with pytest.raises(UnknownKernelError, match="coalesced"):
-        launch.matmul("coalesce", A, B)
-    with pytest.raises(ConfigError, match="emulator"):
-        launch.matmul("coalesced", A, B, backend="opencl")
-    with pytest.raises(ConfigError, match="1024"):
-        launch.matmul("tiled_32", A, B, TILE=64)
 
 
 @pytest.mark.skipif(launch.device.current() is not None, reason="this machine has a GPU")

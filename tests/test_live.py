@@ -21,7 +21,7 @@ from helpers.record import ImplausibleError, Measurement, protocol, telemetry
 from helpers.record import sources as replaying
 from nogpu import device
 from nogpu.emulator import Finding
-from nogpu.errors import CompileError, ConfigError, UnknownKernelError
+from nogpu.errors import CompileError, ConfigError
 from tests.common import ROOT
 from tests.test_measure import H200, QUICK, FakeSession
 
@@ -286,13 +286,6 @@ def test_chapters_have_their_sliders(stem: str, name: str) -> None:
         call = 'live.tile("' + name + '"'  # and perhaps a size
         text = (ROOT / path).read_text(encoding="utf-8").replace('\\"', '"')
         assert text.count(call) == 1, path
-
-
-def test_a_kernel_without_tiles_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no tile sizes"):
-        live.tile("wmma")
-    with pytest.raises(UnknownKernelError, match="tiled_32"):
-        live.tile("tiled_33")
 
 
 # --- the widgets

@@ -11,7 +11,6 @@ from helpers.ladder import model
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from nogpu.device import gpu, limits
-from nogpu.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -29,15 +28,6 @@ def test_occupancy(arch, threads, registers, shared, blocks, limit):
     o = model.occupancy(limits(arch), threads, registers, shared)
     assert o.blocks == blocks and limit in o.limited_by
     assert o.fraction == o.warps / limits(arch).max_warps_per_sm <= 1
-
-
-@pytest.mark.parametrize(
-    ("threads", "registers", "shared"),
-    [(0, 1, 0), (1025, 1, 0), (32, 256, 0), (32, 1, 1 << 20), (1024, 128, 0)],
-)
-def test_a_block_that_cannot_launch_is_refused(threads, registers, shared):
-    with pytest.raises(ConfigError):
-        model.occupancy(limits("sm_75"), threads, registers, shared)
 
 
 def test_intensities_of_document_l():
@@ -88,8 +78,6 @@ def test_roofline_has_two_roofs_that_meet_at_the_ridge():
     assert model.roofline(t4, t4.ridge) == pytest.approx(t4.fp32_peak_gflops)
     assert model.roofline(t4, t4.ridge / 2) == pytest.approx(t4.fp32_peak_gflops / 2)
     assert model.roofline(t4, 1e6) == t4.fp32_peak_gflops
-    with pytest.raises(ConfigError):
-        model.roofline(t4, 0)
 
 
 @pytest.mark.parametrize(
@@ -109,18 +97,11 @@ def test_l1_takes_the_longer_of_look_up_and_delivery(addresses, clocks):
     assert model.l1_clocks([*addresses, *(128 * 40 + 4096 * i for i in range(40))]) > clocks
 
 
-def test_l1_needs_an_address():
-    with pytest.raises(ConfigError):
-        model.l1_clocks([])
-
-
 def test_shared_roof_is_half_the_peak_at_two_multiply_adds_a_wavefront():
     """128 lanes do four warp multiply-adds a clock; one wavefront a clock feeds two of them."""
     h200 = gpu("h200")
     assert model.shared_roof(h200, 2) == pytest.approx(h200.fp32_peak_gflops / 2)
     assert model.shared_roof(h200, 100) == h200.fp32_peak_gflops
-    with pytest.raises(ConfigError):
-        model.shared_roof(h200, 0)
 
 
 def test_waves():

@@ -13,7 +13,6 @@ from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.investigations import pictures as investigations
 from helpers.draw import Figure
 from nogpu import emulator
-from nogpu.errors import DataError
 
 NUMBER = """
 extern "C" __global__ void number(int* i, int* block, int* thread, int n)
@@ -100,21 +99,3 @@ def test_text_is_large_enough_on_a_phone_and_colours_suit_the_dark() -> None:
         assert sizes and min(sizes) * 300 / width >= 10
         for colour in set(re.findall(r"#[0-9a-f]{6}", figure.svg + figure.narrow)):
             assert colour in colours.PALETTE
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: ch01.vector_blocks(0, 32),
-        lambda: ch01.vector_blocks(10, 0),
-        lambda: ch01.vector_blocks(10, 4, thread=(3, 0)),
-        lambda: ch01.vector_blocks(10, 4, thread=(0, 4)),
-        lambda: investigations.cache_sets(0),
-        lambda: investigations.cache_sets(10, ()),
-        lambda: investigations.cache_sets(10, (0,)),
-        lambda: investigations.cache_sets(10, sets=0),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(call: object) -> None:
-    with pytest.raises(DataError):
-        call()  # type: ignore[operator]

@@ -13,7 +13,6 @@ from helpers import catalog, colours, plan
 from helpers.chapters.ch14 import pictures
 from helpers.ladder import model, numbers
 from nogpu import emulator
-from nogpu.errors import ConfigError
 
 Order = Callable[[int, int, int], tuple[tuple[int, int], ...]]
 
@@ -57,15 +56,6 @@ def test_another_order_is_seen() -> None:
     assert turned[:6] == model.tile_order(5, 3, 2)[:6]
     assert turned[6:8] == ((2, 2), (3, 2))  # tile_order.cuh: odd bands begin at the last column
     assert list(turned) != of_the_kernel(5, 3, 2)
-
-
-def test_an_order_that_cannot_be_is_refused() -> None:
-    for shape in ((0, 1, 1), (1, 0, 1), (1, 1, 0)):
-        with pytest.raises(ConfigError, match="at least 1"):
-            model.tile_order(*shape)
-    for running, groups in ((0, (1,)), (65, (1,)), (1, ())):
-        with pytest.raises(ConfigError, match="1 to 64 blocks"):
-            pictures.tile_order(running=running, groups=groups)
 
 
 def needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]:

@@ -148,15 +148,6 @@ def test_fragments_show_the_lane_of_every_pair(lane: int) -> None:
     assert f"B[{2 * t}–{2 * t + 1}, {g}] in slots 0, 1" in set(texts(figure.svg))
 
 
-def test_what_is_no_fragment_is_refused() -> None:
-    with pytest.raises(DataError, match="no neighbours"):
-        fragments(lambda row, k: (row % 8 * 4 + k % 4, k // 4 * 2 + row // 8))
-    with pytest.raises(DataError, match="no neighbours"):
-        fragments(lambda row, k: (0, 0))
-    with pytest.raises(DataError, match="lane=40"):
-        fragments(lane=40)
-
-
 def test_a_warp_uses_each_fragment_with_all_of_the_other_operand() -> None:
     p = catalog["wmma_shared"].params
     down, across = p["WM"] // 16, p["WN"] // 16
@@ -246,11 +237,6 @@ def test_what_is_new_is_what_differs() -> None:
     )
 
 
-def test_a_kernel_without_tma_has_no_such_block() -> None:
-    with pytest.raises(ConfigError, match="chapters 20 to 22"):
-        plots.hopper_block("mma_pipelined")
-
-
 # -- the descriptor ------------------------------------------------------------------------------
 
 DESCRIBE = """
@@ -299,15 +285,6 @@ def test_bits_drawn_are_the_words() -> None:
         rows = [sorted(row) for row in ys.values() if len(row) == 32]
         assert int("".join(bit for row in rows for _, bit in row), 2) == word
     assert "512 x 16 = 8,192 bytes" in ch21.bit_fields(word).alt
-
-
-def test_a_word_that_does_not_fit_its_fields_is_refused() -> None:
-    for word in (1 << 14, 1 << 64, -1):
-        with pytest.raises(DataError, match="does not fit"):
-            ch21.bit_fields(word)
-    twice = (hopper.Field("a", 0, 3), hopper.Field("b", 3, 5))
-    with pytest.raises(DataError, match="does not fit"):
-        ch21.bit_fields(0, twice)
 
 
 # -- a box in shared memory ----------------------------------------------------------------------
@@ -368,12 +345,6 @@ def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
     assert len(starts) == 1, (drawn, told)
 
 
-def test_a_chunk_that_a_row_has_not_is_refused() -> None:
-    for chunk in (-1, 8):
-        with pytest.raises(DataError, match="chunks 0 to 7"):
-            ch20.box(chunk)
-
-
 # -- the sums of a wgmma -------------------------------------------------------------------------
 
 STORED = """
@@ -401,12 +372,6 @@ def test_a_sum_is_where_the_kernels_store_it() -> None:
         assert ch21.holder(row, col) == (told[0][row, col], told[1][row, col])
     alt = ch21.accumulator(26, 43).alt
     assert "sum[23] of lane 9 of warp 1" in alt and "sum[20]: row 18, column 42" in alt
-
-
-def test_a_sum_that_no_thread_holds_is_refused() -> None:
-    for given in ({"row": 64}, {"col": 256}, {"col": 128, "n": 128}, {"n": 12}, {"n": 512}):
-        with pytest.raises(DataError, match="has rows 0 to 63"):
-            ch21.accumulator(**{"row": 0, "col": 0, **given})
 
 
 # -- when a tile leaves --------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from helpers.chapters.ch06 import pictures as ch06
 from helpers.chapters.investigations import pictures as investigations
 from helpers.draw import Figure
 from nogpu import emulator
-from nogpu.errors import DataError
 from tests import test_plots
 
 A = np.array([[1, 2, 3, 1], [2, 1, 1, 3], [4, 1, 2, 2], [1, 3, 1, 2]], np.float32)
@@ -189,24 +188,3 @@ def test_the_queues_are_counted(drawn: dict[str, Figure]) -> None:
     assert "hypothesis" in drawn["queues"].caption
     assert "32 words wait for bank 0" in drawn["queues"].narrow
     assert "8 of 32 banks, 4 words in the busiest" in drawn["three queues"].alt
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: ch06.tile_phases(A, B[:3]),
-        lambda: ch06.tile_phases(A[0], B),
-        lambda: ch06.tile_phases(np.ones((7, 7)), np.ones((7, 7))),
-        lambda: ch06.tile_phases(A, B, block=(2, 0)),
-        lambda: ch06.tile_phases(A, B, thread=(0, 2)),
-        lambda: ch06.barriers(fetch=(1,), multiply=(1,)),
-        lambda: ch06.barriers(fetch=(1, 0), multiply=(1, 1)),
-        lambda: ch06.barriers(steps=1),
-        lambda: investigations.line_queues(()),
-        lambda: investigations.line_queues((64,)),
-        lambda: investigations.line_queues((4098,)),
-    ],
-)
-def test_bad_input_is_told(call: Any) -> None:
-    with pytest.raises(DataError):
-        call()

@@ -25,7 +25,7 @@ from helpers.draw.figures import MARGIN, NARROW
 from helpers.ladder import model
 from helpers.ladder.kernel import Geometry
 from nogpu import device
-from nogpu.errors import ConfigError, DataError, ShapeError, UnknownNameError
+from nogpu.errors import ConfigError, DataError
 from tests.pages_check import FIND_CRAMPED
 
 KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
@@ -381,11 +381,6 @@ def test_axes_are_new_ones_in_the_readers_settings_where_none_are_given() -> Non
     plt.close("all")
 
 
-def test_a_diagram_has_no_axes() -> None:
-    with pytest.raises(ConfigError, match="savefig"):
-        plots.tile_diagram("tiled_16", 32, 32, 32).axes()
-
-
 # -- colours -------------------------------------------------------------------------------------
 
 
@@ -499,40 +494,6 @@ def test_missing_numbers_are_left_out_not_drawn_as_nothing() -> None:
     figure = plots.bars(rows, value="ms")
     assert "a 1 ms" in figure.alt
     assert "b" not in re.findall(r">([^<]+)</text>", figure.svg)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: plots.bars(RECORDED, kernels=["nope"]), DataError, "There are kernels"),
-        (lambda: plots.bars(RECORDED, sizes=[7]), DataError, "at sizes"),
-        (lambda: plots.bars(3), DataError, "cannot plot a int"),
-        (lambda: plots.bars([{"size": 8, "ms": 1}]), DataError, "no `kernel`"),
-        (lambda: plots.bars([{"kernel": "a", "ms": 1}]), DataError, "no size"),
-        (
-            lambda: plots.bars([{"kernel": "a", "size": 8, "ms": 1, "origin": "guessed"}]),
-            DataError,
-            "not one of measured, recorded, published",
-        ),
-        (lambda: plots.ladder(RECORDED, 512), DataError, "no measurement at"),
-        (lambda: plots.roofline(RECORDED, "t5"), UnknownNameError, "t4"),
-        (lambda: plots.roofline(PUBLISHED), ConfigError, "needs to know the GPU"),
-        (lambda: plots.roofline(RECORDED, intensity="magic"), ConfigError, "compulsory"),
-        (lambda: plots.timeline(PUBLISHED), DataError, "'ms'"),
-        (lambda: plots.tile_diagram("tiled_32", 8), ConfigError, "M, N and K"),
-        (lambda: plots.tile_diagram("tiled_32", 0, 1, 1), ShapeError, "M=0"),
-        (lambda: plots.tile_diagram("tiled_32", 64, 64, 64, block=(2, 0)), ConfigError, "rows 0 to 1"),
-        (lambda: plots.tile_diagram("tiled_32", 64, 64, 64, step=2), ConfigError, "steps 0 to 1"),
-        (
-            lambda: plots.tile_diagram("tiled_32", 64, 64, 64, thread=(32, 0)),
-            ConfigError,
-            "rows 0 to 31",
-        ),
-    ],
-)  # fmt: skip
-def test_bad_input_is_told(call: Any, error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=re.escape(words)):
-        call()
 
 
 def test_the_ladder_is_in_the_catalogs_order_with_shares() -> None:

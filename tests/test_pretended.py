@@ -147,8 +147,7 @@ def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> No
     assert not stops(cells)
 
 
-# -- wrong twins
-# ---------------------------------------------------------------------------------------
+# -- wrong twins -----------------------------------------------------------------------------------
 
 
 def test_the_checker_tells_what_was_measured_here_and_what_is_recorded() -> None:
@@ -229,8 +228,7 @@ def test_a_cell_that_stops_is_told(tmp_path: Path) -> None:
     assert [float(text) < 1e-3 for text in cells[3].shown] == [True]
 
 
-# -- the pretended CuPy does what the book asks of the real one
-# -----------------------------------------
+# -- the pretended CuPy does what the book asks of the real one ------------------------------------
 
 CUPY = """
 import cupy, numpy as np

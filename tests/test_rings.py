@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,3 +51,18 @@ def test_a_smaller_ring_leaves_out_what_it_should() -> None:
 
     whole, push = collected(), collected("--ring", "push")
     assert whole == collected("--ring", "day") and 0 < push < whole / 4
+
+
+def test_a_file_that_a_larger_ring_runs_is_not_even_imported(
+    request: pytest.FixtureRequest,
+) -> None:
+    own = request.config.pluginmanager.getplugin(str(ROOT / "conftest.py"))
+
+    def ignored(file: str, ring: str | None) -> bool:
+        return bool(
+            own.pytest_ignore_collect(ROOT / file, SimpleNamespace(getoption=lambda _: ring))
+        )
+
+    assert ignored("tests/test_colab.py", "push")
+    assert not ignored("tests/test_colab.py", "day") and not ignored("tests/test_colab.py", None)
+    assert not ignored("tests/test_rings.py", "push") and not ignored("tests", "push")

@@ -60,8 +60,7 @@ def test_a_table_stands_for_each_record_and_a_missing_one_is_told(
             one()
 
 
-# -- as a new teacher
-# --------------------------------------------------------------------------------
+# -- as a new teacher ------------------------------------------------------------------------------
 
 
 def prepared(folder: Path) -> None:
@@ -127,8 +126,7 @@ def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path: Path) -> None:
     )
 
 
-# -- in a container
-# ----------------------------------------------------------------------------------
+# -- in a container --------------------------------------------------------------------------------
 
 
 def test_the_container_installs_what_the_page_says() -> None:

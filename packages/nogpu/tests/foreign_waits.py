@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from foreign_kernels import Outcome, Shape, cdiv, empty, ints
+from foreign_kernels import Outcome, Shape, cdiv, cuda, empty, ints
 
 from nogpu import emulator
 
@@ -73,56 +73,30 @@ def go(source: str, grid: Any, block: Any, args: Any, want: int, **options: Any)
 
 
 # A slice of the sum for one element of C, with the element's place: what most of them begin with.
-SLICE = """
-__device__ __forceinline__ float part_of(const float* A, const float* B, int row, int col,
-                                         int k0, int k1, int M, int N, int K) {
-    float sum = 0.f;
-    if (row < M && col < N)
-        for (int k = k0; k < min(k1, K); ++k) sum += A[row * K + k] * B[k * N + col];
-    return sum;
-}
-"""
+SLICE = cuda("waits/slice")
 
 
 @waiting(
     "split-K, slices in order behind a semaphore",
-    SLICE
-    + """
-    struct Semaphore {
-        volatile int* at; bool leader;
-        __device__ void wait(int turn) {
-            if (leader) { while (*at != turn) { } }
-            __syncthreads();
-            __threadfence();
-        }
-        __device__ void release(int turn) {
-            __threadfence();
-            __syncthreads();
-            if (leader) *at = turn;
-        }
-    };
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int* locks,
-                                  int M, int N, int K) {
-        int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x, z = blockIdx.z;
-        int step = (K + gridDim.z - 1) / gridDim.z;
-        float sum = part_of(A, B, row, col, z * step, (z + 1) * step, M, N, K);
-        Semaphore s{locks + blockIdx.y * gridDim.x + blockIdx.x, threadIdx.x + threadIdx.y == 0};
-        if (z > 0) s.wait(z);
-        if (row < M && col < N) C[row * N + col] = z ? C[row * N + col] + sum : sum;
-        s.release(z + 1 == gridDim.z ? 0 : z + 1);
-    }
-    """,
-    Twin("no-fence", "            __threadfence();\n            __syncthreads();\n            if (leader) *at = turn;",
-         "            __syncthreads();\n            if (leader) *at = turn;", says="no __threadfence() since"),
-    Twin("no-fence-after-the-wait", "            __syncthreads();\n            __threadfence();", "            __syncthreads();",
+    SLICE + cuda("waits/split_k_semaphore"),
+    Twin("no-fence",
+         "        __threadfence();\n        __syncthreads();\n        if (leader) *at = turn;",
+         "        __syncthreads();\n        if (leader) *at = turn;",
+         says="no __threadfence() since"),
+    Twin("no-fence-after-the-wait", "        __syncthreads();\n        __threadfence();",
+         "        __syncthreads();",
          says="stands between that read and this access"),
-    Twin("no-barrier-after-the-wait", "{ } }\n            __syncthreads();", "{ } }"),
-    Twin("no-barrier-before-release", "            __threadfence();\n            __syncthreads();\n            if", "            __threadfence();\n            if"),
-    Twin("flag-first", "        if (row < M && col < N) C[row * N + col] = z ? C[row * N + col] + sum : sum;\n        s.release(z + 1 == gridDim.z ? 0 : z + 1);",
-         "        float old = z && row < M && col < N ? C[row * N + col] : 0;\n        s.release(z + 1 == gridDim.z ? 0 : z + 1);\n        if (row < M && col < N) C[row * N + col] = old + sum;"),
+    Twin("no-barrier-after-the-wait", "{ } }\n        __syncthreads();", "{ } }"),
+    Twin("no-barrier-before-release",
+         "        __threadfence();\n        __syncthreads();\n        if",
+         "        __threadfence();\n        if"),
+    Twin("flag-first",
+         "    if (row < M && col < N) C[row * N + col] = z ? C[row * N + col] + sum : sum;\n    s.release(z + 1 == gridDim.z ? 0 : z + 1);",
+         "    float old = z && row < M && col < N ? C[row * N + col] : 0;\n    s.release(z + 1 == gridDim.z ? 0 : z + 1);\n    if (row < M && col < N) C[row * N + col] = old + sum;"),
     Twin("plain-flag", "volatile int* at", "int* at", "step-budget", "declare it volatile"),
     Twin("never-set", "if (leader) *at = turn;", "", "deadlock", "line"),
-    Twin("waits-for-higher", "if (z > 0) s.wait(z);", "s.wait(z + 1);", "deadlock", "in the loop at"),
+    Twin("waits-for-higher", "if (z > 0) s.wait(z);", "s.wait(z + 1);", "deadlock",
+         "in the loop at"),
 )  # fmt: skip
 def split_k_semaphore(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
@@ -133,34 +107,18 @@ def split_k_semaphore(source: str, M: int, N: int, K: int, **options: Any) -> Ou
 
 @waiting(
     "split-K, each slice adds its tile under a lock",
-    SLICE
-    + """
-    __device__ int locks[64];
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
-        int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
-        int step = (K + gridDim.z - 1) / gridDim.z, z = blockIdx.z;
-        int* lock = &locks[blockIdx.y * gridDim.x + blockIdx.x];
-        bool first = threadIdx.x == 0 && threadIdx.y == 0;
-        float sum = part_of(A, B, row, col, z * step, (z + 1) * step, M, N, K);
-        if (first) {
-            while (atomicCAS(lock, 0, 1) != 0) __nanosleep(32);
-            __threadfence();
-        }
-        __syncthreads();
-        if (row < M && col < N) C[row * N + col] += sum;
-        __syncthreads();
-        if (first) {
-            __threadfence();
-            atomicExch(lock, 0);
-        }
-    }
-    """,
-    Twin("no-fence", "            __threadfence();\n            atomicExch", "            atomicExch", says="no __threadfence() since"),
-    Twin("block-fence", "            __threadfence();\n            atomicExch", "            __threadfence_block();\n            atomicExch"),
-    Twin("no-barrier-after-the-lock", "            __threadfence();\n        }\n        __syncthreads();", "            __threadfence();\n        }"),
-    Twin("released-early", "        if (row < M && col < N) C[row * N + col] += sum;\n        __syncthreads();\n        if (first) {\n            __threadfence();\n            atomicExch(lock, 0);\n        }",
-         "        if (first) { __threadfence(); atomicExch(lock, 0); }\n        if (row < M && col < N) C[row * N + col] += sum;"),
-    Twin("never-given-back", "atomicExch(lock, 0);", "", "deadlock", "Check who sets the flag or gives the lock back"),
+    SLICE + cuda("waits/split_k_mutex"),
+    Twin("no-fence", "        __threadfence();\n        atomicExch", "        atomicExch",
+         says="no __threadfence() since"),
+    Twin("block-fence", "        __threadfence();\n        atomicExch",
+         "        __threadfence_block();\n        atomicExch"),
+    Twin("no-barrier-after-the-lock", "        __threadfence();\n    }\n    __syncthreads();",
+         "        __threadfence();\n    }"),
+    Twin("released-early",
+         "    if (row < M && col < N) C[row * N + col] += sum;\n    __syncthreads();\n    if (first) {\n        __threadfence();\n        atomicExch(lock, 0);\n    }",
+         "    if (first) { __threadfence(); atomicExch(lock, 0); }\n    if (row < M && col < N) C[row * N + col] += sum;"),
+    Twin("never-given-back", "atomicExch(lock, 0);", "", "deadlock",
+         "Check who sets the flag or gives the lock back"),
     Twin("no-lock", "while (atomicCAS(lock, 0, 1) != 0) __nanosleep(32);", "atomicExch(lock, 1);"),
 )  # fmt: skip
 def split_k_mutex(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
@@ -170,58 +128,15 @@ def split_k_mutex(source: str, M: int, N: int, K: int, **options: Any) -> Outcom
 
 @waiting(
     "stream-K: blocks share out all steps, the tile's first block adds the others' parts",
-    """
-    __device__ __forceinline__ int look(const int* flag) {
-        int value;
-        asm volatile("ld.global.acquire.gpu.b32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
-        return value;
-    }
-    __device__ __forceinline__ void raise(int* flag) {
-        asm volatile("st.global.release.gpu.b32 [%0], %1;" :: "l"(flag), "r"(1) : "memory");
-    }
-    #define T 8
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, float* parts, int* flags,
-                                  int M, int N, int K) {
-        __shared__ float a[T][T], b[T][T];
-        int tx = threadIdx.x, ty = threadIdx.y, tiles_n = (N + T - 1) / T;
-        int tiles = tiles_n * ((M + T - 1) / T), steps = (K + T - 1) / T;
-        int total = tiles * steps, share = (total + gridDim.x - 1) / gridDim.x;
-        int at = blockIdx.x * share, end = min(at + share, total);
-        while (at < end) {
-            int tile = at / steps, from = at % steps, to = min(steps, from + end - at);
-            int row = tile / tiles_n * T + ty, col = tile % tiles_n * T + tx;
-            float sum = 0;
-            for (int s = from; s < to; ++s) {
-                int k = s * T;
-                a[ty][tx] = row < M && k + tx < K ? A[row * K + k + tx] : 0;
-                b[ty][tx] = col < N && k + ty < K ? B[(k + ty) * N + col] : 0;
-                __syncthreads();
-                for (int i = 0; i < T; ++i) sum += a[ty][i] * b[i][tx];
-                __syncthreads();
-            }
-            if (from > 0) {
-                parts[(blockIdx.x * T + ty) * T + tx] = sum;
-                __syncthreads();
-                if (tx == 0 && ty == 0) raise(&flags[blockIdx.x]);
-            } else {
-                int done = to;
-                for (int other = blockIdx.x + 1; done < steps; ++other) {
-                    if (tx == 0 && ty == 0) while (look(&flags[other]) == 0) { }
-                    __syncthreads();
-                    sum += parts[(other * T + ty) * T + tx];
-                    done = min(steps, done + share);
-                }
-                if (row < M && col < N) C[row * N + col] = sum;
-            }
-            at += to - from;
-        }
-    }
-    """,
-    Twin("relaxed-store", "st.global.release.gpu.b32", "st.global.relaxed.gpu.b32", says="no __threadfence() since"),
-    Twin("no-barrier-before-the-flag", "= sum;\n                __syncthreads();\n                if", "= sum;\n                if"),
-    Twin("no-barrier-after-the-flag", "{ }\n                    __syncthreads();", "{ }"),
+    cuda("waits/stream_k"),
+    Twin("relaxed-store", "st.global.release.gpu.b32", "st.global.relaxed.gpu.b32",
+         says="no __threadfence() since"),
+    Twin("no-barrier-before-the-flag", "= sum;\n            __syncthreads();\n            if",
+         "= sum;\n            if"),
+    Twin("no-barrier-after-the-flag", "{ }\n                __syncthreads();", "{ }"),
     Twin("plain-load", "ld.global.acquire.gpu.b32", "ld.global.b32"),
-    Twin("wrong-flag", "raise(&flags[blockIdx.x])", "raise(&flags[blockIdx.x + 1])", "deadlock", "in the loop at"),
+    Twin("wrong-flag", "raise(&flags[blockIdx.x])", "raise(&flags[blockIdx.x + 1])", "deadlock",
+         "in the loop at"),
     shape=(17, 19, 70),
 )  # fmt: skip
 def stream_k(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
@@ -233,34 +148,13 @@ def stream_k(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
 
 @waiting(
     "split-K in a workspace, the last block of a tile sums up",
-    SLICE
-    + """
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, float* part,
-                                  unsigned* arrived, int M, int N, int K) {
-        __shared__ bool last;
-        int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
-        int step = (K + gridDim.z - 1) / gridDim.z, z = blockIdx.z;
-        unsigned* count = &arrived[blockIdx.y * gridDim.x + blockIdx.x];
-        float sum = part_of(A, B, row, col, z * step, (z + 1) * step, M, N, K);
-        if (row < M && col < N) part[(z * M + row) * N + col] = sum;
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0 && threadIdx.y == 0) {
-            last = atomicAdd(count, 1u) == gridDim.z - 1;
-            if (last) *count = 0;
-        }
-        __syncthreads();
-        if (!last || row >= M || col >= N) return;
-        float total = 0;
-        for (int s = 0; s < gridDim.z; ++s) total += part[(s * M + row) * N + col];
-        C[row * N + col] = total;
-    }
-    """,
-    Twin("no-fence", "        __threadfence();\n", "", says="__threadfence()"),
-    Twin("no-barrier", "        __threadfence();\n        __syncthreads();\n", "        __threadfence();\n"),
+    SLICE + cuda("waits/last_block"),
+    Twin("no-fence", "    __threadfence();\n", "", says="__threadfence()"),
+    Twin("no-barrier", "    __threadfence();\n    __syncthreads();\n", "    __threadfence();\n"),
     Twin("too-early", "== gridDim.z - 1", "== gridDim.z - 2"),
-    Twin("count-first", "        if (row < M && col < N) part[(z * M + row) * N + col] = sum;\n        __threadfence();\n        __syncthreads();\n        if (threadIdx.x == 0 && threadIdx.y == 0) {\n            last = atomicAdd(count, 1u) == gridDim.z - 1;\n            if (last) *count = 0;\n        }\n        __syncthreads();",
-         "        if (threadIdx.x == 0 && threadIdx.y == 0) {\n            __threadfence();\n            last = atomicAdd(count, 1u) == gridDim.z - 1;\n        }\n        if (row < M && col < N) part[(z * M + row) * N + col] = sum;\n        __syncthreads();"),
+    Twin("count-first",
+         "    if (row < M && col < N) part[(z * M + row) * N + col] = sum;\n    __threadfence();\n    __syncthreads();\n    if (threadIdx.x == 0 && threadIdx.y == 0) {\n        last = atomicAdd(count, 1u) == gridDim.z - 1;\n        if (last) *count = 0;\n    }\n    __syncthreads();",
+         "    if (threadIdx.x == 0 && threadIdx.y == 0) {\n        __threadfence();\n        last = atomicAdd(count, 1u) == gridDim.z - 1;\n    }\n    if (row < M && col < N) part[(z * M + row) * N + col] = sum;\n    __syncthreads();"),
 )  # fmt: skip
 def last_block(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
@@ -271,22 +165,7 @@ def last_block(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
 
 @waiting(
     "a few blocks that take rows from a counter until none is left",
-    """
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int* next,
-                                  int M, int N, int K) {
-        int lane = threadIdx.x % 32, row;
-        for (;;) {
-            if (lane == 0) row = atomicAdd(next, 1);
-            row = __shfl_sync(0xffffffff, row, 0);
-            if (row >= M) break;
-            for (int col = lane; col < N; col += 32) {
-                float sum = 0;
-                for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
-                C[row * N + col] = sum;
-            }
-        }
-    }
-    """,
+    cuda("waits/work_counter"),
     Twin("read-then-write", "row = atomicAdd(next, 1);", "{ row = *next; *next = row + 1; }"),
     Twin("one-row-more", "if (row >= M) break;", "if (row > M) break;", "out-of-bounds"),
 )  # fmt: skip
@@ -298,33 +177,11 @@ def work_counter(source: str, M: int, N: int, K: int, **options: Any) -> Outcome
 
 @waiting(
     "tiles from a counter, told to the block through shared memory",
-    """
-    #define T 8
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int* next,
-                                  int M, int N, int K) {
-        __shared__ float a[T][T], b[T][T];
-        __shared__ int tile;
-        int tx = threadIdx.x, ty = threadIdx.y, tiles_n = (N + T - 1) / T;
-        while (true) {
-            if (tx == 0 && ty == 0) tile = atomicAdd(next, 1);
-            __syncthreads();
-            int mine = tile;
-            if (mine >= tiles_n * ((M + T - 1) / T)) break;
-            int row = mine / tiles_n * T + ty, col = mine % tiles_n * T + tx;
-            float sum = 0;
-            for (int k = 0; k < K; k += T) {
-                a[ty][tx] = row < M && k + tx < K ? A[row * K + k + tx] : 0;
-                b[ty][tx] = col < N && k + ty < K ? B[(k + ty) * N + col] : 0;
-                __syncthreads();
-                for (int i = 0; i < T; ++i) sum += a[ty][i] * b[i][tx];
-                __syncthreads();
-            }
-            if (row < M && col < N) C[row * N + col] = sum;
-        }
-    }
-    """,
-    Twin("no-barrier-after-the-counter", "atomicAdd(next, 1);\n            __syncthreads();", "atomicAdd(next, 1);"),
-    Twin("no-barrier-at-the-end", "a[ty][i] * b[i][tx];\n                __syncthreads();", "a[ty][i] * b[i][tx];"),
+    cuda("waits/tile_scheduler"),
+    Twin("no-barrier-after-the-counter", "atomicAdd(next, 1);\n        __syncthreads();",
+         "atomicAdd(next, 1);"),
+    Twin("no-barrier-at-the-end", "a[ty][i] * b[i][tx];\n            __syncthreads();",
+         "a[ty][i] * b[i][tx];"),
 )  # fmt: skip
 def tile_scheduler(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
@@ -334,54 +191,17 @@ def tile_scheduler(source: str, M: int, N: int, K: int, **options: Any) -> Outco
 
 @waiting(
     "one warp loads tiles, the others multiply; flags in shared memory between them",
-    """
-    #define T 16
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
-        __shared__ float a[2][T][T], b[2][T][T];
-        __shared__ volatile int full[2], used[2][8];
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        int m0 = blockIdx.y * T, n0 = blockIdx.x * T, steps = (K + T - 1) / T;
-        if (threadIdx.x < 2) full[threadIdx.x] = 0;
-        if (threadIdx.x < 16) used[threadIdx.x / 8][threadIdx.x % 8] = 0;
-        __syncthreads();
-        if (warp == 8) {
-            for (int s = 0; s < steps; ++s) {
-                int stage = s % 2, turn = s / 2;
-                if (lane < 8) while (used[stage][lane] < turn) { }
-                __syncwarp();
-                __threadfence_block();
-                for (int e = lane; e < T * T; e += 32) {
-                    int r = e / T, q = e % T, k = s * T;
-                    a[stage][r][q] = m0 + r < M && k + q < K ? A[(m0 + r) * K + k + q] : 0;
-                    b[stage][r][q] = k + r < K && n0 + q < N ? B[(k + r) * N + n0 + q] : 0;
-                }
-                __threadfence_block();
-                __syncwarp();
-                if (lane == 0) full[stage] = turn + 1;
-            }
-        } else {
-            float sum = 0;
-            int r = threadIdx.x / T, q = threadIdx.x % T;
-            for (int s = 0; s < steps; ++s) {
-                int stage = s % 2, turn = s / 2;
-                if (lane == 0) while (full[stage] <= turn) { }
-                __syncwarp();
-                __threadfence_block();
-                for (int i = 0; i < T; ++i) sum += a[stage][r][i] * b[stage][i][q];
-                __threadfence_block();
-                __syncwarp();
-                if (lane == 0) used[stage][warp] = turn + 1;
-            }
-            if (m0 + r < M && n0 + q < N) C[(m0 + r) * N + n0 + q] = sum;
-        }
-    }
-    """,
-    Twin("no-fence-before-full", "                __threadfence_block();\n                __syncwarp();\n                if (lane == 0) full", "                __syncwarp();\n                if (lane == 0) full", says="__threadfence_block()"),
-    Twin("no-fence-before-used", "                __threadfence_block();\n                __syncwarp();\n                if (lane == 0) used", "                __syncwarp();\n                if (lane == 0) used"),
-    Twin("full-before-the-tile", "                __threadfence_block();\n                for (int e", "                __threadfence_block();\n                if (lane == 0) full[stage] = turn + 1;\n                for (int e"),
+    cuda("waits/producer_consumer"),
+    Twin("no-fence-before-full",
+         "            __threadfence_block();\n            __syncwarp();\n            if (lane == 0) full", "            __syncwarp();\n            if (lane == 0) full", says="__threadfence_block()"),
+    Twin("no-fence-before-used",
+         "            __threadfence_block();\n            __syncwarp();\n            if (lane == 0) used", "            __syncwarp();\n            if (lane == 0) used"),
+    Twin("full-before-the-tile", "            __threadfence_block();\n            for (int e",
+         "            __threadfence_block();\n            if (lane == 0) full[stage] = turn + 1;\n            for (int e"),
     Twin("does-not-wait-for-used", "if (lane < 8) while (used[stage][lane] < turn) { }", ""),
     Twin("waits-for-too-few", "if (lane < 8) while", "if (lane < 7) while"),
-    Twin("used-never-set", "if (lane == 0) used[stage][warp] = turn + 1;", "", "deadlock", "in the loop at line"),
+    Twin("used-never-set", "if (lane == 0) used[stage][warp] = turn + 1;", "", "deadlock",
+         "in the loop at line"),
     shape=(17, 19, 70),
 )  # fmt: skip
 def producer_consumer(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
@@ -392,35 +212,16 @@ def producer_consumer(source: str, M: int, N: int, K: int, **options: Any) -> Ou
 
 @waiting(
     "a barrier of the whole grid between a transposition and the product",
-    """
-    __device__ unsigned count;
-    __device__ void grid_barrier(unsigned goal) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            __threadfence();
-            atomicAdd(&count, 1u);
-            while (*(volatile unsigned*)&count < goal) { }
-            __threadfence();
-        }
-        __syncthreads();
-    }
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, float* Bt,
-                                  int M, int N, int K) {
-        int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
-        for (int i = first; i < K * N; i += step) Bt[i % N * K + i / N] = B[i];
-        grid_barrier(gridDim.x);
-        for (int i = first; i < M * N; i += step) {
-            float sum = 0;
-            for (int k = 0; k < K; ++k) sum += A[i / N * K + k] * Bt[i % N * K + k];
-            C[i] = sum;
-        }
-    }
-    """,
-    Twin("no-fence", "            __threadfence();\n            atomicAdd", "            atomicAdd", says="__threadfence()"),
-    Twin("no-barrier-before", "        __syncthreads();\n        if (threadIdx.x == 0) {", "        if (threadIdx.x == 0) {"),
-    Twin("no-barrier-after", "            __threadfence();\n        }\n        __syncthreads();", "            __threadfence();\n        }"),
+    cuda("waits/grid_barrier"),
+    Twin("no-fence", "        __threadfence();\n        atomicAdd", "        atomicAdd",
+         says="__threadfence()"),
+    Twin("no-barrier-before", "    __syncthreads();\n    if (threadIdx.x == 0) {",
+         "    if (threadIdx.x == 0) {"),
+    Twin("no-barrier-after", "        __threadfence();\n    }\n    __syncthreads();",
+         "        __threadfence();\n    }"),
     Twin("no-wait", "while (*(volatile unsigned*)&count < goal) { }", ""),
-    Twin("goal-too-high", "grid_barrier(gridDim.x)", "grid_barrier(gridDim.x + 1)", "deadlock", "Check who sets"),
+    Twin("goal-too-high", "grid_barrier(gridDim.x)", "grid_barrier(gridDim.x + 1)", "deadlock",
+         "Check who sets"),
 )  # fmt: skip
 def grid_barrier(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
@@ -428,36 +229,20 @@ def grid_barrier(source: str, M: int, N: int, K: int, **options: Any) -> Outcome
     return go(source, options.pop("grid", 6), 64, args, 2, uninitialised=("C", "Bt"), **options)
 
 
+SUMS = """            for (int m = 0; m < M; ++m)
+                for (int n = 0; n < N; ++n) C[m * N + n] += A[m * K + k] * B[k * N + n];
+"""
+RELEASED_LAST = f"{SUMS}            __threadfence();\n            atomicExch(lock, 0);\n"
+RELEASED_FIRST = f"            atomicExch(lock, 0);\n{SUMS}"
+
+
 @waiting(
     "every thread takes a lock in a loop that holds the critical section",
-    """
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int* lock,
-                                  int M, int N, int K) {
-        int k = blockIdx.x * blockDim.x + threadIdx.x;
-        if (k >= K) return;
-        bool done = false;
-        while (!done) {
-            if (atomicExch(lock, 1) == 0) {
-                __threadfence();
-                for (int m = 0; m < M; ++m)
-                    for (int n = 0; n < N; ++n) C[m * N + n] += A[m * K + k] * B[k * N + n];
-                __threadfence();
-                atomicExch(lock, 0);
-                done = true;
-            }
-        }
-    }
-    """,
-    Twin("no-fence", "                __threadfence();\n                atomicExch(lock, 0);", "                atomicExch(lock, 0);", says="__threadfence()"),
+    cuda("waits/lock_by_every_thread"),
+    Twin("no-fence", "            __threadfence();\n            atomicExch(lock, 0);",
+         "            atomicExch(lock, 0);", says="__threadfence()"),
     Twin("never-given-back", "atomicExch(lock, 0);", "", "deadlock"),
-    Twin("released-early", """                for (int m = 0; m < M; ++m)
-                    for (int n = 0; n < N; ++n) C[m * N + n] += A[m * K + k] * B[k * N + n];
-                __threadfence();
-                atomicExch(lock, 0);
-""", """                atomicExch(lock, 0);
-                for (int m = 0; m < M; ++m)
-                    for (int n = 0; n < N; ++n) C[m * N + n] += A[m * K + k] * B[k * N + n];
-"""),
+    Twin("released-early", RELEASED_LAST, RELEASED_FIRST),
     shape=(3, 2, 100),
 )  # fmt: skip
 def lock_by_every_thread(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
@@ -468,38 +253,16 @@ def lock_by_every_thread(source: str, M: int, N: int, K: int, **options: Any) ->
 
 @waiting(
     "warps of a block add their slices to a shared tile under a lock in shared memory",
-    """
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
-        __shared__ float tile[32];
-        __shared__ int lock;
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-        int row = blockIdx.y, col = blockIdx.x * 32 + lane;
-        if (warp == 0) tile[lane] = 0;
-        if (threadIdx.x == 0) lock = 0;
-        __syncthreads();
-        float sum = 0;
-        for (int k = warp; k < K; k += warps) sum += col < N ? A[row * K + k] * B[k * N + col] : 0;
-        if (lane == 0) {
-            while (atomicCAS(&lock, 0, 1)) { }
-            __threadfence_block();
-        }
-        __syncwarp();
-        tile[lane] += sum;
-        __syncwarp();
-        if (lane == 0) {
-            __threadfence_block();
-            atomicExch(&lock, 0);
-        }
-        __syncthreads();
-        if (warp == 0 && col < N) C[row * N + col] = tile[lane];
-    }
-    """,
-    Twin("no-fence", "            __threadfence_block();\n            atomicExch", "            atomicExch", says="__threadfence_block()"),
+    cuda("waits/shared_lock"),
+    Twin("no-fence", "        __threadfence_block();\n        atomicExch", "        atomicExch",
+         says="__threadfence_block()"),
     Twin("no-lock", "while (atomicCAS(&lock, 0, 1)) { }", ""),
-    Twin("released-early", "        tile[lane] += sum;\n        __syncwarp();\n        if (lane == 0) {\n            __threadfence_block();\n            atomicExch(&lock, 0);\n        }",
-         "        if (lane == 0) {\n            __threadfence_block();\n            atomicExch(&lock, 0);\n        }\n        tile[lane] += sum;"),
+    Twin("released-early",
+         "    tile[lane] += sum;\n    __syncwarp();\n    if (lane == 0) {\n        __threadfence_block();\n        atomicExch(&lock, 0);\n    }",
+         "    if (lane == 0) {\n        __threadfence_block();\n        atomicExch(&lock, 0);\n    }\n    tile[lane] += sum;"),
     # The lanes of a warp count as one, so only some orders of the warps show this one.
-    Twin("no-warp-barrier", "            __threadfence_block();\n        }\n        __syncwarp();", "            __threadfence_block();\n        }",
+    Twin("no-warp-barrier", "        __threadfence_block();\n    }\n    __syncwarp();",
+         "        __threadfence_block();\n    }",
          schedules=("ascending",)),
     shape=(5, 33, 40),
 )  # fmt: skip
@@ -511,33 +274,13 @@ def shared_lock(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
 
 @waiting(
     "a queue for a ticket: slices are served in the order in which they came",
-    SLICE
-    + """
-    extern "C" __global__ void mm(const float* A, const float* B, float* C, int* queue,
-                                  int M, int N, int K) {
-        __shared__ int turn;
-        int* tickets = queue + 2 * blockIdx.x;
-        volatile int* serving = tickets + 1;
-        int col = blockIdx.x * 64 + threadIdx.x, step = (K + gridDim.z - 1) / gridDim.z;
-        int row = blockIdx.y;
-        float sum = part_of(A, B, row, col, blockIdx.z * step, (blockIdx.z + 1) * step, M, N, K);
-        if (threadIdx.x == 0) {
-            turn = atomicAdd(tickets, 1);
-            while (*serving != turn) { }
-            __threadfence();
-        }
-        __syncthreads();
-        if (col < N) C[row * N + col] += sum;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            __threadfence();
-            *serving = turn + 1;
-        }
-    }
-    """,
-    Twin("no-fence", "            __threadfence();\n            *serving", "            *serving", says="no __threadfence() since"),
-    Twin("plain-serving", "volatile int* serving", "int* serving", "step-budget", "declare it volatile"),
-    Twin("served-early", "        __syncthreads();\n        if (threadIdx.x == 0) {\n            __threadfence();\n            *serving", "        if (threadIdx.x == 0) {\n            __threadfence();\n            *serving"),
+    SLICE + cuda("waits/ticket_lock"),
+    Twin("no-fence", "        __threadfence();\n        *serving", "        *serving",
+         says="no __threadfence() since"),
+    Twin("plain-serving", "volatile int* serving", "int* serving", "step-budget",
+         "declare it volatile"),
+    Twin("served-early",
+         "    __syncthreads();\n    if (threadIdx.x == 0) {\n        __threadfence();\n        *serving", "    if (threadIdx.x == 0) {\n        __threadfence();\n        *serving"),
     Twin("nobody-served", "*serving = turn + 1;", "", "deadlock"),
     shape=(5, 33, 40),
 )  # fmt: skip

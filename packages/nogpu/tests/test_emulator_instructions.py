@@ -893,3 +893,21 @@ def test_packed_comparisons_take_a_third_predicate():
     ).view("f2").reshape(-1, 2)  # fmt: skip
     either = np.stack([a < b, a[::-1] < b[::-1]], 1) | (third == 1)[:, None]
     same(got, either.astype("f2"))
+
+
+def test_constants_and_registers_of_every_width_are_stored_bit_by_bit():
+    source = """
+    extern "C" __global__ void k(unsigned long long* y, double d, float f, short h)
+    {
+        asm volatile("st.global.b32 [%0], 7;" :: "l"(y) : "memory");
+        asm volatile("st.global.b64 [%0], %1;" :: "l"(y + 1), "d"(d) : "memory");
+        asm volatile("st.global.b64 [%0], 0x3ff0000000000001;" :: "l"(y + 2) : "memory");
+        asm volatile("st.global.b32 [%0], %1;" :: "l"(y + 3), "f"(f) : "memory");
+        asm volatile("st.global.v2.b32 [%0], {%1, %1};" :: "l"(y + 4), "f"(f) : "memory");
+        asm volatile("st.global.b16 [%0], %1;" :: "l"(y + 5), "h"(h) : "memory");
+    }
+    """
+    y = np.zeros(6, np.uint64)
+    assert emulator.launch(source, "k", 1, 1, [y, 0.1, -2.5, -2]).ok
+    double, single = int(np.float64(0.1).view("u8")), int(np.float32(-2.5).view("u4"))
+    assert y.tolist() == [7, double, 0x3FF0000000000001, single, single << 32 | single, 0xFFFE]

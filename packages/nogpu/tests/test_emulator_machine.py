@@ -1,10 +1,14 @@
 """The machine inside: ends of basic blocks, and where threads go from there."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nogpu import emulator, toolchain
-from nogpu.emulator.launching import run
+from nogpu.emulator.launching import declarations, grids, run
 from nogpu.emulator.machine.attribution import below_zero
 from nogpu.emulator.ptx import ends
 from nogpu.errors import EmulationError
@@ -55,6 +59,13 @@ def test_every_end_says_what_may_follow():
 def findings(source, threads=64, **options):
     """Findings of a kernel k(int *out) on zeros."""
     return emulator.launch(source, "k", 1, threads, [np.zeros(64, np.int32)], **options).findings
+
+
+def test_a_line_is_crowded_from_its_second_barrier_on():
+    source = (
+        "\n__syncthreads();  // and __syncthreads()\nblock.sync(); __syncthreads_or(1);\nint x;"
+    )
+    assert declarations.crowded_lines(source) == {3}
 
 
 def test_two_barriers_on_one_line_are_two():
@@ -133,3 +144,94 @@ def test_few_threads_that_take_long_are_told_why():
     assert "a step takes as long for 1 thread(s) as for thousands" in few.message
     many = [f for f in findings(source, threads=64, max_steps=500) if f.kind == "step-budget"]
     assert "as for thousands" not in many[0].message
+
+
+# -- edges of a thread's and of a block's memory --------------------------------------------------
+
+EDGES = """
+extern "C" __global__ void k(const int* at, unsigned* out)
+{
+    SPACE __align__(16) volatile unsigned char mine[32];
+    if (threadIdx.x == 0 || WHO) for (int i = 0; i < 32; ++i) mine[i] = i;
+    __syncthreads();
+    unsigned long long to;
+    asm volatile("cvta.to.NAME.u64 %0, %1;" : "=l"(to) : "l"(&mine[0]));
+    unsigned v = 0xa5a5a5a5u, sum = 0;
+    if (WHO)
+        asm volatile("{.reg .u64 x; .reg .u32 a, b, c; DO}"
+                     : "+r"(v) : "l"(to + at[threadIdx.x]) : "memory");
+    if (WHO) for (int i = 0; i < 32; ++i) sum += mine[i] << i % 8;
+    out[threadIdx.x] = v;
+    out[4 + threadIdx.x] = sum;
+}
+"""
+LOADS = {
+    1: "ld.NAME.u8 %0, [%1];", 2: "ld.NAME.u16 %0, [%1];", 4: "ld.NAME.u32 %0, [%1];",
+    8: "ld.NAME.u64 x, [%1]; cvt.u32.u64 %0, x;", 16: "ld.NAME.v4.u32 {%0, a, b, c}, [%1];",
+}  # fmt: skip
+STORES = {
+    1: "st.NAME.u8 [%1], %0;", 2: "st.NAME.u16 [%1], %0;", 4: "st.NAME.u32 [%1], %0;",
+    8: "mov.b64 x, {%0, %0}; st.NAME.u64 [%1], x;", 16: "st.NAME.v4.u32 [%1], {%0, %0, %0, %0};",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("space", ["local", "shared"])
+@pytest.mark.parametrize("width", LOADS)
+def test_an_access_at_an_edge_of_its_memory(space, width):
+    """Of 32 bytes: what lies inside is carried out; what does not is found, and touches nothing."""
+    lanes = "threadIdx.x >= 2" if space == "local" else "threadIdx.x == 2"
+    source = EDGES.replace("SPACE", "__shared__" if space == "shared" else "").replace("WHO", lanes)
+    bytes_ = np.arange(32, dtype=np.uint8)
+    kinds = dict.fromkeys((0, 32 - width), "")
+    kinds |= dict.fromkeys((-width, -1, 33 - width, 32), "out-of-bounds")
+    kinds |= {1: "misaligned"} if width > 1 else {}
+    for at, kind in kinds.items():
+        for do in (LOADS[width], STORES[width]):
+            out = np.zeros(8, np.uint32)
+            given = np.array([0, 0, at, 0], np.int32)
+            text = source.replace("DO", do).replace("NAME", space)
+            report = emulator.launch(text, "k", 1, 4, [given, out])
+            assert [(f.kind, f.count) for f in report.findings] == ([(kind, 1)] if kind else []), (
+                at, do, report,
+            )  # fmt: skip
+            want, read = bytes_.copy(), do is LOADS[width]
+            if not read and not kind:
+                want[at : at + width] = 0xA5
+            assert out[6] == (want.astype(int) << np.arange(32) % 8).sum(), (at, do)
+            if read and not kind:
+                assert out[2] == int.from_bytes(bytes_[at : at + min(width, 4)].tobytes(), "little")
+
+
+# -- how many threads run together ----------------------------------------------------------------
+
+SIZES = {
+    "registers": st.sampled_from((0, 40, 3000)),
+    "shared": st.sampled_from((0, 4, 4096, 1 << 17)),
+    "local": st.sampled_from((0, 16, 1 << 16)),
+    "lanes": st.sampled_from((1, 1000, 1 << 16, 1 << 22)),
+}
+
+
+@given(**SIZES, warps=st.integers(1, 32), blocks=st.integers(1, 4), order=st.booleans())
+def test_as_many_threads_run_together_as_there_is_room_for(
+    registers, shared, local, lanes, warps, blocks, order
+):
+    program = SimpleNamespace(
+        functions={"k": SimpleNamespace(nregisters=registers), "f": SimpleNamespace(nregisters=1)},
+        local_bytes=local, mbarriers=order, clusters=(), granule=8,
+    )  # fmt: skip
+    threads, places, size = 32 * warps, max(shared // 8, 1), 2 * blocks
+
+    def fits(room):
+        return (
+            room <= lanes
+            and room * (registers + 1) <= grids._REGISTER_ROOM
+            and room * shared <= grids._SHARED_ROOM * threads
+            and room * local <= grids._LOCAL_ROOM
+            and (not order or room * size <= (1 << 20) // places * 32)
+        )
+
+    room = grids.room_for(program, shared, (8, warps, 4), lanes, (1, blocks, 2), 1 << 20)
+    assert room >= threads * size  # a cluster always
+    assert room == threads * size or fits(room)
+    assert not fits(room + threads * size)  # with shared memory it is blocks that are counted

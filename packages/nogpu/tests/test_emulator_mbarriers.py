@@ -306,8 +306,7 @@ def test_who_asks_now_and_then_may_be_told_no_for_long():
     assert {f.kind for f in report.findings} == {"step-budget"}
 
 
-# -- more arrivals than a phase takes
-# ---------------------------------------------------------------
+# -- more arrivals than a phase takes --------------------------------------------------------------
 
 MANY = """
     if (t == 0) init(&bar, n);
@@ -358,8 +357,7 @@ def test_arrivals_that_count_for_several_go_on_into_the_next_phase():
     np.testing.assert_array_equal(y[:5], [1, 1, 0, 0, 0])  # 5 and 5 of 10, then 5, 2 and 2
 
 
-# -- lanes of a warp that wait one by one
-# -------------------------------------------------------------
+# -- lanes of a warp that wait one by one ----------------------------------------------------------
 
 ONE_BY_ONE = """
     if (t == 0) { init(&bar, 32); init(&other, 32); }
