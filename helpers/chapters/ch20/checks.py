@@ -73,18 +73,18 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
 
 
 STEPS = 7
-"""More than twice around a ring of two slots, or of three."""
+"""More than twice around a ring of two stages, or of three."""
 DEPTH = 3
 ROWS, COLS = 8, 32
 BYTES = "Announce in each phase the bytes"
 """Of a finding about bytes that did not come, or came beside those that were announced."""
 
-BARS = "the two roles meet at full and empty alone, so that one may be a slot ahead"
+BARS = "the two roles meet at full and empty alone, so that one may be a stage ahead"
 
 
 @exercise("20.2", kind="repair")
 def relay(answer: object) -> Iterator[Check]:
-    """The copy engine fills a ring of slots box by box, and a warp adds up the columns of each."""
+    """The copy engine fills a ring of stages box by box, and a warp adds up the columns of each."""
     source = str(answer)
     try:
         found, y, want, slots = _relayed(source, "ascending")
@@ -95,14 +95,14 @@ def relay(answer: object) -> Iterator[Check]:
         return
     yield Check(
         not found,
-        "no slot is filled before it was read, nor read before it is full, and nobody waits for ever",
+        "no stage is filled before it was read, nor read before it is full, and nobody waits for ever",
         got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in found[:1]),
         hint=_next_fault(source, found),
     )
     yield Check(
         bool(np.array_equal(y, want)),
         f"the columns of {STEPS} boxes are added up, the last one partly outside the matrix",
-        hint="both roles go through the slots in the same order, one step at a time",
+        hint="both roles go through the stages in the same order, one step at a time",
     )
     bars = without_comments(source).count("__syncthreads")
     yield Check(
@@ -113,9 +113,9 @@ def relay(answer: object) -> Iterator[Check]:
     )
     yield Check(
         slots == DEPTH,
-        f"the ring has {DEPTH} slots",
+        f"the ring has {DEPTH} stages",
         got=f"the engine filled {slots} different ones",
-        hint="how many slots and barriers there are, which slot a step has and in which round it is: see what each "
+        hint="how many stages and barriers there are, which stage a step has and in which round it is: see what each "
         "of them hangs on",
     )
 
@@ -142,7 +142,7 @@ def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array,
 
 
 def _next_fault(source: str, found: list[emulator.Finding]) -> str:
-    """What to look at next: bytes, then who hands slots back, then which phase is waited for."""
+    """What to look at next: bytes, then who hands stages back, then which phase is waited for."""
     said = " ".join(f.message for f in found)
     barriers = [f.message for f in found if f.kind == "divergent-barrier"]
     code = without_comments(source)
@@ -152,15 +152,15 @@ def _next_fault(source: str, found: list[emulator.Finding]) -> str:
             "engine bring for one box?"
         )
     if "misaligned" in {f.kind for f in found}:
-        return "a box begins at a multiple of 128 bytes: see how slot is declared"
+        return "a box begins at a multiple of 128 bytes: see how stage is declared"
     empty, full = (rf"\w*\(\s*&?\s*{name}\b" for name in ("empty", "full"))
     if not re.search("wait" + empty, code) or not re.search("arrive" + empty, code):
         return (
-            "a slot is filled again that the other warp may still read: the producer waits for empty before it "
+            "a stage is filled again that the other warp may still read: the producer waits for empty before it "
             "asks, where the consumer has arrived once it has read"
         )
     if not re.search("wait" + full, code):
-        return "a slot is read before it is full: the consumer waits for full"
+        return "a stage is read before it is full: the consumer waits for full"
     if code.count("__syncthreads") != 1:
         return BARS
     fixed = re.search(r"wait\w*\([^;]*,\s*[01]u?\s*\)", code)

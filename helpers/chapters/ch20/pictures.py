@@ -138,7 +138,7 @@ def ring(
 
 @dataclass(frozen=True)
 class Turn:
-    """One fill of a slot: its number among all, and when, in steps of the emulator, what happened
+    """One fill of a stage: its number among all, and when, in steps of the emulator, what happened
     to it.
 
     An end that did not come is that of the picture.
@@ -152,7 +152,7 @@ class Turn:
 
 
 def _turns(steps: Sequence[EngineStep]) -> dict[int, list[Turn]]:
-    """The fills of each slot, by its first byte."""
+    """The fills of each stage, by its first byte."""
     end = steps[-1].order + 1
     when: dict[int, dict[str, int]] = {}
     slot = {}
@@ -167,10 +167,10 @@ def _turns(steps: Sequence[EngineStep]) -> dict[int, list[Turn]]:
 
 
 def turns(trace: Trace, *, caption: str | None = None) -> Figure:
-    """Slot by slot, when the copy engine filled it and when it was read, in the emulator's order.
+    """Stage by stage, when the copy engine filled it and when it was read, in the emulator's order.
 
     trace: of a kernel with the copy engine, made with engines=True; its first block is drawn. The
-    axis counts what happened to slots: an order that a GPU may take, too, and no time. Raises
+    axis counts what happened to stages: an order that a GPU may take, too, and no time. Raises
     DataError where nothing copied, and EmulationError for a trace without engines=True.
     """
     steps = trace.engine_steps()
@@ -186,7 +186,7 @@ def turns(trace: Trace, *, caption: str | None = None) -> Figure:
     def draw(at: Column) -> Canvas:
         canvas, small = Canvas(at), at.small
         thick, gap = 16.0, 4.0
-        left = 2.0 if at.narrow else 56.0  # on a phone a slot's name stands over it
+        left = 2.0 if at.narrow else 56.0  # on a phone a stage's name stands over it
         span = at.width - left - 8
         top = y = draw_key(canvas, [copies, waits, reads])
 
@@ -201,10 +201,10 @@ def turns(trace: Trace, *, caption: str | None = None) -> Figure:
 
         for i, of_slot in enumerate(found.values()):
             if at.narrow:
-                canvas.text(left + 3, y + 6, f"slot {i}", size=small)
+                canvas.text(left + 3, y + 6, f"stage {i}", size=small)
                 y += 15
             else:
-                canvas.text(left - 6, y + thick / 2, f"slot {i}", size=small, ha="right")
+                canvas.text(left - 6, y + thick / 2, f"stage {i}", size=small, ha="right")
             for turn in of_slot:
                 bar(copies, turn.asked, turn.landed, str(turn.fill))
                 bar(waits, turn.landed, turn.read, "")
