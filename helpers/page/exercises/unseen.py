@@ -225,9 +225,9 @@ AFTER_LANES = (
            lambda: [_floats(4096, 4096), _floats(4096, 4096), 4096], 8.0 * 4096 * 4096),
 )  # fmt: skip
 AT_THE_SUMMIT = (
-    stream("matrix_vector", "24_matrix_vector.cu", 4096 // 8, (256, 1),
+    stream("matrix_vector", "25_matrix_vector.cu", 4096 // 8, (256, 1),
            lambda: [_floats(4096, 4096), _floats(4096), _floats(4096)], 4.0 * 4096 * 4098, 4096.0**2),
-    product("thin_patch", "24_thin_patch.cu", (16, 512), (32, 8), N),
-    stream("every_other", "24_every_other.cu", 16384, (256, 1),
+    product("thin_patch", "25_thin_patch.cu", (16, 512), (32, 8), N),
+    stream("every_other", "25_every_other.cu", 16384, (256, 1),
            lambda: [_floats(2 * 16384 * 256), _floats(16384 * 256)], 12.0 * 16384 * 256),
 )  # fmt: skip
