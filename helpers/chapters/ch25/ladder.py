@@ -95,7 +95,9 @@ def busy(names: Sequence[str]) -> dict[str, dict[str, float]]:
     It needs no clock: a kernel that ran at a lower one than the highest has the same part.
     """
     return {
-        row["kernel"]: {name: row[counter] / 100 for name, counter in COUNTED.items() if counter in row}
+        row["kernel"]: {
+            name: row[counter] / 100 for name, counter in COUNTED.items() if counter in row
+        }
         for row in stalls(list(names), gpu="h200")
     }
 
