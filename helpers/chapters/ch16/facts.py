@@ -123,6 +123,6 @@ def told(found: Everywhere | None, library: str) -> str:
     return (
         f"Over {len(found.entries)} shapes the geometric mean is {100 * found.share:.0f} % of {library}, the worst "
         f"{100 * (worst.cublas_ratio or math.nan):.0f} % at {worst.m}x{worst.n}x{worst.k}. {right}The "
-        f"prediction is off by {100 * (math.exp(found.off) - 1):.0f} % (root mean square), and too short for {short} of "
-        "them."
+        f"prediction is off by a factor of {math.exp(found.off):.2f} (the root mean square of the logarithms of time over "
+        f"prediction), and too short for {short} of them."
     )

@@ -173,8 +173,9 @@ HINTS: Mapping[str, str] = {
     "Then weigh the loads by how often they run.",
     "wavefronts": "Word w lies in bank w modulo 32. Which different words does the busiest bank give? A "
     "read of 16 bytes is served a quarter of the warp at a time.",
-    "blocks": "Warps, registers, shared memory, places for blocks: the least counts. The compiler's "
-    "registers are in the verdict of `%%cuda`.",
+    "blocks": "Warps, registers, shared memory, places for blocks: the least counts. Mind the roundings of "
+    "chapter 7: 35 registers a thread count as 40, the warps that then fit come in fours, and shared memory costs 1 KB "
+    "more a block.",
     "binds": "Three clocks: bytes over the bandwidth of DRAM; wavefronts of all loads and stores over one "
     "a clock and SM; multiply-adds over 128 lanes an SM.",
     "ms": "The count over the rate: 4,800 GB/s, or 132 SMs at 1,980 MHz. Both stand in the GPU table.",
