@@ -93,4 +93,4 @@ def set_repository(url: str, root: Path = ROOT) -> None:
     cited = root / "CITATION.cff"
     if cited.is_file():
         text = cited.read_text(encoding="utf-8")
-        replace_file(cited, re.sub(r'(?m)^(repository-code:\s*)\S+', rf'\g<1>"{address}"', text))
+        replace_file(cited, re.sub(r"(?m)^(repository-code:\s*)\S+", rf'\g<1>"{address}"', text))
