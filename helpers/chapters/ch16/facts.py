@@ -5,8 +5,8 @@ says.
 from __future__ import annotations
 
 import math
-from statistics import median
 from dataclasses import dataclass
+from statistics import median
 
 from helpers.ladder import choosing, model
 from helpers.ladder.kernel import cdiv
