@@ -5,9 +5,9 @@
 // a single thread asks the copy engine (TMA) for the tiles of A and B; when their
 // bytes have landed, the four warps issue wgmma, which reads both from shared
 // memory and adds to sums in registers.
-// New since 15: no thread holds an element of A or B in a register any more, no
-// index is computed to copy one, and the edges need no code: the copy engine fills
-// in zeros.
+// New since 20_mma_tma.cu: wgmma in place of mma.sync, so no thread holds an
+// element of A or B in a register any more. The ring and the roles are left out, to
+// come back in 21_2_ring.cu.
 //
 // A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
 // are FP32. A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B

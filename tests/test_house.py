@@ -12,10 +12,12 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 import helpers
 import nogpu
@@ -769,3 +771,10 @@ def test_each_folder_says_what_comes_in_and_where_to_begin() -> None:
     assert introduction("Comes in: a. Read first: gone.py, tools.py", ROOT) == [
         "Goes out:", "gone.py", "tools.py", "files",
     ]  # fmt: skip
+
+
+def test_the_citation_names_the_repository_and_the_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert cited["repository-code"] == repository().url
+    assert cited["version"] == project["version"]

@@ -787,7 +787,9 @@ def test_a_fork_rewrites_one_line(book: Path, runs: Runs) -> None:
         page.write("\n{glue:text}`x`, {term}`warp`, {doc}`another <02_other>`.\n")
     quietly(book)
     runs.clear()
+    (book / "CITATION.cff").write_text('repository-code: "https://github.com/someone/a-book"\n')
     changed = commands.move("https://github.com/else/fork.git", book)
+    assert "github.com/else/fork" in (book / "CITATION.cff").read_text()
     assert [path.name for path in changed] == ["_config.yml", "01_here.ipynb", "02_other.ipynb"]
     text = (book / "_config.yml").read_text()
     assert text == CONFIG.replace("someone/a-book", "else/fork")

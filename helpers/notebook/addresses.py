@@ -80,7 +80,7 @@ def repository(root: Path = ROOT) -> Repository:
 
 
 def set_repository(url: str, root: Path = ROOT) -> None:
-    """Write another address into _config.yml, the one place where it stands."""
+    """Write another address into _config.yml, from which all others follow, and into CITATION.cff."""
     address = checked_address(url)
     path = root / "_config.yml"
     text = path.read_text(encoding="utf-8")
@@ -90,3 +90,7 @@ def set_repository(url: str, root: Path = ROOT) -> None:
     if count != 1:
         raise ConfigError("_config.yml has no `url` under `repository`: add one.")
     replace_file(path, new)
+    cited = root / "CITATION.cff"
+    if cited.is_file():
+        text = cited.read_text(encoding="utf-8")
+        replace_file(cited, re.sub(r"(?m)^(repository-code:\s*)\S+", rf'\g<1>"{address}"', text))

@@ -11,7 +11,7 @@ from helpers.ladder.rungs import find
 from helpers.ladder.usage import instruction_mix, resources
 from helpers.notebook.pieces import Html
 from helpers.page.tables import table
-from helpers.record import DEFAULT_GPU, counters, load
+from helpers.record import DEFAULT_GPU, counters, load, ncu
 from helpers.record.agree import on_tensor_cores
 from helpers.record.measurement import Size
 from helpers.record.selection import name_of
@@ -82,7 +82,13 @@ def loads_table(
             "wavefronts": "wavefronts each",
         },
         formats={"requests": ",d", "sectors": ".2f", "wavefronts": ".2f"},
-    )
+        folded=ncu.named({
+            f"{SPACES[place].removeprefix(' of ')}, {OPS[kind].lower()}, {words}": formula
+            for (kind, place), about in COUNTED.items()
+            if op in ("", kind) and {"global": "sectors", "shared": "wavefronts"}[place] in costs
+            for words, formula in about.items()
+        }),
+    )  # fmt: skip
 
 
 def _built_for(kernel: Kernel | str, arch: str) -> str:
@@ -214,6 +220,37 @@ SHARED = {
     "multiply_adds_per_wavefront": "multiply-adds a wavefront",
 }
 ABOUT = {"global": GLOBAL, "shared": SHARED}
+FORMULAS = {
+    "sectors asked for (millions)": "{global_load_sectors}",
+    "sectors each request": "{global_load_sectors} / {global_load_requests}",
+    "L1 hits (%)": "{l1_hit_percent}",
+    "sectors past L1 (millions)": "the sectors that miss",
+    "L2 hits (%)": "{l2_hit_percent}",
+    "from DRAM (MB)": "{dram_read_bytes}",
+    "wavefronts (millions)": "{shared_load_wavefronts} + {shared_store_wavefronts}",
+    "of these for bank conflicts (%)": "{shared_load_conflicts} + {shared_store_conflicts}",
+    "multiply-adds a wavefront": "{ffma_thread_instructions} / 32 over the wavefronts",
+}
+"""Columns of `counters_table` by what ncu was asked for."""
+COUNTED = {
+    ("load", "global"): {
+        "requests": "{global_load_requests}",
+        "sectors each": "{global_load_sectors} over these",
+    },
+    ("store", "global"): {
+        "requests": "{global_store_requests}",
+        "sectors each": "{global_store_sectors} over these",
+    },
+    ("load", "shared"): {
+        "requests": "{shared_load_instructions}",
+        "wavefronts each": "{shared_load_wavefronts} over these",
+    },
+    ("store", "shared"): {
+        "requests": "{shared_store_instructions}",
+        "wavefronts each": "{shared_store_wavefronts} over these",
+    },
+}
+"""What `loads_table` counts, by what ncu counts of a whole launch."""
 TITLES = {
     "": "Loads of global memory, and shared memory,",
     "global": "Loads of global memory",
@@ -271,4 +308,5 @@ def counters_table(
         "hardware's counters.",
         formats={w: ".1f" if "%" in w or "million" in w or "MB" in w else ".2f" for w in shown},
         note=record.label(counted),
+        folded=ncu.named({w: FORMULAS[w] for w in shown}),
     )

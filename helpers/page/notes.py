@@ -10,7 +10,7 @@ from typing import Any
 from helpers.ladder.kernel import Kernel
 from helpers.notebook.pieces import Html, Markdown
 from helpers.page.tables import table
-from helpers.record import DEFAULT_GPU, load, stalls, tuned
+from helpers.record import DEFAULT_GPU, load, ncu, stalls, tuned
 from helpers.record.agree import on_tensor_cores
 from helpers.record.measurement import provenance_of
 from nogpu.errors import DataError, UnknownNameError, near_matches
@@ -77,6 +77,15 @@ REASONS: Mapping[str, tuple[str, ...]] = {
 """Words for ncu's reasons, with the reasons that they stand for; the others are "other reasons"."""
 
 
+STALLED = ncu.NAMES["barrier"].replace("barrier", "REASON")
+FORMULAS: Mapping[str, str] = {
+    **{words: f"{{{name}}}" for words, name in BUSY.items()},
+    "warps a scheduler": "{warps}",
+    **{words: ", ".join(named) for words, named in REASONS.items() if words != "it issues"},
+}
+"""Rows of `stall_note` by what ncu was asked for; of reasons, what stands for REASON in `STALLED`."""
+
+
 def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
     """A table of what the warps of some kernels wait for on a GPU; None where none is recorded.
 
@@ -113,6 +122,8 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
         "nothing while another one issues.",
         formats=dict.fromkeys(order[1:], ".1f"),
         note=record.label([e for e in record.data["stalls"] if e["kernel"] in kernels]),
+        folded=ncu.named({w: f for w, f in FORMULAS.items() if w in order})
+        + f" A reason is {STALLED}, as percent of a warp's time.",
     )
 
 

@@ -74,6 +74,7 @@ def table(
     headers: Mapping[str, str] | None = None,
     formats: Mapping[str, Format] | None = None,
     note: str = "",
+    folded: str = "",
     of: Any = (),
     turned: bool = False,
 ) -> Html:
@@ -83,7 +84,7 @@ def table(
     its row. headers: what stands above a column, if not its name (a kernel's as it is written,
     others with spaces). of: the measurements that its numbers are of, one or several; the note ends
     with where they come from. formats: a format specification or a function for a column. A missing
-    value is shown as a dash. On a narrow screen the table scrolls inside its frame; turned: a row
+    value is shown as a dash. folded: what stands below, behind the words "ncu's names". On a narrow screen the table scrolls inside its frame; turned: a row
     becomes a column, for few things with many properties. Raises DataError if a column does not
     exist or has no header, or there is no row.
     """
@@ -127,14 +128,14 @@ def table(
             for name in rest
         ]
         names = {thing: thing for thing in (title(first), *things)}
-        return _table(sides, list(names), names, {}, set(things), caption, note)
+        return _table(sides, list(names), names, {}, set(things), caption, note, folded)
     numeric = {
         name
         for name in chosen
         if all(_missing(v) or _is_number(v) for v in (row.get(name) for row in records))
     }
     titles = {name: title(name) for name in chosen}
-    return _table(records, chosen, titles, formats, numeric, caption, note)
+    return _table(records, chosen, titles, formats, numeric, caption, note, folded)
 
 
 def _table(
@@ -145,6 +146,7 @@ def _table(
     numeric: set[str],
     caption: str,
     note: str,
+    folded: str,
 ) -> Html:
     """The rows of a table as HTML and as text. numeric: columns that stand to the right."""
 
@@ -176,6 +178,11 @@ def _table(
         if note
         else ""
     )
+    if folded:
+        foot += (
+            '<details class="tile-note" style="margin:.2em 0"><summary><small>ncu’s names</small></summary>'
+            f'<small style="overflow-wrap:anywhere">{inline(folded)}</small></details>'
+        )
     out = (
         f'<div class="tile-table" style="margin:1em 0"><div role="group" tabindex="0" '
         f'aria-label="{html.escape(_bare(caption))}" style="overflow-x:auto;max-width:100%;'

@@ -211,7 +211,8 @@ __device__ __forceinline__ void wgmma_pack(unsigned (&pairs)[tiles][sums / 2],
 }
 
 // Registers to global: this thread's part of the 64-row tile of C at (m0, n0),
-// rounded to T. Two neighbours are one store where they begin at a multiple of 4 bytes.
+// rounded to T. Two neighbours are one store where they begin at a multiple of 4
+// bytes.
 template <typename T, int sums>
 __device__ __forceinline__ void wgmma_store(T* C, int M, int N, int m0, int n0,
                                             const float (&sum)[sums]) {

@@ -83,6 +83,22 @@ the Tensor Cores are, the FMA pipe (of what it could issue), and the path of L1 
 """
 
 
+NAMES: Mapping[str, str] = MappingProxyType({**METRICS, **OPTIONAL, **ISSUE, **STALLS})
+"""Our name of every counter that is asked for: ncu's."""
+
+
+def named(columns: Mapping[str, str]) -> str:
+    """The columns of a table by ncu's names, as one sentence.
+
+    columns: a column's words -> a formula of our names in braces, such as "{shared_load_wavefronts} +
+    {shared_store_wavefronts}".
+    """
+    return (
+        "; ".join(f"{words}: {formula.format_map(NAMES)}" for words, formula in columns.items())
+        + "."
+    )
+
+
 @dataclass(frozen=True)
 class Counters:
     """A set of counters to read together: ours -> ncu's. required: their absence is an error."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from helpers.chapters.facts import Facts
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix
 from helpers.record import costs, counters, measure
 from helpers.record.plans import plan
-from nogpu import device
+from nogpu import device, toolchain
 
 NAMES, SIZES = ("tiled_32", "block_1d"), (512, 1024, 1025, 2048, 4096)
 
@@ -67,3 +69,12 @@ def of_the_record() -> Facts:
     ragged = rate["block_1d", 1025] < 0.9 * rate["block_1d", 1024]
     facts.check("ragged", ragged and deep[1025] > deep[1024])
     return facts
+
+
+def opcodes(text: str) -> dict[str, int]:
+    """Multiply-adds and accesses to shared memory in the main loop of a kernel's text, on sm_90."""
+    built = toolchain.compile(text, arch="sm_90")
+    [entry] = built.kernels
+    loop = toolchain.main_loop(*toolchain.sass_instructions(built.cubin, entry))
+    found = Counter(i.opcode for i in loop)
+    return {name: found[name] for name in ("FFMA", "LDS", "LDS.128", "STS")}

@@ -24,7 +24,7 @@ def _numbers(answer: object, count: int) -> tuple[int, ...] | None:
 
 @exercise("14.1", kind="python")
 def trace_a_ring(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """Tile and place in use, tile and place asked for, of every step of a ring."""
+    """Tile and stage in use, tile and stage asked for, of every step of a ring."""
     for stages in (3, 2, 4):
         answers = [_numbers(answer(step, stages), 4) for step in range(3 * stages)]
         if None in answers:
@@ -50,16 +50,16 @@ def _why(
     if any(g[0] != w[0] for g, w in zip(got, want, strict=True)):
         return "Step t multiplies tile t."
     if any(g[1] != w[1] for g, w in zip(got, want, strict=True)):
-        return "The places are taken in turn: after the last comes the first."
+        return "The stages are taken in turn: after the last comes the first."
     if all(g[2] == w[2] + 1 for g, w in zip(got, want, strict=True)):
         return (
-            "That tile's place is still in use: STAGES - 1 tiles ahead is as far as a ring reaches."
+            "That tile's stage is still in use: STAGES - 1 tiles ahead is as far as a ring reaches."
         )
     if any(g[2] != w[2] for g, w in zip(got, want, strict=True)):
         return (
             "Before the loop STAGES - 1 tiles were asked for, 0 to STAGES - 2. Which is the next?"
         )
-    return f"In step {step} the place that step {step - 1} used is free, and no other."
+    return f"In step {step} the stage that step {step - 1} used is free, and no other."
 
 
 def _needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]:

@@ -14,14 +14,14 @@ from nogpu.errors import ConfigError
 
 
 def ring(stages: int = 3, steps: int = 5) -> Figure:
-    """The places of a ring, step by step: which tile of K is in use, under way, or asked for now.
+    """The stages of a ring, step by step: which tile of K is in use, under way, or asked for now.
 
-    stages: places of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies
-    in place t mod stages; step t multiplies tile t and asks for tile t + stages - 1. Raises
+    stages: of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies
+    in stage t mod stages; step t multiplies tile t and asks for tile t + stages - 1. Raises
     ConfigError for fewer than two stages or no step.
     """
     if stages < 2 or steps < 1:
-        raise ConfigError(f"{stages=}, {steps=}: a ring has at least two places, and one step")
+        raise ConfigError(f"{stages=}, {steps=}: a ring has at least two stages, and one step")
     marks = [
         Mark("in use: its multiply-adds run", BLUE, 0.9, BLUE),
         Mark("asked for in this step", VERMILION, 0.45, VERMILION),
@@ -33,9 +33,9 @@ def ring(stages: int = 3, steps: int = 5) -> Figure:
         y = draw_key(canvas, marks) + 6
         left = 8 + text_width(f"step {steps - 1}", at.small)
         cell, tall = min((at.width - left - 2) / stages, 110.0), at.small + 14
-        for place in range(stages):
-            x = left + (place + 0.5) * cell
-            canvas.text(x, y + 4, f"place {place}", size=at.small, ha="center", weight="bold")
+        for stage in range(stages):
+            x = left + (stage + 0.5) * cell
+            canvas.text(x, y + 4, f"stage {stage}", size=at.small, ha="center", weight="bold")
         y += 14
         for step in range(steps):
             canvas.text(left - 6, y + tall / 2, f"step {step}", size=at.small, ha="right")
@@ -49,14 +49,14 @@ def ring(stages: int = 3, steps: int = 5) -> Figure:
         return canvas.end(y + 4)
 
     events = "; ".join(
-        f"step {t}: place {t % stages} holds tile {t}, in use, and tile {t + stages - 1} is asked "
-        f"for into place {(t + stages - 1) % stages}"
+        f"step {t}: stage {t % stages} holds tile {t}, in use, and tile {t + stages - 1} is asked "
+        f"for into stage {(t + stages - 1) % stages}"
         for t in range(steps)
     )
-    alt = f"A ring of {stages} places over {steps} steps. {events[0].upper()}{events[1:]}."
+    alt = f"A ring of {stages} stages over {steps} steps. {events[0].upper()}{events[1:]}."
     caption = (
-        f"A ring of {stages} places. Each step multiplies one tile and asks for the tile "
-        f"{counted(stages - 1, 'step')} ahead, into the place that the step before left."
+        f"A ring of {stages} stages. Each step multiplies one tile and asks for the tile "
+        f"{counted(stages - 1, 'step')} ahead, into the stage that the step before left."
     )
     return both(draw, alt, caption)
 

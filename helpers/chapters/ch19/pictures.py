@@ -1,4 +1,4 @@
-"""A picture of chapter 19: which tile lies in which slot of the ring, what must have arrived."""
+"""A picture of chapter 19: which tile lies in which stage of the ring, what must have arrived."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from helpers.wording import counted
 from nogpu.errors import ConfigError
 
 
-def role(slot: int, tile: int, stages: int) -> tuple[int, str]:
-    """The tile in a slot while `tile` is multiplied, and what happens to it.
+def role(stage: int, tile: int, stages: int) -> tuple[int, str]:
+    """The tile in a stage while `tile` is multiplied, and what happens to it.
 
     Multiplied; awaited: it must have landed when this tile is done; issued: its copies start now;
     under way. With two stages the tile that is issued is awaited too, and counts as issued.
     """
-    ahead = (slot - tile) % stages
+    ahead = (stage - tile) % stages
     if ahead == 0:
         return tile, "multiplied"
     if ahead == stages - 1:
@@ -25,15 +25,15 @@ def role(slot: int, tile: int, stages: int) -> tuple[int, str]:
 
 
 def ring(stages: int, tiles: int = 6) -> Figure:
-    """The slots of a ring by the tile that is multiplied: a row a slot, a column a tile.
+    """The stages of a ring by the tile that is multiplied: a row a stage, a column a tile.
 
     Raises ConfigError for fewer than two stages, or fewer tiles than two.
     """
     if stages < 2 or tiles < 2:
         raise ConfigError(
-            f"{stages=}, {tiles=}: one slot is read while another is filled; give two or more"
+            f"{stages=}, {tiles=}: one stage is read while another is filled; give two or more"
         )
-    grid = [[role(slot, tile, stages) for tile in range(tiles)] for slot in range(stages)]
+    grid = [[role(stage, tile, stages) for tile in range(tiles)] for stage in range(stages)]
     seen = {what for row in grid for _, what in row}
     looks = {
         "multiplied": Mark("multiplied now", GREEN, 0.45, GREEN),
@@ -46,7 +46,7 @@ def ring(stages: int, tiles: int = 6) -> Figure:
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
         size = at.small
-        side = text_width("slot 0", size) + 8
+        side = text_width("stage 0", size) + 8
         top = draw_key(canvas, marks) + 2 * size + 12
         wide = (at.width - side - 4) / tiles
         high = 26.0
@@ -54,9 +54,9 @@ def ring(stages: int, tiles: int = 6) -> Figure:
         for tile in range(tiles):
             x = side + tile * wide
             canvas.text(x + wide / 2, top - 8, str(tile), size=size, ha="center")
-        for slot, row in enumerate(grid):
-            y = top + slot * high
-            canvas.text(0, y + high / 2, f"slot {slot}", size=size)
+        for stage, row in enumerate(grid):
+            y = top + stage * high
+            canvas.text(0, y + high / 2, f"stage {stage}", size=size)
             for tile, (content, what) in enumerate(row):
                 box = side + tile * wide + 1, y + 1, wide - 2, high - 2
                 canvas.marked(*box, looks[what])
@@ -64,17 +64,17 @@ def ring(stages: int, tiles: int = 6) -> Figure:
         return canvas.end(top + stages * high + 6)
 
     events = "; ".join(
-        f"while tile {tile} is multiplied, slot {tile % stages} holds it and tile "
-        f"{tile + stages - 1} is copied to slot {(tile + stages - 1) % stages}"
+        f"while tile {tile} is multiplied, stage {tile % stages} holds it and tile "
+        f"{tile + stages - 1} is copied to stage {(tile + stages - 1) % stages}"
         for tile in range(2)
     )
     alt = (
-        f"A ring of {stages} slots over {tiles} tiles along K: {events}. Tile 1 must have landed "
+        f"A ring of {stages} stages over {tiles} tiles along K: {events}. Tile 1 must have landed "
         "when tile 0 is done."
     )
     caption = (
-        f"A ring of {stages} slots: the number is the tile in the slot. A tile's copies are issued "
-        f"{counted(stages - 1, 'column')} before it is multiplied, into the slot that was read in "
+        f"A ring of {stages} stages: the number is the tile in the stage. A tile's copies are issued "
+        f"{counted(stages - 1, 'column')} before it is multiplied, into the stage that was read in "
         "the column before."
     )
     return both(draw, alt, caption)

@@ -74,29 +74,29 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
 
 
 STEPS = 7
-"""More than twice around a ring of two slots, or of three."""
+"""More than twice around a ring of two stages, or of three."""
 DEPTH = 3
 ROWS, COLS = 8, 32
 BYTES = "Announce in each phase the bytes"
 """Of a finding about bytes that did not come, or came beside those that were announced."""
 
-BARS = "the two roles meet at full and empty alone, so that one may be a slot ahead"
+BARS = "the two roles meet at full and empty alone, so that one may be a stage ahead"
 
 
 @exercise("20.2", kind="repair")
 def relay(answer: object) -> Iterator[Check]:
-    """The copy engine fills a ring of slots box by box, and a warp adds up the columns of each."""
+    """The copy engine fills a ring of stages box by box, and a warp adds up the columns of each."""
     source = str(answer)
     try:
-        findings, y, want, slots = _relayed(source, "ascending")
+        findings, y, want, stages = _relayed(source, "ascending")
         if not findings and np.array_equal(y, want):
-            findings, y, want, slots = _relayed(source, "permuted")
+            findings, y, want, stages = _relayed(source, "permuted")
     except TileError as error:
         yield raised("the kernel runs", error)
         return
     yield Check(
         not findings,
-        "no slot is filled before it was read, nor read before it is full, and nobody waits for "
+        "no stage is filled before it was read, nor read before it is full, and nobody waits for "
         "ever",
         got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in findings[:1]),
         hint=_next_fault(source, findings),
@@ -104,7 +104,7 @@ def relay(answer: object) -> Iterator[Check]:
     yield Check(
         bool(np.array_equal(y, want)),
         f"the columns of {STEPS} boxes are added up, the last one partly outside the matrix",
-        hint="both roles go through the slots in the same order, one step at a time",
+        hint="both roles go through the stages in the same order, one step at a time",
     )
     bars = without_comments(source).count("__syncthreads")
     yield Check(
@@ -114,10 +114,10 @@ def relay(answer: object) -> Iterator[Check]:
         hint=BARS,
     )
     yield Check(
-        slots == DEPTH,
-        f"the ring has {DEPTH} slots",
-        got=f"the engine filled {slots} different ones",
-        hint="how many slots and barriers there are, which slot a step has and in which round it "
+        stages == DEPTH,
+        f"the ring has {DEPTH} stages",
+        got=f"the engine filled {stages} different ones",
+        hint="how many stages and barriers there are, which stage a step has and in which round it "
         "is: see what each of them hangs on",
     )
 
@@ -134,17 +134,17 @@ def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array,
         source, "relay", 1, 64, arguments, arch="sm_90", name="relay.cu", max_seconds=20,
         schedule=schedule, engines=True,
     )  # fmt: skip
-    slots = len({step.at for step in report.engine_steps() if step.what == "copy begun"})
+    stages = len({step.at for step in report.engine_steps() if step.what == "copy begun"})
     want = np.add.reduceat(x, np.arange(0, height, ROWS), axis=0)
 
     def order(f: emulator.Finding) -> tuple[bool, bool]:
         return BYTES not in f.message, f.kind != "divergent-barrier"
 
-    return sorted(report.findings, key=order), y, want, slots
+    return sorted(report.findings, key=order), y, want, stages
 
 
 def _next_fault(source: str, findings: list[emulator.Finding]) -> str:
-    """What to look at next: bytes, then who hands slots back, then which phase is waited for."""
+    """What to look at next: bytes, then who hands stages back, then which phase is waited for."""
     messages = " ".join(f.message for f in findings)
     barriers = [f.message for f in findings if f.kind == "divergent-barrier"]
     code = without_comments(source)
@@ -154,15 +154,15 @@ def _next_fault(source: str, findings: list[emulator.Finding]) -> str:
             "many does the engine bring for one box?"
         )
     if "misaligned" in {f.kind for f in findings}:
-        return "a box begins at a multiple of 128 bytes: see how slot is declared"
+        return "a box begins at a multiple of 128 bytes: see how stage is declared"
     empty, full = (rf"\w*\(\s*&?\s*{name}\b" for name in ("empty", "full"))
     if not re.search("wait" + empty, code) or not re.search("arrive" + empty, code):
         return (
-            "a slot is filled again that the other warp may still read: the producer waits for "
+            "a stage is filled again that the other warp may still read: the producer waits for "
             "empty before it asks, where the consumer has arrived once it has read"
         )
     if not re.search("wait" + full, code):
-        return "a slot is read before it is full: the consumer waits for full"
+        return "a stage is read before it is full: the consumer waits for full"
     if code.count("__syncthreads") != 1:
         return BARS
     fixed = re.search(r"wait\w*\([^;]*,\s*[01]u?\s*\)", code)

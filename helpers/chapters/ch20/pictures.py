@@ -124,7 +124,7 @@ def ring(
 
 @dataclass(frozen=True)
 class Turn:
-    """One fill of a slot: its number among all, and when what happened, in steps of the emulator.
+    """One fill of a stage: its number among all, and when what happened, in steps of the emulator.
 
     An end that did not come is that of the picture.
     """
@@ -137,25 +137,25 @@ class Turn:
 
 
 def _turns(steps: Sequence[EngineStep]) -> dict[int, list[Turn]]:
-    """The fills of each slot, by its first byte."""
+    """The fills of each stage, by its first byte."""
     end = steps[-1].order + 1
     when: dict[int, dict[str, int]] = {}
-    slot = {}
+    stage = {}
     for step in steps:
         when.setdefault(step.fill, {})[step.what] = step.order
-        slot[step.fill] = step.at
-    turns: dict[int, list[Turn]] = {at: [] for at in sorted(slot.values())}
-    for fill, at in sorted(slot.items()):
+        stage[step.fill] = step.at
+    turns: dict[int, list[Turn]] = {at: [] for at in sorted(stage.values())}
+    for fill, at in sorted(stage.items()):
         names = ("copy begun", "copy awaited", "read begun", "read ended")
         turns[at].append(Turn(fill, *(when[fill].get(name, end) for name in names)))
     return turns
 
 
 def turns(trace: Trace) -> Figure:
-    """Slot by slot, when the copy engine filled it and when it was read, in the emulator's order.
+    """Stage by stage, when the copy engine filled it and when it was read, in the emulator's order.
 
     trace: of a kernel with the copy engine, made with engines=True; its first block is drawn. The
-    axis counts what happened to slots: an order that a GPU may take, too, and no time. Raises
+    axis counts what happened to stages: an order that a GPU may take, too, and no time. Raises
     DataError where nothing copied, and EmulationError for a trace without engines=True.
     """
     steps = trace.engine_steps()
@@ -163,7 +163,7 @@ def turns(trace: Trace) -> Figure:
         raise DataError(
             f"the copy engine brings nothing in {trace.plan.kernel.name}: choose a TMA kernel"
         )
-    slots, last = _turns(steps), steps[-1].order + 1
+    stages, last = _turns(steps), steps[-1].order + 1
     copies = Mark("copy asked for", BLUE, 0.28, BLUE)
     waits = Mark("known to be there", None, 1.0, GREY)
     reads = Mark("is read", VERMILION, 0.4, VERMILION)
@@ -171,7 +171,7 @@ def turns(trace: Trace) -> Figure:
     def draw(at: Column) -> Canvas:
         canvas, small = Canvas(at), at.small
         thick, gap = 16.0, 4.0
-        left = 2.0 if at.narrow else 56.0  # on a phone a slot's name stands over it
+        left = 2.0 if at.narrow else 56.0  # on a phone a stage's name stands over it
         span = at.width - left - 8
         top = y = draw_key(canvas, [copies, waits, reads])
 
@@ -181,9 +181,9 @@ def turns(trace: Trace) -> Figure:
                 canvas.marked(x, y, w, thick, mark, lw=0.9)
                 canvas.fitted(x, y, w, thick, words)
 
-        for i, of_slot in enumerate(slots.values()):
-            y = canvas.row_name(left, y, thick, f"slot {i}")
-            for turn in of_slot:
+        for i, of_stage in enumerate(stages.values()):
+            y = canvas.row_name(left, y, thick, f"stage {i}")
+            for turn in of_stage:
                 bar(copies, turn.asked, turn.landed, str(turn.fill))
                 bar(waits, turn.landed, turn.read, "")
                 bar(reads, turn.read, turn.done, str(turn.fill))
@@ -196,22 +196,22 @@ def turns(trace: Trace) -> Figure:
 
     name = trace.plan.kernel.name
     filled = "; ".join(
-        f"slot {i} by fills {join([str(t.fill) for t in of_slot])}"
-        for i, of_slot in enumerate(slots.values())
+        f"stage {i} by fills {join([str(t.fill) for t in of_stage])}"
+        for i, of_stage in enumerate(stages.values())
     )
-    all_of = [turn for of_slot in slots.values() for turn in of_slot]
+    all_of = [turn for of_stage in stages.values() for turn in of_stage]
     first = min(turn.read for turn in all_of)
     early = sum(
-        now.done > after.asked for of_slot in slots.values() for now, after in pairwise(of_slot)
+        now.done > after.asked for of_stage in stages.values() for now, after in pairwise(of_stage)
     )
     alt = (
         f"The ring of a block of {name} in the emulator, in the order of its steps: {filled}. "
-        f"{sum(turn.asked < first for turn in all_of)} copies are asked for before the first slot "
-        f"is read. {early or 'No'} slot{'s are' if early > 1 else ' is'} asked for again before "
+        f"{sum(turn.asked < first for turn in all_of)} copies are asked for before the first stage "
+        f"is read. {early or 'No'} stage{'s are' if early > 1 else ' is'} asked for again before "
         "the reads of what lay there have ended."
     )
     caption = (
-        f"A block of {name} in the emulator; bars of a slot carry the number of its fill. Left to "
+        f"A block of {name} in the emulator; bars of a stage carry the number of its fill. Left to "
         "right is the order in which the emulator came to it. A GPU may take another, and no "
         "length is a time."
     )

@@ -75,7 +75,7 @@ def speed() -> Facts:
         small=100 * at["cublas_fp16", 512] / at["cublas_fp16", 8192],
         ragged=at["cublas_fp16", 1024] / at["cublas_fp16", 1025],
         tf32_4096=at["cublas_tf32", 4096] / 1e3, tf32_8192=at["cublas_tf32", 8192] / 1e3,
-        tf32_mhz=mhz["cublas_tf32", 8192], tf32_w=watt["cublas_tf32", 8192],
+        tf32_mhz=mhz["cublas_tf32", 8192], tf32_w=watt["cublas_tf32", 8192], fp32_w=watt["cublas_fp32", 8192],
         tf32_run_4096=timed_for("cublas_tf32", 4096), tf32_run=run["cublas_tf32"],
         fp16_run=run["cublas_fp16"], fp16_w=watt["cublas_fp16", 8192],
         fp16_w_4096=watt["cublas_fp16", 4096], fp32_joule=joule["cublas_fp32"],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from helpers.chapters.facts import Facts, recorded
@@ -12,7 +13,7 @@ from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog
 from helpers.record import costs, evidence, stalls, tuned
 from helpers.record.costs import Bounds
-from helpers.wording import number
+from helpers.wording import join, number
 
 SIZE = 4096
 EDGES = ((4096, 4096, 4096), (4095, 4095, 4095), (4097, 4097, 4097), (5000, 3000, 2000))
@@ -28,7 +29,7 @@ REMOVED: Mapping[str, str] = {
     "vectorised": "waiting for the next tile",
     "prefetch": "one of two barriers",
     "double_buffer": "registers that carry a tile",
-    "cp_async": "words delivered twice: lanes in squares",
+    "cp_async": "words delivered twice: lanes in squares, on double_buffer",
     "lane_map": "waiting for fragments: a step ahead",
     "warp_tiled": "waiting for copies: a ring",
     "fp32_best": "FP32 itself: Tensor Cores",
@@ -61,7 +62,7 @@ def limits(names: Sequence[str]) -> list[Bounds]:
 def shown(every: Sequence[Bounds]) -> Row:
     """The table of limits: a row a rung, in ms, the binding one marked, beside it the time."""
     columns = {costs.DRAM: "DRAM", costs.L2: "L2", costs.L1: "L1, shared", costs.ISSUE: "issue"}
-    rows = []
+    rows, before, counted = [], math.inf, busy([b.kernel for b in every])
     for b in every:
         of = {words: b[name].ms if name in b else None for name, words in columns.items()}
         of[b.pipe] = b[b.pipe].ms
@@ -73,15 +74,17 @@ def shown(every: Sequence[Bounds]) -> Row:
         rows.append({
             "rung": b.kernel,
             **{k: v and v + ("\u00a0◂" if k == bound else "") for k, v in words.items()},
-            "measured": b.measured, "share": b.share, "next": REMOVED[b.kernel] or None,
+            "measured": None if b.measured is None else number(b.measured, 3) + "\u00a0▲" * (b.measured > before),
+            "share": b.share, "busy": counted.get(b.kernel, {}).get(b.binding), "next": REMOVED[b.kernel] or None,
         })  # fmt: skip
+        before = b.measured or before
     return {
         "rows": rows,
-        "caption": f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in "
-        "ms (◂ the longest, which binds), the measured time, the bound's share of it, and what the "
-        "next rung removes.",
-        "headers": {"measured": "time", "next": "the next removes"},
-        "formats": {"measured": lambda ms: number(float(ms), 3), "share": ".2f"},
+        "caption": f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in ms (◂ the longest, which binds), the "
+        "measured time (▲ slower than the rung before), the bound's share of it at the highest clock, the share of the clocks that "
+        "ran in which that resource was busy (ncu; – where it does not count it), and what the next rung removes.",
+        "headers": {"measured": "time", "busy": "busy", "next": "the next removes"},
+        "formats": {"share": ".2f", "busy": ".2f"},
     }
 
 
@@ -111,6 +114,32 @@ def neighbours() -> Row:
     }  # fmt: skip
 
 
+COUNTED: Mapping[str, str] = {
+    costs.L1: "shared_percent", costs.ISSUE: "issue_percent", "FMA pipe": "fma_percent",
+    "Tensor pipe": "tensor_percent",
+}  # fmt: skip
+"""Resources whose busy clocks ncu counts, by the names of `helpers.record.ncu`."""
+
+
+def busy(names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Of each rung, the part of its clocks in which a resource was busy, where ncu has counted it.
+
+    It needs no clock: a kernel that ran at a lower one than the highest has the same part.
+    """
+    return {
+        row["kernel"]: {
+            name: row[counter] / 100 for name, counter in COUNTED.items() if counter in row
+        }
+        for row in stalls(list(names), gpu="h200")
+    }
+
+
+def slower(every: Sequence[Bounds]) -> list[str]:
+    """The rungs that take longer than the one before them."""
+    timed = [b for b in every if b.measured]
+    return [b.kernel for a, b in pairwise(timed) if (b.measured or 0) > (a.measured or 0)]
+
+
 def low(every: Sequence[Bounds]) -> list[str]:
     """The rungs whose bound explains less than 0.7 of their time, and whose stalls are on record."""
     names = [b.kernel for b in every if b.share is not None and b.share < 0.7]
@@ -124,19 +153,18 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
     late = [b for b in fp32 if b.binding == costs.ISSUE]
     early = [b for b in fp32 if b.binding == costs.L1]
     first, last = late[0], late[-1]
+    up = [*slower(fp32), *slower(tensor)]
     timed = [b for b in fp32 if b.measured]
     far = [(a, b) for a, b in combinations(timed, 2) if a.ms > 1.05 * b.ms]
     out.say(
         first_issue=first.kernel, slots_first=first.ms, slots_last=last.ms,
-        waited_first=100 * (first.share or float("nan")),
-        waited_last=100 * (last.share or float("nan")),
-        closest=100 * max(b.share or 0 for b in known),
-        farthest=100 * min(b.share or 1 for b in known),
-        farthest_name=min(known, key=lambda b: b.share or 1).kernel,
-        dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
-        uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1),
-        uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1), fp32_rungs=len(timed),
-        near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
+        waited_first=100 * (first.share or float("nan")), waited_last=100 * (last.share or float("nan")),
+        closest=100 * max(b.share or 0 for b in known), farthest=100 * min(b.share or 1 for b in known),
+        farthest_name=min(known, key=lambda b: b.share or 1).kernel, dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
+        uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1), uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1),
+        slower=join(up), slower_count=len(up),
+        steps=len([b for b in fp32 if b.measured]) + len([b for b in tensor if b.measured]) - 2,
+        fp32_rungs=len(timed), near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
     )  # fmt: skip
     out.check("below", all((b.share or 0) <= 1 for b in known))
     out.check("order", all((a.measured or 0) > (b.measured or 0) for a, b in far) and len(far) > 20)

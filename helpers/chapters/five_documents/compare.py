@@ -15,7 +15,7 @@ from helpers.ladder import model
 from helpers.ladder.launch import trace
 from helpers.ladder.streams import bound
 from helpers.ladder.usage import resources
-from helpers.record import accuracy, load, measure, published, transfers, tuned
+from helpers.record import accuracy, costs, load, measure, published, transfers, tuned
 from helpers.record.host import cpu_loops
 from nogpu import device
 
@@ -508,6 +508,10 @@ def study() -> Facts:
     odd = moved.pop((1024, "16x16"))
     losses = [doc["coalesced", b, n] / doc["coarsened", b, n] for n in sizes for b in blocks]
     halves = [doc["privatised_2", b, n] / doc["privatised_4", b, n] for n in sizes for b in blocks]
+    at_2048 = [doc["privatised_2", b, 2048] / doc["privatised_4", b, 2048] for b in blocks]
+    below = [
+        doc["privatised_2", b, n] / doc["privatised_4", b, n] for n in (512, 1024) for b in blocks
+    ]
     six = [doc["tiled_pad_rows", b, n] / doc["tiled", b, n] for n in sizes for b in blocks]
     grows = [
         8 * doc["coalesced", b, n] / doc["coalesced", b, 2 * n] for n in (512, 1024) for b in blocks
@@ -516,13 +520,14 @@ def study() -> Facts:
     built = [resources(n, arch="sm_90") for n in ("coarsened", "privatised_2", "privatised_4")]
     spilled = sum(r.spill_stores + r.spill_loads for r in built)
     out.say(
-        s_sms=int(said("S", "spec_sms")), s_odd=100 * (1 - odd), s_loss_low=min(losses),
-        s_loss_high=max(losses), h_loss=1 / here["coarsened"], s_grows_low=min(grows),
-        s_grows_high=max(grows), s_32=doc["tiled", "32x32", 2048], s_16=doc["tiled", "16x16", 2048],
-        s_v6=doc["tiled_pad_rows", "32x32", 2048], s_half_low=min(halves), s_half_high=max(halves),
-        s_half=median(halves), s_spills=spilled, s_b=sectors("coarsened", "B"),
-        banks_tbs=banks / 1e3, dram_tbs=H200.bandwidth_gbs / 1e3,
-        banks_over=banks / H200.bandwidth_gbs, s_tile=over["tiled", "32x32"], h_tile=here["tiled"],
+        s_sms=int(said("S", "spec_sms")), s_odd=100 * (1 - odd), s_loss_low=min(losses), s_loss_high=max(losses),
+        h_loss=1 / here["coarsened"], s_grows_low=min(grows), s_grows_high=max(grows), s_32=doc["tiled", "32x32", 2048],
+        s_16=doc["tiled", "16x16", 2048], s_v6=doc["tiled_pad_rows", "32x32", 2048], s_half_low=min(halves),
+        s_half_high=max(halves), s_half=median(halves), s_spills=spilled, s_b=sectors("coarsened", "B"),
+        banks_tbs=banks / 1e3, dram_tbs=H200.bandwidth_gbs / 1e3, banks_over=banks / H200.bandwidth_gbs,
+        s_tile=over["tiled", "32x32"], h_tile=here["tiled"],
+        s_half_2048_low=min(at_2048), s_half_2048_high=max(at_2048), s_half_rest_low=min(below), s_half_rest_high=max(below),
+        latency_over=costs.little("DRAM", H200).clocks / costs.little("shared memory", H200).clocks,
     )  # fmt: skip
     out.check(
         "unrolled",
@@ -537,6 +542,8 @@ def study() -> Facts:
     out.check("less", here["tiled"] < min(over["tiled", b] for b in blocks), here["tiled"])
     out.check("v5", all(doc[f"privatised_{r}", b, n] < doc["tiled", b, n] for r in (2, 4) for b in blocks for n in sizes)
               and 1.8 < median(halves) < 2.2 and not here["privatised_4"] < 1.1)  # fmt: skip
+    out.check("least", max(at_2048) < min(below))
+    out.check("32", all(doc["tiled", "32x32", n] >= doc["tiled", "16x16", n] for n in (512, 1024)))
     out.check("spills", spilled == 0)
     out.check("v6", sum(x < 1 for x in six) == 1 and over["tiled_pad_rows", "32x32"] > over["tiled", "32x32"]
               and not here["tiled_pad_rows"] > here["tiled"])  # fmt: skip
@@ -597,20 +604,18 @@ def tuning() -> Facts:
         if r.space == "global" and r.op == "load"
     ]
     out.say(
-        p_printed=first["a"], p_slow=2 * 1024**3 / first["a"] / 1e6,
-        p_fast=2 * 1024**3 / first["a"] / 1e3, p_core=one_core, p_peak=first["p_peak"],
-        h_peak=first["h_peak"], p_slope=100 * 2 * 1024**3 / first["a"] / 1e3 / slope,
-        p_minutes=float(str(cpu[1024]["printed"])) / 6e4, p_loop=loop[1024], ijk_1024=ijk[1024],
-        ijk_1025=ijk[1025], p_pad_1024=100 * (first["a"] / padded["a"] - 1),
-        p_pad_1025=100 * (first["b"] / padded["b"] - 1),
-        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1), p_fill=padded["filled"],
-        p_fill_rect=rect["filled"],
-        p_formula=100 * resources("tiled_32", arch="sm_89").occupancy.fraction,
-        p_busy=padded["busy"], p_busy_rect=rect["busy"], p_l1=profile["l1_throughput", "8x8"],
-        p_fill_8=profile["occupancy", "8x8"], p_warps=int(profile["theoretical_warps", "8x8"]),
-        p_blocks=int(profile["blocks_per_sm", "8x32"]),
-        p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)),
-        p_8=small["a"], p_8_odd=small["b"], p_times=float(str(cpu[1024]["printed"])) / first["a"],
+        p_printed=first["a"], p_slow=2 * 1024**3 / first["a"] / 1e6, p_fast=2 * 1024**3 / first["a"] / 1e3,
+        p_core=one_core, p_peak=first["p_peak"], h_peak=first["h_peak"],
+        p_slope=100 * 2 * 1024**3 / first["a"] / 1e3 / slope,
+        p_minutes=float(str(cpu[1024]["printed"])) / 6e4, p_loop=loop[1024], ijk_1024=ijk[1024], ijk_1025=ijk[1025],
+        p_pad_1024=100 * (first["a"] / padded["a"] - 1), p_pad_1025=100 * (first["b"] / padded["b"] - 1),
+        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1), p_fill=padded["filled"], p_fill_rect=rect["filled"],
+        p_formula=100 * resources("tiled_32", arch="sm_89").occupancy.fraction, p_busy=padded["busy"],
+        p_by_shared=resources("tiled_32", arch="sm_89").occupancy.by["shared memory"],
+        p_busy_rect=rect["busy"], p_l1=profile["l1_throughput", "8x8"], p_fill_8=profile["occupancy", "8x8"],
+        p_warps=int(profile["theoretical_warps", "8x8"]), p_blocks=int(profile["blocks_per_sm", "8x32"]),
+        p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)), p_8=small["a"], p_8_odd=small["b"],
+        p_times=float(str(cpu[1024]["printed"])) / first["a"],
     )  # fmt: skip
     over = {
         k: first["a"] / r["a"] for k, r in (("padded", padded), ("small", small), ("rect", rect))
