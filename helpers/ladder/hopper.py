@@ -211,11 +211,21 @@ def _refuse_to_wait(plan: Geometry, shared_out: cuts.Division) -> None:
         )
 
 
+PAIR_BYTES = 4
+"""Two elements of C, which `wgmma_store` (kernels/common/wgmma.cuh) stores at once."""
+
+
+def stores_pairs(plan: Geometry) -> bool:
+    """Whether threads store C in pairs wherever N is even, without a look at where C begins."""
+    return plan.N % 2 == 0 and "wgmma_store(" in plan.kernel.source
+
+
 def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True) -> Prepared:
     """The arguments of a launch on CuPy arrays of 2-byte elements, in the kernel's order.
 
     An operand whose rows do not start at multiples of 16 bytes is to be copied into one whose rows
-    do; such a C is written by way of a copy, too, where the kernel stores through a tensor map.
+    do; such a C is written by way of a copy, too, where the kernel stores through a tensor map, and
+    one that begins between two multiples of `PAIR_BYTES` where it stores pairs.
     Nothing is copied here. shared_room: the room for partial sums is that of the current stream
     (but for a reader's own text, which may not leave the counts zero); else it is new. Raises
     ConfigError where shared_room is asked for while the stream is captured, and there is room or a
@@ -237,6 +247,11 @@ def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True)
 
     values: dict[str, Any] = {name: np.int32(getattr(plan, name)) for name in "MNK"}
     values["C"] = C
+    if "C" in names and stores_pairs(plan) and C.data.ptr % PAIR_BYTES:
+        import cupy
+
+        values["C"] = copied["C"] = cupy.empty_like(C)
+        after += ((C, values["C"]),)
     room: tuple[Any, ...] = ()
     here = (
         device.stream_at_hand(plan.kernel.name)

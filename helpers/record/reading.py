@@ -118,7 +118,7 @@ def counters(
     """Recorded hardware counters (ncu) of kernels with their default tiles: one dict a launch.
 
     size: one recorded shape; None: the largest that is recorded of each kernel. Keys kernel, m, n,
-    k, those of `tools.recorder.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
+    k, those of `helpers.record.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
     wavefronts a request. Raises UnknownNameError for gpu, DataError listing what was counted.
     """
     record, rows = store.load(gpu), []

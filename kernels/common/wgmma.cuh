@@ -211,15 +211,13 @@ __device__ __forceinline__ void wgmma_pack(unsigned (&pairs)[tiles][sums / 2],
 }
 
 // Registers to global: this thread's part of the 64-row tile of C at (m0, n0),
-// rounded to T. Two neighbours are one store where they begin at a multiple of 4
-// bytes.
+// rounded to T. Two neighbours are one store where N is even.
 template <typename T, int sums>
 __device__ __forceinline__ void wgmma_store(T* C, int M, int N, int m0, int n0,
                                             const float (&sum)[sums]) {
     const int lane = threadIdx.x % 32;
     const int row0 = m0 + threadIdx.x % WARPGROUP / 32 * 16 + lane / 4;
     const int col0 = n0 + lane % 4 * 2;
-    const bool in_pairs = N % 2 == 0 && reinterpret_cast<size_t>(C) % 4 == 0;
     #pragma unroll
     for (int i = 0; i < sums; i += 2) {
         const int row = row0 + i / 2 % 2 * 8;
@@ -228,7 +226,7 @@ __device__ __forceinline__ void wgmma_store(T* C, int M, int N, int m0, int n0,
             continue;
         }
         T* to = C + static_cast<size_t>(row) * N + col;
-        if (in_pairs) {
+        if (N % 2 == 0) {
             *reinterpret_cast<unsigned*>(to) = pack(sum[i], sum[i + 1], T());
         } else {
             to[0] = T(sum[i]);
