@@ -1,5 +1,5 @@
-"""Sentences tied to numbers: what holds() does, that every page quotes itself, and that a changed
-record stops the book at the sentence that it makes false.
+"""Sentences tied to conditions: what holds() does, that every mark of a page has its condition, and
+that a changed record stops the book at the sentence that it makes false.
 """
 
 from __future__ import annotations
@@ -15,82 +15,128 @@ import numpy as np
 import pytest
 
 from helpers.page import claims
-from helpers.page.claims import FalseSentenceError, holds, place
+from helpers.page.claims import FalseSentenceError, faults, holds, marks, unmarked
 from nogpu.errors import ConfigError
 from tests.common import ROOT
 from tools import reading
-from tools.quotations import faults, main, quotations
+from tools.sentences import main
 
 PAGE = """# A page
 
-The larger tile loses. So does the smaller.
+[The larger tile loses]{holds="loses"}. So [does `a[1]`]{holds="loses"},
+and [{term}`warps <warp>`, a[1] too]{holds="equal"}.
 
 ```{code-cell} ipython3
-:tags: [remove-input]
-gain = -1
-holds("The larger tile loses",
-      gain < 0, gain=gain)
-holds(("So does the smaller", "Not on this page"), gain < 0)
+:tags: [hide-input]
+rows = [{"ms": 1.5}]
+holds(
+    loses=gain < 0 and all(row["ms"] > 1 for row in rows),
+    equal=sizes[4] == sizes[8],
+)
 ```
 
 The end.
 """
+PLAIN = (
+    "# A page\n\nThe larger tile loses. So does `a[1]`,\nand {term}`warps <warp>`, a[1] too.\n\n"
+)
 
 
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "12_page.md").write_text(PAGE, encoding="utf-8")
     monkeypatch.setattr(claims, "BOOK", tmp_path)
+    monkeypatch.setenv("TILE_PAGE", "12_page.md")
     return tmp_path
 
 
-def test_a_sentence_that_holds_says_nothing(
-    book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def built(book: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TILE_BOOK_BUILD", "1")
-    holds("The larger tile loses", True)
-    holds(("The larger tile loses", "So does"), np.bool_(True), gain=1.0)
+    return book
+
+
+def test_sentences_that_hold_say_nothing(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    holds(loses=True, equal=np.bool_(True))
     assert capsys.readouterr().out == ""
 
 
-def test_a_false_sentence_stops_the_build_with_its_place(
-    book: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TILE_BOOK_BUILD", "1")
+def test_a_false_sentence_stops_the_build_with_its_places_and_numbers(built: Path) -> None:
+    gain, sizes, rows = 0.1234567, {4: "few", 8: "many"}, [{"ms": 2}]
     with pytest.raises(FalseSentenceError) as stopped:
-        holds("The larger tile loses", 3 < 2, gain=0.1234567, kernel="fp32_best")
+        holds(
+            loses=gain < 0 and all(row["ms"] > 1 for row in rows),
+            equal=sizes[4] == sizes[8],
+        )
     said = str(stopped.value)
     assert "book/12_page.md:3: “The larger tile loses”" in said
-    assert "gain = 0.123457" in said and "kernel = fp32_best" in said
-    with pytest.raises(FalseSentenceError, match="on no page: “Nobody wrote this”"):
-        holds("Nobody wrote this", False)
+    assert "book/12_page.md:3: “does `a[1]`”" in said
+    assert "The condition: gain < 0 and all(" in said and "where gain = 0.123457." in said
+    assert "book/12_page.md:4: “{term}`warps <warp>`, a[1] too”. The condition: sizes[4]" in said
+    assert "sizes[4] = few; sizes[8] = many" in said
+    with pytest.raises(FalseSentenceError) as stopped:
+        holds(loses=True, equal=False)
+    assert "The larger tile" not in str(stopped.value)
 
 
 def test_on_a_readers_machine_a_note_says_which_sentence_does_not_hold(
     book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("TILE_BOOK_BUILD", raising=False)
-    holds("The larger tile loses", False, gain=2)
+    gain, rows = 2, []
+    holds(loses=gain < 0, equal=True, mine=True)
     said = capsys.readouterr().out
-    assert "“The larger tile loses” does not hold" in said and "gain = 2" in said
+    assert "“The larger tile loses” does not hold" in said and "gain = 2" in said and not rows
+    monkeypatch.delenv("TILE_PAGE")
+    holds(loses=gain < 0)
+    assert capsys.readouterr().out == (
+        "Here it is otherwise than the text says: “loses” does not hold.\n"
+    )
 
 
 @pytest.mark.parametrize("condition", [1, 0.0, "yes", None, [True], np.float64(2.0)])
 def test_a_number_is_no_condition(condition: Any) -> None:
     with pytest.raises(ConfigError, match="give a comparison"):
-        holds("The larger tile loses", condition)
+        holds(loses=condition)
 
 
-@pytest.mark.parametrize("words", ["", (), ("", "x"), 3])
-def test_no_words_are_no_sentence(words: Any) -> None:
-    with pytest.raises(ConfigError, match="words of a sentence"):
-        holds(words, True)
+def test_a_page_reads_without_its_marks() -> None:
+    assert [(m.key, m.line) for m in marks(PAGE)] == [("loses", 3), ("loses", 3), ("equal", 4)]
+    assert marks(PAGE)[2].words == "{term}`warps <warp>`, a[1] too"
+    assert unmarked(PAGE).split("```")[0] == PLAIN and unmarked(PLAIN) == PLAIN
+    assert unmarked(PAGE).count("\n") == PAGE.count("\n")
+    fenced = '```text\n[words]{holds="key"}\n```\n'
+    assert marks(fenced) == [] and unmarked(fenced) == fenced and faults(fenced) == []
 
 
-def test_the_call_itself_is_no_place_of_its_words(book: Path) -> None:
-    assert place("The larger tile loses") == "book/12_page.md:3: “The larger tile loses”"
-    assert claims.prose(PAGE).count("\n") == PAGE.count("\n")
-    assert "Not on this page" not in claims.prose(PAGE)
+WRONG = {
+    "no condition": ("equal=sizes[4] == sizes[8],", "", 4, "no cell states the condition equal"),
+    "no mark": ("equal=", "other=", 11, 'no words are marked with {holds="other"}'),
+    "twice": ("The end.", "```{code-cell} ipython3\nholds(equal=a < b)\n```", 16, "stated twice"),
+    "rests on nothing": ("sizes[4] == sizes[8]", "1 < 2", 11, "rests on no value"),
+    "may not run": ("\nholds(", "\nif rows: holds(", 9, "inside a statement"),
+    "unseen": ("equal=sizes[4] == sizes[8]", "**found", 9, "one by one"),
+    "no brackets": ("[The larger", "The larger", 3, "write a mark as"),
+    "bare": ('{holds="equal"}', "{holds=equal}", 4, "write a mark as"),
+    "empty": ("[The larger tile loses]", "[]", 3, "holds no words"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_with_a_page_is_found_with_its_line(name: str) -> None:
+    old, new, line, says = WRONG[name]
+    assert PAGE.count(old) == 1 and faults(PAGE) == []
+    found = faults(PAGE.replace(old, new))
+    assert any(at == line and says in fault for at, fault in found), found
+
+
+def test_lint_names_page_and_line(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(book) == 0 and capsys.readouterr().out == ""
+    (book / "12_page.md").write_text(PAGE.replace("equal=", "other="), encoding="utf-8")
+    assert main(book) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("12_page.md:4: no cell states the condition equal, of '{term}`warps")
+    assert second == '12_page.md:11: no words are marked with {holds="other"}'
 
 
 # -- the pages of this book
@@ -100,36 +146,18 @@ PAGES = sorted((ROOT / "book").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_every_page_quotes_its_own_sentences(page: Path) -> None:
+def test_every_mark_of_a_page_has_its_condition(page: Path) -> None:
     assert faults(page.read_text(encoding="utf-8")) == []
 
 
-def test_lint_names_the_page_of_a_wrong_quotation(
-    book: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(book) == 1
-    assert capsys.readouterr().out == "12_page.md:10: 'Not on this page' is not on the page\n"
-    (book / "12_page.md").write_text(PAGE.replace(', "Not on this page"', ""), encoding="utf-8")
-    assert main(book) == 0 and capsys.readouterr().out == ""
-
-
-def test_wrong_quotations_are_found() -> None:
-    assert faults(PAGE) == ["10: 'Not on this page' is not on the page"]
-    assert faults(PAGE.replace("gain < 0, gain", "1 < 2, gain").replace(', "Not on this page"', ""))
-    broken = PAGE.replace("The larger tile loses. So", "The larger tile\nloses. So")
-    assert any("larger tile loses" in fault for fault in faults(broken))
-
-
-def chapters() -> list[Path]:
-    return [page for page in PAGES if re.match(r"\d\d_", page.name) and page.name >= "04"]
-
-
-@pytest.mark.parametrize("page", chapters(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "page",
+    [p for p in PAGES if re.match(r"\d\d_", p.name) and p.name >= "04"],
+    ids=lambda p: p.stem,
+)
 def test_a_chapter_of_the_climb_ties_its_sentences(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    tied = quotations(text)
-    glued = len(re.findall(r"\{glue:text\}", claims.prose(text)))
-    assert len(tied) >= 8 and 4 * len(tied) >= glued
+    assert len(marks(text)) >= 8 and 4 * len(marks(text)) >= text.count("{glue:text}")
 
 
 # -- records that make a sentence false

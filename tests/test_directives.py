@@ -103,7 +103,7 @@ import sys
 sys.path.insert(0, {extensions!r})
 extensions = ["myst_nb", "book_directives", "book_code"]
 html_theme = "basic"
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 """
 
 
@@ -163,6 +163,7 @@ def test_a_quiz_in_the_book_is_that_of_the_helper_with_its_roles(built: Beautifu
     assert shown.p.get_text() == "What is a warp of a < b, \\(k\\) and 32?"
     assert [s.get_text() for s in shown.find_all("summary")] == ["One thread.", "Many."]
     assert [p.strong.get_text() for p in shown.select("details > p")] == ["Not quite.", "Right."]
+    assert "Right. See there." in shown.get_text() and "holds" not in str(shown)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import base64
 import json
 import os
 import re
@@ -23,13 +24,13 @@ from helpers.notebook import first_cell as first
 from helpers.notebook import starting
 from helpers.notebook.addresses import Repository, set_repository
 from helpers.notebook.first_cell import setup_cell
+from helpers.page.claims import unmarked
 from nogpu import toolchain
 from nogpu.errors import ConfigError, ExportError, UnknownNameError
 from tests.common import ROOT
 from tools import reading
 from tools.notebooks import commands, exporting, running, storing, watching
 from tools.notebooks.books import read_book
-from tools.notebooks.markdown import Page
 
 FRONT = """\
 ---
@@ -269,6 +270,66 @@ def test_a_heading_may_be_glued(book: Path) -> None:
     ]
 
 
+MARKED = """\
+# A [marked *head*]{holds="ok"}
+
+```{code-cell} ipython3
+glue(n=2)
+holds(ok=n < 3, glued=n > 1)
+```
+
+So [it `x[0]` is]{holds="ok"}, {glue:text}`n` [times {glue:text}`n`]{holds="glued"}.
+
+| a | [b]{holds="ok"} |
+|---|---|
+| c | d |
+
+:::{quiz} [Why]{holds="ok"}?
+- [ ] [One]{holds="ok"}.
+  No.
+- [x] Two.
+  [Yes]{holds="ok"}.
+:::
+"""
+
+
+def test_marks_of_claims_are_dropped(book: Path) -> None:
+    """Brackets and braces go, the words stay, and cells keep the ids that they have without marks."""
+    marked, plain = cells(book, MARKED), cells(book, unmarked(MARKED) + "\n")
+    sources = ["".join(c["source"]) for c in marked]
+    assert sources[0] == "# A marked *head*" and "| a | b |" in sources[3]
+    assert sources[2] == 'say(r"""\nSo it `x[0]` is, {n} times {n}.\n""")'
+    assert "'Why?'" in sources[4] and "'One.'" in sources[4] and "'Yes.'" in sources[4]
+    assert "holds=" not in "".join(sources).replace("holds(", "")
+    assert [c["id"] for c in marked] == [c["id"] for c in plain]
+
+
+def test_a_page_with_a_mark_and_no_condition_has_no_notebook(book: Path) -> None:
+    with pytest.raises(ExportError, match=r"01_here\.md:\d+: no cell states the condition ok"):
+        cells(book, MARKED.replace("ok=n < 3, ", ""))
+
+
+def test_an_image_travels_in_the_notebook(book: Path) -> None:
+    (book / "book" / "figures").mkdir()
+    drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+    (book / "book" / "figures" / "x.svg").write_bytes(drawn)
+    made = markdown(book, '# A\n\nSee ![a *b* of `c`](figures/x.svg "Title"), and more.\n')
+    data = base64.b64encode(drawn).decode()
+    assert made == (
+        f'# A\n\nSee ![a *b* of `c`](data:image/svg+xml;base64,{data} "Title"), and more.'
+    )
+    for text, complaint in (
+        ("![](figures/x.svg)", "the image `figures/x.svg` without an alt text"),
+        ("![ ](figures/x.svg)", "the image `figures/x.svg` without an alt text"),
+        ("![alt](figures/y.svg)", "the image `figures/y.svg` is outside"),
+        ("![alt](01_here.md)", "the image `01_here.md` is outside"),
+        ("![alt](https://example.org/x.svg)", "the image `https://example.org/x.svg` is outside"),
+        ("![alt](figures/x.svg){width=50%}", "the attribute `width` is outside"),
+    ):
+        with pytest.raises(ExportError, match=r"01_here\.md:9: " + re.escape(complaint)):
+            cells(book, f"# A\n\n{text}\n")
+
+
 KERNEL_CELL = "# A\n\n```{code-cell} ipython3\n:tags: [hide-output]\n\n%%cuda tiled_32 TILE=16\n// the book's text\n```\n"
 
 
@@ -333,7 +394,11 @@ def test_ids_follow_the_text_alone(book: Path) -> None:
 # --- wrong twins: each construct outside the subset --------------------------------------------
 
 OUTSIDE = {
-    "image": "![alt](figures/x.svg)",
+    "image that is not there": "![alt](figures/x.svg)",
+    "class of a span": "[words]{.red}",
+    "attribute of a literal": "`x`{.red}",
+    "mark without a condition": '[words]{holds="key"}',
+    "mark over two lines": '[two\nlines]{holds="key"}',
     "raw HTML": "<div>x</div>",
     "inline HTML": "a <b>c</b>",
     "footnote": "text[^1]\n\n[^1]: note",
@@ -986,7 +1051,7 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
 def first_cell() -> str:
     """The code that every notebook begins with."""
     where = Repository("https://github.com/someone/a-book", "main")
-    return "".join(setup_cell(where, Page(Path("x.md"), ""))["source"])
+    return "".join(setup_cell(where, "x.md")["source"])
 
 
 def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.chapters.five_documents import claims
 from helpers.ladder.kernel import ROOT
-from helpers.page.claims import prose
+from helpers.page.claims import unmarked
 from helpers.record import published
 from nogpu.errors import DataError
 from tools import reading
@@ -34,9 +34,9 @@ def names(text, document):
 
 
 def page(name):
-    """The text of a page without its calls of holds(); empty if there is no such page."""
+    """The text of a page without its marks of claims; empty if there is no such page."""
     path = ROOT / "book" / f"{name}.md"
-    return prose(path.read_text(encoding="utf-8")) if path.is_file() else ""
+    return unmarked(path.read_text(encoding="utf-8")) if path.is_file() else ""
 
 
 def parts():

@@ -44,6 +44,7 @@ CELL = re.compile(r"(?ms)^```\{code-cell\} ipython3\n((?::[\w-]+:[^\n]*\n)*)(.*?
 FENCE = re.compile(r"(?ms)^```(?:python|cuda|cpp|c|bash)\n(.*?)^```$")
 DIRECTIVE = re.compile(r"(?ms)^:::+\{(quiz|kernel)\}[ \t]*([^\n]*)\n(.*?)^:::+$")
 DROPDOWN = re.compile(r"(?ms)^(:::+)\{dropdown\}[^\n]*\n(.*?)^\1$")
+IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 TABLE = re.compile(r"(?m)^\|[ :|-]*-[ :|-]*\|$")
 STATED = re.compile(r"Time: about (\d+) minutes")
 NO_FIGURE = frozenset(
@@ -112,7 +113,9 @@ def prose_words(text: str) -> int:
     """Words that stand in sight: no code, no closed box, no exercise; the questions of quizzes
     count.
     """
-    page = CELL.sub("", body(text))
+    from helpers.page.claims import unmarked
+
+    page = IMAGE.sub("", CELL.sub("", body(unmarked(text))))
     page = re.sub(r"(?ms)^## Exercises\n.*?(?=^## |\Z)", "", page)
     page = DROPDOWN.sub("", FENCE.sub("", page))
     page = DIRECTIVE.sub(lambda m: m[2] if m[1] == "quiz" else "", page)
@@ -222,7 +225,9 @@ def essay(page: str, text: str) -> Essay:
         prose_words(text),
         sum(lines for _, lines, is_open in shown if is_open),
         len(seen) + len(fenced),
-        sum(is_figure(*cell) for cell in cells) + len(TABLE.findall(bare)),
+        sum(is_figure(*cell) for cell in cells)
+        + len(TABLE.findall(bare))
+        + len(IMAGE.findall(bare)),
         exercise_kinds(text),
         int(stated[1]) if stated else 0,
         hidden_share(text),

@@ -122,15 +122,21 @@ def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, s
     Raises what a cell raises.
     """
     from helpers import page as pages
+    from helpers.page import claims
+    from nogpu.errors import ConfigError
 
     path = page(name)
-    source = re.sub(r"(?s)\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"))
+    written = path.read_text(encoding="utf-8")
+    if wrong := claims.faults(written):
+        raise ConfigError("\n".join(f"{path.name}:{line}: {fault}" for line, fault in wrong))
+    source = re.sub(r"(?s)\A---\n.*?\n---\n", "", claims.unmarked(written))
     names: dict[str, Any] = {"__name__": "__page__"}
     done: list[tuple[str, str]] = []
     kept = os.getcwd()
     os.chdir(ROOT / "book")
+    built = {"TILE_BOOK_BUILD": "1", "TILE_PAGE": path.name}
     try:
-        with record_of(record), mock.patch.dict(os.environ, {"TILE_BOOK_BUILD": "1"}):
+        with record_of(record), mock.patch.dict(os.environ, built):
             for number, (kind, text, tags) in enumerate(steps(source)):
                 if kind == "prose":
                     done.append((kind, text))

@@ -73,12 +73,13 @@ if importlib.util.find_spec("helpers") is None:
 from helpers.notebook import start
 from helpers.page import say
 
+os.environ["TILE_PAGE"] = "{page}"  # whose sentences holds() finds
 start()"""
 
 
 def setup_cell(where: Repository, page: str) -> dict[str, Any]:
     """The first code cell of every notebook."""
-    rest = SETUP.format(name=where.name, branch=where.branch, url=where.url)
+    rest = SETUP.format(name=where.name, branch=where.branch, url=where.url, page=page)
     source = f"{TITLE}\n{IMPORTS}\n\n\n{FETCH}\n\n\n{rest}"
     return code_cell(source, _id(page, "setup"), ["hide-input"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from helpers.notebook.cells import (
     written,
 )
 from helpers.notebook.first_cell import setup_cell, welcome_cell
-from helpers.page import NAME, show_kernel
+from helpers.page import NAME, claims, show_kernel
 from helpers.page.directives import DirectiveTextError, opened, read_kernel, read_quiz
 from nogpu.errors import DataError, ExportError, UnknownNameError, near_matches
 from tools.notebooks.books import Book, Target, term_anchor
@@ -31,14 +32,15 @@ if TYPE_CHECKING:
 
 SUBSET = (
     "headings, paragraphs, lists, tables, block quotes, $math$ and $$math$$ (with a label), fenced "
-    "code (python, cuda, c, cpp, bash, text, json), code-cell, quiz, kernel, note, tip, important, "
-    "warning, admonition, dropdown, (target)=, the roles ref, doc, term, eq, cite and glue:text, and HTML "
-    "comments"
+    'code (python, cuda, c, cpp, bash, text, json), ![images](of book/figures), [words]{holds="key"}, '
+    "code-cell, quiz, kernel, note, tip, important, warning, admonition, dropdown, (target)=, the roles "
+    "ref, doc, term, eq, cite and glue:text, and HTML comments"
 )
 """What a chapter may be written in; README.md beside it says the same at more length."""
 ADMONITIONS = {"note": "Note", "tip": "Tip", "important": "Important", "warning": "Warning"}
 LANGUAGES = frozenset({"python", "cuda", "c", "cpp", "bash", "text", "json"})
 CELL_TAGS = frozenset({"hide-input", "remove-input", "hide-output", "remove-output"})
+IMAGES = {".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 DIRECTIVE_OPTIONS = frozenset({"class", "name", "open"})
 
 INLINE_AS_IS = frozenset(
@@ -87,6 +89,8 @@ class Exporter:
 
     def notebook(self) -> dict[str, Any]:
         """The whole notebook, as the JSON of nbformat 4.5."""
+        for line, fault in claims.faults(self.page.text):
+            raise ExportError(f"{self.page.path}:{line}: {fault}")
         cells = [
             welcome_cell(self.page.path.name),
             setup_cell(self.book.repository, self.page.path.name),
@@ -276,6 +280,9 @@ class Exporter:
         done = ""
         here = line
         for child in children:
+            if extra := child.attrs.keys() - {"href", "src", "alt", "title"}:
+                advice = 'Braces hold {holds="key"} after [words], and nothing else.'
+                raise self.fail(here, f"the attribute `{sorted(extra)[0]}`", advice)
             if child.type in ("softbreak", "hardbreak"):
                 here += 1
             elif child.type == "code_inline":
@@ -295,7 +302,7 @@ class Exporter:
                 before, _, source = source.partition(child.content)
                 done += before
             elif child.type == "image":
-                raise self.fail(here, "an image", "Draw it in a code cell, with its alt text.")
+                done, source = self.image(child, done, source, here)
             elif child.type == "link_open":
                 href = str(child.attrs.get("href", ""))
                 if not re.match(r"https?://|mailto:", href):
@@ -304,6 +311,25 @@ class Exporter:
             elif child.type not in INLINE_AS_IS and child.type != "link_close":
                 raise self.fail(here, f"`{child.type}`", "Leave it out.")
         return done + source
+
+    def image(self, child: Token, done: str, source: str, line: int) -> tuple[str, str]:
+        """Source with an image's file in it, so that it shows wherever the notebook is opened.
+
+        Colab shows no file beside a notebook, and JupyterLab no attached SVG; both show a data URI.
+        """
+        name, alt = str(child.attrs.get("src", "")), child.content.strip()
+        if not alt:
+            advice = "Say between the brackets what it shows: ![words](figures/name.svg)."
+            raise self.fail(line, f"the image `{name}` without an alt text", advice)
+        file = self.book.root / "book" / name
+        if file.suffix not in IMAGES or not file.is_file():
+            advice = f"Give a file below book/, with the ending {', '.join(IMAGES)}."
+            raise self.fail(line, f"the image `{name}`", advice)
+        at = find(source, re.escape(f"![{child.content}](") + r"\s*(?=" + re.escape(name) + ")")
+        assert at is not None, (source, child)
+        data = base64.b64encode(file.read_bytes()).decode()
+        shown = f"data:{IMAGES[file.suffix]};base64,{data}"
+        return done + source[: at.end()] + shown, source[at.end() + len(name) :]
 
     def comment(self, markup: str, line: int) -> str:
         """Nothing, for an HTML comment; an error for any other HTML."""

@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.page import claims
 from helpers.page.directives import opened
 from nogpu.errors import ExportError
 
@@ -26,7 +27,8 @@ def parser() -> MarkdownIt:
     from myst_parser.parsers.mdit import create_md_parser
 
     return create_md_parser(
-        MdParserConfig(enable_extensions={"colon_fence", "dollarmath"}), RendererHTML
+        MdParserConfig(enable_extensions={"colon_fence", "dollarmath", "attrs_inline"}),
+        RendererHTML,
     )
 
 
@@ -37,6 +39,11 @@ class Page:
     path: Path
     text: str
 
+    @cached_property
+    def plain_text(self) -> str:
+        """The text without its marks of claims, line for line: a notebook reads as plain sentences."""
+        return claims.unmarked(self.text)
+
     @property
     def stem(self) -> str:
         """File name without ".md", which is also the page's name in {doc}."""
@@ -45,12 +52,12 @@ class Page:
     @cached_property
     def tokens(self) -> list[Token]:
         """Block tokens of the whole page."""
-        return parser().parse(self.text)
+        return parser().parse(self.plain_text)
 
     @cached_property
     def lines(self) -> list[str]:
         """The page line by line, with line ends."""
-        return self.text.splitlines(keepends=True)
+        return self.plain_text.splitlines(keepends=True)
 
     @cached_property
     def is_chapter(self) -> bool:
