@@ -47,7 +47,7 @@ class Mark:
     end: int
 
 
-def holds(*quoted: Any, **conditions: bool) -> None:
+def holds(**conditions: bool) -> None:
     """State the conditions under which the words that the page marks with these keys are true.
 
     conditions: a bool by key; at least one place on the page is marked `[words]{holds="key"}`
@@ -56,8 +56,6 @@ def holds(*quoted: Any, **conditions: bool) -> None:
     elsewhere a false condition prints a note. Raises ConfigError if a condition is no bool, so that
     a number that happens to be truthy is not taken for one.
     """
-    if quoted:  # words and one condition, until the last page has marks
-        return _holds_quoted(*quoted, **conditions)
     for key, condition in conditions.items():
         if not isinstance(condition, (bool, np.bool_)):
             raise ConfigError(
@@ -95,15 +93,6 @@ def holds(*quoted: Any, **conditions: bool) -> None:
         + "\n".join(places)
         + "\nRewrite the sentence and its condition, or find out why the numbers changed."
     )
-
-
-def _holds_quoted(says: Any, condition: Any, **numbers: Any) -> None:
-    quotes = (says,) if isinstance(says, str) else tuple(says)
-    if condition:
-        return
-    if os.environ.get("TILE_BOOK_BUILD"):
-        raise FalseSentenceError(f"{quotes} is no longer true; {numbers}")
-    print(f"Here it is otherwise than the text says: {quotes} does not hold. {numbers}")
 
 
 def _because(condition: ast.expr, *names: Mapping[str, Any]) -> str:
@@ -187,7 +176,7 @@ def faults(page: str) -> list[tuple[int, str]]:
         line = first + call.lineno - 1
         if not at_once:
             found.append((line, "holds() stands inside a statement, where it may not run"))
-        if not call.args and any(not keyword.arg for keyword in call.keywords):
+        if call.args or any(not keyword.arg for keyword in call.keywords):
             found.append((line, "holds() takes its conditions one by one, key=condition"))
     return sorted(found)
 
@@ -205,7 +194,6 @@ def _calls(page: str) -> Iterator[tuple[bool, ast.Call, int]]:
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
                 and node.func.id == "holds"
-                and not node.args
             ):
                 yield node in at_once, node, first
 
