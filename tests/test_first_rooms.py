@@ -16,6 +16,7 @@ from helpers.chapters.intro import climb
 from helpers.record import measure
 from helpers.record.host import CpuTimes
 from nogpu import device
+from tests.test_sentences import claimed, refuted
 
 STEP = {"naive": 33.0, "coalesced": 5.0}
 
@@ -28,7 +29,8 @@ def test_rows_of_specifications_are_those_of_the_gpus() -> None:
 
 
 def test_what_an_sm_holds() -> None:
-    assert all(machine.said().true.values())
+    found = claimed("01", f=machine.said(), machine=machine)
+    assert len(found) == 6 and all(found.values())
     assert machine.held("h200", 1024).fraction == 0.5 != machine.held("t4", 1024).fraction
 
 
@@ -37,7 +39,9 @@ def test_a_table_of_parts_adds_up() -> None:
     for row in timing.parts(rec):
         assert row["total"] == pytest.approx(row["copy in"] + row["compute"] + row["copy out"])
     assert [row["size"] for row in timing.noise(rec)] == timing.SIZES
-    assert all(timing.recorded(rec).true.values())
+    names = {"f": timing.recorded(rec), "engine": timing.asked_of_the_copy_engine()}
+    found = claimed("02", **names)
+    assert len(found) == 8 and all(found.values())
     first = timing.lab()[0]
     edge = (first["GFLOP/s"] * 1e6 * first["compute"] / 2) ** (1 / 3)
     assert edge == pytest.approx(8192, rel=1e-3)
@@ -45,7 +49,7 @@ def test_a_table_of_parts_adds_up() -> None:
 
 def test_loops_in_another_order_are_noticed() -> None:
     times = rates.recorded_loops()
-    assert all(rates.said(times).true.values())
+    assert refuted("03", f=rates.said(times)) == set()
     names = {"ijk": "ikj", "ikj": "ijk"}
     swapped = {
         n: CpuTimes(
@@ -55,21 +59,19 @@ def test_loops_in_another_order_are_noticed() -> None:
         )
         for n, t in times.items()
     }
-    wrong = rates.said(swapped).true
-    assert not wrong["order"] and not wrong["ikj alike"] and wrong["several times"] is False
+    assert {"order", "ikj_alike", "several_times"} <= refuted("03", f=rates.said(swapped))
 
 
 def test_sectors_of_a_step_are_compared_with_the_counters() -> None:
-    assert all(inside_l1.said(STEP).true.values())
-    wrong = inside_l1.said({"naive": 33.0, "coalesced": 8.0}).true
-    assert not wrong["as counted"] and wrong["in L1"]
+    assert refuted("05", f=inside_l1.said(STEP)) == set()
+    wrong = refuted("05", f=inside_l1.said({"naive": 33.0, "coalesced": 8.0}))
+    assert "as_counted" in wrong and "in_l1" not in wrong
 
 
 def test_what_a_tile_cuts_and_where_the_rest_went() -> None:
-    assert all(reuse.cut().true.values())
-    counted = reuse.where_it_went(1.0).numbers["ratio"]
-    assert all(reuse.where_it_went(counted).true.values())
-    assert not reuse.where_it_went(2.0).true["as counted"]
+    found = {"less": reuse.cut(), "f": reuse.where_it_went(), "mix": {"FFMA": 1, "LDS.128": 0}}
+    assert refuted("06", **found, per_turn=1 / found["f"].ratio) == {"four_joined"}
+    assert refuted("06", **found, per_turn=0.5) == {"four_joined", "as_counted"}
     before, after = (trace(name, M=64, N=64, K=64) for name in ("coalesced", "tiled_32"))
     fewer = reuse.fewer(before, after)
     assert fewer["requests"] > fewer["sectors"] > 1
@@ -78,12 +80,12 @@ def test_what_a_tile_cuts_and_where_the_rest_went() -> None:
 
 def test_how_blocks_fit() -> None:
     names = ["tiled_8", "tiled_16", "tiled_32"]
-    assert all(reuse.fit(names).true.values())
-    assert not reuse.fit(names[::-1]).true["larger"]
+    assert refuted("06", fits=reuse.fit(names)) == set()
+    assert "larger" in refuted("06", fits=reuse.fit(names[::-1]))
 
 
 def test_a_row_for_each_chapter_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = climb.said().numbers
+    numbers = vars(climb.said())
     assert numbers["c07"]["best"].startswith("tiled") and numbers["c04"]["best"] == "naive"
     assert numbers["c22"]["t4"] == "does not run"
     assert float(numbers["c13"]["t4"]) <= device.gpu("t4").fp32_peak_gflops / 1e3

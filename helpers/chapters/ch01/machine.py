@@ -5,9 +5,9 @@ chapter 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from helpers.chapters.facts import Facts
 from helpers.ladder import model
 from helpers.ladder.model import Occupancy
 from nogpu import device
@@ -55,7 +55,7 @@ def held(key: str, threads: int) -> Occupancy:
     return model.occupancy(limits, threads=threads, registers=40, shared_bytes=8 * KB)
 
 
-def said() -> Facts:
+def said() -> SimpleNamespace:
     """Lanes, threads and memories of a T4 (t4) and an H200 (h200); registers_kb, all_..._mb: the
     H200's.
 
@@ -63,35 +63,25 @@ def said() -> Facts:
     shared_kept: held with 64 threads a block. per_float: FP32 operations for each float from DRAM
     at the ridge.
     """
-    facts = Facts()
-    t4, h200 = device.gpu("t4"), device.gpu("h200")
-    for g in (t4, h200):
-        facts.numbers[g.key] = {
+    h200 = device.gpu("h200")
+    cards = {
+        g.key: {
             "sms": g.sms,
             "lanes": g.sms * g.fp32_lanes_per_sm,
             "lanes_sm": g.fp32_lanes_per_sm,
             "threads": g.sms * g.limits.max_threads_per_sm,
         }
-    small, kept = held("h200", 64), held("rtx3070_laptop", 64)
-    room = h200.limits.registers_per_sm / (40 * device.WARP)
-    of_an_sm = 100 * KB
-    facts.say(
+        for g in (device.gpu("t4"), h200)
+    }
+    return SimpleNamespace(
+        **cards,
         registers_kb=h200.limits.registers_per_sm * 4 / KB,
         all_registers_mb=h200.sms * h200.limits.registers_per_sm * 4 / 2**20,
         all_shared_mb=h200.sms * h200.limits.shared_per_sm / 2**20,
         per_float={key: 4 * device.gpu(key).ridge for key in CARDS},
         n_needed=6 * h200.ridge,
-        by_registers=room,
-        warps_64=small.warps,
+        by_registers=h200.limits.registers_per_sm / (40 * device.WARP),
+        warps_64=held("h200", 64).warps,
         shared_plain=device.gpu("rtx3070_laptop").limits.shared_per_sm // (8 * KB),
-        shared_kept=kept.blocks,
+        shared_kept=held("rtx3070_laptop", 64).blocks,
     )
-    facts.check("lanes", h200.fp32_lanes_per_sm == 4 * device.WARP == 2 * t4.fp32_lanes_per_sm)
-    facts.check("no small store", h200.limits.registers_per_sm * 4 > h200.limits.shared_per_sm)
-    facts.check("never near", min(facts.numbers["per_float"].values()) > 3)
-    facts.check("in fours", small.limited_by == ("registers",) and 0 < room - small.warps < 4)
-    facts.check("keeps 1 KB", kept.by["shared memory"] == of_an_sm // (8 * KB + KB))
-    filled = [held(key, 1024).fraction for key in ("t4", "rtx3070_laptop", "h200")]
-    wanted = (1, 2 / 3, 1 / 2)
-    facts.check("same block", all(abs(a - b) < 1e-9 for a, b in zip(filled, wanted, strict=True)))
-    return facts

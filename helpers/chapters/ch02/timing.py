@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from helpers.chapters.facts import Facts
 from helpers.ladder import hopper
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog
@@ -95,41 +95,29 @@ def asked(of: Measurement) -> dict[str, Any]:
     }
 
 
-def recorded(rec: Measurement) -> Facts:
+def recorded(rec: Measurement) -> SimpleNamespace:
     """What the H200's record says of copies, of a library that is timed again and again, and of
     noise.
 
     copies: number of medians at 4096, the shortest (low) and longest (high) copy in of float32, in
-    ms; library: the same of cuBLAS; apart: in percent. rec: the record of NAMES at SIZES.
+    ms, and how they correlate with the kernels' times; library: the same of cuBLAS; apart,
+    copies_apart: in percent. rec: the record of NAMES at SIZES.
     """
-    facts = Facts()
     points = load("h200").find("points", m=4096, n=4096, k=4096)
     floats = [p for p in points if p["dtype"] == "float32"]
     copies = [p["h2d_ms"] for p in floats]
     library = [p["baseline_ms"] for p in points if p["baseline"] == "cublas_fp32"]
-    apart, copies_apart = (max(found) / min(found) - 1 for found in (library, copies))
-    worst = max(spread(rec, n) for n in SIZES)
-    clock = min(rec.value("coalesced", n, "clock_mhz") for n in SIZES)
-    for name, found in (("copies", copies), ("library", library)):
-        facts.numbers[name] = {"n": len(found), "low": min(found), "high": max(found)}
-    facts.say(apart=100 * apart, spread_worst=worst, clock_low=clock)
-    times = {name: rec.value(name, 4096, "ms") for name in NAMES}
-    share = {name: times[name] / total(rec, name, 4096) for name in NAMES}
-    related = np.corrcoef(copies, np.log([p["ms"] for p in floats]))[0, 1]
-    facts.check(
-        "copies weigh",
-        share["naive"] > share["coalesced"] > share["tiled_32"]
-        and times["naive"] > times["coalesced"] > times["tiled_32"],
+    both = {"copies": copies, "library": library}
+    return SimpleNamespace(
+        **{n: {"n": len(ms), "low": min(ms), "high": max(ms)} for n, ms in both.items()},
+        apart=100 * (max(library) / min(library) - 1),
+        copies_apart=100 * (max(copies) / min(copies) - 1),
+        related=float(np.corrcoef(copies, np.log([p["ms"] for p in floats]))[0, 1]),
+        spread_worst=max(spread(rec, n) for n in SIZES),
+        clock_low=min(rec.value("coalesced", n, "clock_mhz") for n in SIZES),
+        times={name: rec.value(name, 4096, "ms") for name in NAMES},
+        shares={name: rec.value(name, 4096, "ms") / total(rec, name, 4096) for name in NAMES},
     )
-    facts.check("no order", copies_apart > 0.1 and abs(related) < 0.5)
-    facts.check("steadier", apart < copies_apart / 10)
-    facts.check("one percent", worst < 0.9)
-    facts.check("between runs", 0.003 < apart < 0.02)
-    facts.check(
-        "slow to fast",
-        times["naive"] > 5 * times["coalesced"] and times["coalesced"] > 1.2 * times["tiled_32"],
-    )
-    return facts
 
 
 def lab() -> list[dict[str, Any]]:
@@ -180,17 +168,14 @@ def launch_costs(gpu: str = "h200") -> tuple[list[dict[str, Any]], str]:
     return list(rows.values()), found.label
 
 
-def asked_of_the_copy_engine() -> Facts:
-    """The size whose rows a TMA kernel has copied (odd), and what is copied around one product
-    then.
+def asked_of_the_copy_engine() -> dict[str, Any]:
+    """The size whose rows a TMA kernel has copied (odd), the bytes of one, and what the kernel is
+    given: arrays that are copied around one product.
     """
-    facts = Facts()
     name, size = next((name, size) for name, size in LAUNCH_CASES if size[0] % 2)
     k = catalog[name]
-    facts.say(odd=size[0])
-    facts.check("not aligned", size[0] * ITEM_BYTES[k.dtype] % hopper.ROW_BYTES != 0)
-    facts.check("four launches", hopper.parameters(k)[:3] == ("A_map", "B_map", "C_map"))
-    return facts
+    row = size[0] * ITEM_BYTES[k.dtype]
+    return {"odd": size[0], "row_bytes": row, "maps": " ".join(hopper.parameters(k)[:3])}
 
 
 def _kernel_us(kernel: str, size: int, gpu: str) -> float | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from helpers.chapters.facts import Facts
 from helpers.record.host import CpuTimes, cpu_loops
 
 LOOPS = ("ijk", "ikj", "jki")
@@ -21,27 +21,19 @@ def table_rows(times: dict[int, CpuTimes]) -> list[dict[str, Any]]:
     return [row for n in times for row in times[n].rows]
 
 
-def said(times: dict[int, CpuTimes]) -> Facts:
+def said(times: dict[int, CpuTimes]) -> SimpleNamespace:
     """Rates in GFLOP/s by size (n512, n1024, n1025) and kernel, and how they compare.
 
     spread: the best loop over the worst at 512; numpy_gain: NumPy over the best loop there. odd:
     the rate at 1025 over that at 1024, by loop.
     """
-    facts = Facts()
     rate = {n: {k: times[n].value(k, "gflops") for k in (*LOOPS, "numpy")} for n in times}
     order = sorted(LOOPS, key=lambda name: rate[512][name])
-    odd = {name: rate[1025][name] / rate[1024][name] for name in LOOPS}
-    facts.numbers |= {f"n{n}": rate[n] for n in (512, 1024, 1025)}
-    facts.say(
+    return SimpleNamespace(
+        **{f"n{n}": rate[n] for n in SIZES},
         worst=order[0],
         best=order[-1],
         spread=rate[512][order[-1]] / rate[512][order[0]],
         numpy_gain=rate[512]["numpy"] / rate[512][order[-1]],
-        odd=odd,
+        odd={name: rate[1025][name] / rate[1024][name] for name in LOOPS},
     )
-    each = rate.values()
-    facts.check("order", all(r["ikj"] > 3 * r["ijk"] > 4 * r["jki"] for r in each))
-    facts.check("several times", rate[512]["ikj"] > 4 * rate[512]["jki"])
-    facts.check("far ahead", all(r["numpy"] > 4 * r["ikj"] for r in each))
-    facts.check("ikj alike", odd["ijk"] > 3 and 0.8 < odd["ikj"] < 1.25)
-    return facts

@@ -4,9 +4,10 @@ first page.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from helpers.chapters.facts import Facts, recorded
+from helpers.chapters.facts import recorded
 from helpers.ladder import model
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
@@ -61,34 +62,26 @@ def best() -> list[str]:
     return [name for chapter in CHAPTERS if (name := row(chapter)["best"]) in catalog]
 
 
-def said() -> Facts:
+def said() -> SimpleNamespace:
     """The rows by chapter (c04 and so on); the first and the fastest float32 kernel: ms, rates,
-    share of cuBLAS.
+    share of cuBLAS; the worst share of fp32_best on a ragged shape (ragged), and the best of chapter
+    7 over the tile of 32 (seventh) and the coalesced kernel over its roof (over_roof).
     """
-    facts = Facts()
-    for chapter in CHAPTERS:
-        facts.numbers[f"c{chapter:02d}"] = row(chapter)
     rates = {name: recorded(name, SIZE) for name, k in catalog.items() if k.dtype == "float32"}
     rates = {name: rate for name, rate in rates.items() if rate == rate}
     first, last = min(rates, key=lambda n: rates[n]), max(rates, key=lambda n: rates[n])
-    facts.say(
+    intensity = model.arithmetic_intensity("coalesced", SIZE, SIZE, SIZE)
+    return SimpleNamespace(
+        **{f"c{chapter:02d}": row(chapter) for chapter in CHAPTERS},
         first_ms=recorded(first, SIZE, "ms"),
         last_ms=recorded(last, SIZE, "ms"),
         span=rates[last] / rates[first],
         last_share=100 * recorded(last, SIZE, "cublas_ratio"),
+        best_share=100 * recorded("fp32_best", SIZE, "cublas_ratio"),
+        ragged=100 * min(entry["cublas_ratio"] for entry in load("h200").ragged),
+        seventh=max(rates[k.name] for k in rungs_of(7)) / rates["tiled_32"],
+        over_roof=rates["coalesced"] / model.roofline(device.gpu("h200"), intensity),
     )
-    ragged = min(entry["cublas_ratio"] for entry in load("h200").ragged)
-    roof = model.roofline(
-        device.gpu("h200"), model.arithmetic_intensity("coalesced", SIZE, SIZE, SIZE)
-    )
-    seventh = [recorded(k.name, SIZE) for k in rungs_of(7)]
-    tiled, near = recorded("tiled_32", SIZE), recorded("coalesced", SIZE)
-    share = recorded("fp32_best", SIZE, "cublas_ratio")
-    facts.check("no gain", max(seventh) < 1.01 * tiled, tiled, *seventh)
-    facts.check("passes", share > 1, share)
-    facts.check("falls behind", ragged < 0.97)
-    facts.check("above a roof", near > 1.2 * roof, near)
-    return facts
 
 
 def documents() -> dict[str, dict[str, Any]]:
