@@ -13,7 +13,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,7 @@ def holds(**conditions: bool) -> None:
     )
 
 
-def _because(condition: ast.expr, *names: Mapping[str, Any]) -> str:
+def _because(condition: ast.expr, *names: dict[str, Any]) -> str:
     """The condition as the page writes it, and what its sides come to where it is stated."""
     found: dict[str, str] = {}
     for node in ast.walk(condition):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
+
 from helpers.chapters.ch11.steps import Steps, tuned_rows
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import resources
@@ -26,8 +28,9 @@ def of_the_record(known: Steps) -> SimpleNamespace:
     fit = {(n, bk): resources(n, arch=ARCH, BK=bk) for n in NAMES for bk in (8, 16)}
     warps = resources("vectorised", arch=ARCH).occupancy
     longest = max(bk for name, bk in share if name == "vectorised")
-    best = {row["kernel"]: row["best"] for row in tuned_rows(NAMES, known)}
-    ahead = [100 * (best[n] / best["vectorised"] - 1) for n in NAMES[1:]]
+    top = {row["kernel"]: row for row in tuned_rows(NAMES, known)}
+    ahead = [100 * (top[n]["best"] / top["vectorised"]["best"] - 1) for n in NAMES[1:]]
+    sides = ("BM", "BN", "BK", "TM", "TN")
     asked = {row["kernel"]: row for row in stalls(list(NAMES), gpu="h200")}
     held = [asked[n]["waits"]["dispatch_stall"] for n in NAMES[1:]]
     card, tile = costs.bounds("double_buffer", 4096, gpu="h200"), catalog["double_buffer"].params
@@ -36,6 +39,7 @@ def of_the_record(known: Steps) -> SimpleNamespace:
         percent={n: 100 * rec.value(n, 4096, "cublas_ratio") for n in NAMES},
         gain={n: 100 * (rec.gain(n, "vectorised", 4096) - 1) for n in NAMES},
         BK=tile["BK"],
+        tiles=len({tuple(catalog[n].params[side] for side in sides) for n in NAMES}),
         room={"blocks": warps.blocks, "warps": warps.warps},
         fits={key: r.occupancy.blocks for key, r in fit.items()},
         longest=longest,
@@ -45,6 +49,9 @@ def of_the_record(known: Steps) -> SimpleNamespace:
         at={n: {f"bk{bk}": share[n, bk] for bk in (8, 16)} for n in ("cp_async", "double_buffer")},
         alike=len(pairs),
         ahead=sum(ratio > 1 for ratio in pairs),
+        median=float(np.median(pairs)),
+        small={n: row["small"] for n, row in top.items()},
+        large={n: row["large"] for n, row in top.items()},
         ahead_least=min(ahead),
         ahead_most=max(ahead),
         waits={n: row["waits"]["long_scoreboard"] for n, row in asked.items()},
