@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers.chapters.notes import numbers, read
 from helpers.ladder.rungs import catalog
-from helpers.record import load, measure, supplies
+from helpers.record import load, measure
 
 STEPS = ("hopper_1", "hopper_2", "hopper_3")
 
@@ -31,37 +31,6 @@ def said() -> dict[str, float]:
     runs = re.findall(r"k2 (?:s3 [^=]*= \d+|\d+\.\d)/(\d+(?:\.\d)?)", read("hopper.md"))
     second = [float(percent) for percent in runs]
     return {**found, "beside": beside, "least": min(second), "most": max(second)}
-
-
-def supply(gpu: str) -> dict[str, Any]:
-    """What L2 delivers on a GPU, in bytes a clock and SM, and what that bears out.
-
-    numbers: `apart`, each SM with bytes of its own; `together`, the most where SMs share them;
-    `skewed`, TMA boxes where all SMs share and neighbours are `skew` KB apart; `multicast`. even:
-    all ways are alike where nothing is shared; boxes: sharing by a few SMs gains TMA boxes nothing;
-    multicast_even: its rate does not depend on who else shares.
-    """
-    level = [e for e in supplies(gpu) if e.skew == 0]
-    apart = [e.per_clock for e in level if e.sharing == 1]
-    few = [e.per_clock for e in level if e.way == "TMA boxes" and 1 < e.sharing <= 6]
-    pairs = [e.per_clock for e in level if e.way == "multicast"]
-    (far,) = [
-        e
-        for e in supplies(gpu)
-        if e.way == "TMA boxes" and e.skew == 4 * 32 * 1024 and e.sharing > 100
-    ]
-    return {
-        "numbers": {
-            "apart": max(apart),
-            "together": max(e.per_clock for e in level),
-            "skew": far.skew / 1024,
-            "skewed": far.per_clock,
-            "multicast": sum(pairs) / len(pairs),
-        },
-        "even": max(apart) < 1.1 * min(apart),
-        "boxes": max(few) < 1.1 * max(apart),
-        "multicast_even": max(pairs) < 1.1 * min(pairs) and min(pairs) > 1.5 * max(apart),
-    }
 
 
 def found() -> dict[str, Any]:

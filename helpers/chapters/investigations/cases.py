@@ -13,7 +13,7 @@ from helpers.ladder.kernel import Kernel
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix, resources
-from helpers.record import flags, stalls
+from helpers.record import flags, stalls, supplies
 from helpers.record.host import cpu_loops
 from nogpu import device
 from nogpu.toolchain import compile as build
@@ -421,3 +421,34 @@ def private_sums() -> tuple[list[Row], Facts]:
     out.check("reads", abs(reads * (a / 4 + b) - 1) < 0.02, reads)
     out.check("stores", reuse["privatised_4"] < 0.95 * reads, reads)
     return rows, out
+
+
+def supply(gpu: str) -> dict[str, Any]:
+    """What L2 delivers on a GPU, in bytes a clock and SM, and what that bears out.
+
+    numbers: `apart`, each SM with bytes of its own; `together`, the most where SMs share them;
+    `skewed`, TMA boxes where all SMs share and neighbours are `skew` KB apart; `multicast`. even:
+    all ways are alike where nothing is shared; boxes: sharing by a few SMs gains TMA boxes nothing;
+    multicast_even: its rate does not depend on who else shares.
+    """
+    level = [e for e in supplies(gpu) if e.skew == 0]
+    apart = [e.per_clock for e in level if e.sharing == 1]
+    few = [e.per_clock for e in level if e.way == "TMA boxes" and 1 < e.sharing <= 6]
+    pairs = [e.per_clock for e in level if e.way == "multicast"]
+    (far,) = [
+        e
+        for e in supplies(gpu)
+        if e.way == "TMA boxes" and e.skew == 4 * 32 * 1024 and e.sharing > 100
+    ]
+    return {
+        "numbers": {
+            "apart": max(apart),
+            "together": max(e.per_clock for e in level),
+            "skew": far.skew / 1024,
+            "skewed": far.per_clock,
+            "multicast": sum(pairs) / len(pairs),
+        },
+        "even": max(apart) < 1.1 * min(apart),
+        "boxes": max(few) < 1.1 * max(apart),
+        "multicast_even": max(pairs) < 1.1 * min(pairs) and min(pairs) > 1.5 * max(apart),
+    }
