@@ -16,7 +16,7 @@ from helpers import draw as plots
 from helpers import page as pages
 from helpers import record as measuring
 from helpers.ladder import model
-from helpers.ladder.rungs import catalog
+from helpers.ladder.rungs import catalog, lay_out
 from helpers.ladder.usage import resources_of
 from helpers.record import Measurement, costs
 from helpers.record.costs import Bounds, bounding, counting
@@ -84,14 +84,33 @@ def test_no_recorded_point_beats_its_bound() -> None:
     assert beaten(list(points())) == []
 
 
-def test_no_recorded_kernel_takes_in_more_of_l2_than_is_said() -> None:
-    """`rates.L2_PORT` is assumed, and says that no kernel of the record takes in more than 3/5 of
-    it.
+def test_l2_lies_between_asking_together_and_asking_alone() -> None:
+    """The bound takes the measured rate of SMs that share, and no kernel beats it; some beat the
+    rate of SMs that ask alone, so that is no bound.
     """
-    taken = [b[costs.L2].ms / (b.measured or math.inf) for b in points()]
-    assert max(taken) < 0.6
+    h200 = device.gpu("h200")
+    supply = costs.l2(h200)
+    assert supply is not None and supply.together is not None
+    assert 2 < supply.together.per_ms / supply.apart.per_ms < 4
+    per_sm = supply.apart.per_ms / (h200.sms * h200.boost_mhz * 1e3)
+    assert abs(per_sm / model.SM_FEED - 1) < 0.1  # chapter 15 reads the same wire
     need("hopper_2")
-    assert max(taken) > 0.5  # half the port would be beaten soon
+    two = next(b for b in points() if b.kernel == "hopper_2" and b.size == (4096,) * 3)
+    assert two[costs.L2].ms < two.measured < two[costs.L2].apart
+    assert costs.l2(device.gpu("rtx4090")) is None
+    assert any("L2" in words for words in costs.bounds("naive", 4096, gpu="rtx4090").missing)
+
+
+def test_bytes_that_a_wave_shares_are_counted_once() -> None:
+    """A grid of one row of tiles shares A alone, one of one column B alone."""
+    row, column = (lay_out("block_2d", *size) for size in ((128, 8192, 512), (8192, 128, 512)))
+    h200 = device.gpu("h200")
+    alone = 4 * 512 * (128 + 128)
+    for p in (row, column):
+        tiles = p.grid[0] * p.grid[1]
+        assert tiles * alone / 2 < bounding.distinct_bytes(p, 1, h200) < 0.52 * tiles * alone
+    one = lay_out("block_2d", 128, 128, 512)
+    assert bounding.distinct_bytes(one, 1, h200) == alone
 
 
 @pytest.mark.parametrize("resource", ["L1 and shared memory", "issue slots", "Tensor pipe"])
@@ -388,7 +407,9 @@ def test_the_table_has_a_row_a_kernel() -> None:
 
 def test_on_your_gpu_predicts_for_a_t4() -> None:
     said = pages.on_your_gpu("block_1d", next="block_2d").text
-    assert "Tesla T4" in said and "predicted" in said and "half the rate" in said
+    assert "Tesla T4" in said and "at most" in said and "half the rate" in said
+    powered = pages.on_your_gpu("wmma_tiled").text
+    assert f"{device.gpu('t4').watts} W leave it about" in powered and "W leave" not in said
     assert "times as fast" in said
     still = pages.on_your_gpu("prefetch", next="double_buffer").text
     assert "leaves this bound where it is" in still and "waits" in still

@@ -151,11 +151,11 @@ FOR_SHOW = """for (int i = 0; i < 4; ++i) {
         }"""
 WAIT = "wait_groups<STAGES - 2>();"
 AHEAD = "copy_slot(slots + ahead % STAGES * SLOT, A, B, ahead, K);"
-ASKED = ("            barrier_wait(&empty[at], step / SLOTS % 2 ^ 1);\n", "")
+ASKED = ("            barrier_wait(&empty[at], step / STAGES % 2 ^ 1);\n", "")
 GIVEN = ("            barrier_arrive(&empty[at]);\n", "")
-FIXED = ("full[at], step / SLOTS % 2)", "full[at], 0)")
-SHALLOW = ("SLOTS = 3", "SLOTS = 2")
-FEW = ("&full[at], sizeof(slot[at])", "&full[at], COLS * sizeof(float)")
+FIXED = ("full[at], step / STAGES % 2)", "full[at], 0)")
+SHALLOW = ("STAGES = 3", "STAGES = 2")
+FEW = ("&full[at], sizeof(stage[at])", "&full[at], COLS * sizeof(float)")
 SHOWN = ("        tma_store_fence();  // what was stored, an engine may read\n", "")
 AWAITED = ("        wgmma_finish(sum);\n", "")
 LOWER = (" + i / 2 % 2 * 8", "")
@@ -178,12 +178,12 @@ RIGHT: Mapping[str, Sequence[Kernel]] = {
     # the wait behind the next copies
     "19.2": [[(WAIT, ""), (AHEAD, f"{AHEAD} wait_groups<STAGES - 1>(); __syncwarp();")]],
     # barriers to spare; one arrival for all lanes; bytes as a number
-    "20.2": [[("full[SLOTS], empty[SLOTS]", "full[4], empty[4]")],
+    "20.2": [[("full[STAGES], empty[STAGES]", "full[4], empty[4]")],
              [("threadIdx.x], 32", "threadIdx.x], 1"), GIVEN,
               (" + threadIdx.x] = sum;\n", " + threadIdx.x] = sum; __syncwarp();\n"
                "if (threadIdx.x == 0) barrier_arrive(&empty[at]);\n")],
              [("ROWS = 8, COLS", "ROWS = 8, ALL = 1024, COLS"),
-              ("&full[at], sizeof(slot[at])", "&full[at], ALL")]],
+              ("&full[at], sizeof(stage[at])", "&full[at], ALL")]],
     # a bare wait; the fence behind the barrier
     "21.2": [[("wgmma_finish(sum)", "wgmma_wait<0>()")],
              [SHOWN, ("        wgmma_boxes", "        tma_store_fence();\n        wgmma_boxes")]],
@@ -213,25 +213,25 @@ WRONG: Mapping[str, Sequence[tuple[Kernel, str]]] = {
     "18.3": [([("k + lane / 16 * 8)]", "k)]")], "must be read from where it was stored"),
              (kernels("18.3")[0], "chunks of eight neighbouring rows")],
     "20.2": [([FEW], "engine bring for one box"),
-             ([("sizeof(slot[at])", "2 * sizeof(slot[at])")], "engine bring for one box"),
+             ([("sizeof(stage[at])", "2 * sizeof(stage[at])")], "engine bring for one box"),
              ([ASKED, GIVEN], "the producer waits for empty before it asks"),
              ([ASKED], "the producer waits for empty before it asks"),
              ([GIVEN], "the consumer has arrived once it has read"),
              ([FIXED], "Which parity has the round"),
-             ([("step / SLOTS % 2 ^ 1", "1")], "Which parity has the round"),
+             ([("step / STAGES % 2 ^ 1", "1")], "Which parity has the round"),
              ([("% 2 ^ 1", "% 2")], "first round must not wait"),
              ([("barrier_arrive(&e", "if (threadIdx.x == 0) barrier_arrive(&e")],
               "as many threads must"),
-             ([("            barrier_wait(&full[at], step / SLOTS % 2);\n", "")],
+             ([("            barrier_wait(&full[at], step / STAGES % 2);\n", "")],
               "consumer waits for full"),
-             ([("tma_load(slot[at]", "tma_load(&slot[at][0][4]")], "how slot is declared"),
+             ([("tma_load(stage[at]", "tma_load(&stage[at][0][4]")], "how stage is declared"),
              ([("float sum = 0;", "float sum = 0; __syncthreads();")],
               "meet at full and empty alone"),
              ([("step * ROWS, 0", "0, step * ROWS")], "in the same order"),
-             ([("sum += slot", "sum = slot")], "in the same order"),
+             ([("sum += stage", "sum = stage")], "in the same order"),
              ([SHALLOW], "see what each of them hangs on"),
-             ([("SLOTS = 3", "SLOTS = 4")], "see what each of them hangs on"),
-             ([("at = step % SLOTS;\n            barrier_wait(&e",
+             ([("STAGES = 3", "STAGES = 4")], "see what each of them hangs on"),
+             ([("at = step % STAGES;\n            barrier_wait(&e",
                 "at = step % 2;\n            barrier_wait(&e")],
               "a phase of empty that does not end"),
              # from fault to fault

@@ -539,14 +539,14 @@ def test_nothing_is_left_unfinished() -> None:
 
 
 def test_the_address_stands_in_one_place() -> None:
-    """And in the notebooks, which are made from it."""
+    """And in the notebooks, which are made from it, and for who cites the book."""
     where = repository()
     holding = {
         name
         for name, text in texts().items()
         if where.url.removeprefix("https://") in text and not name.endswith(".ipynb")
     }
-    assert holding == {"_config.yml"}
+    assert holding == {"_config.yml", "CITATION.cff"}
 
 
 @pytest.mark.parametrize("name", ["", "/cuda12", "/cuda13"])
