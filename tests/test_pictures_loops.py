@@ -51,8 +51,8 @@ def test_the_ring_is_the_one_of_a_queue(stages: int) -> None:
         free = places.index(None)
         places[free] = t + stages - 1
         used = places.index(t)
-        assert f"tep {t}: place {used} holds tile {t}, in use" in figure.alt
-        assert f"tile {t + stages - 1} is asked for into place {free}" in figure.alt
+        assert f"tep {t}: stage {used} holds tile {t}, in use" in figure.alt
+        assert f"tile {t + stages - 1} is asked for into stage {free}" in figure.alt
         drawn = [word for word in words(figure.svg) if word.startswith("tile ")]
         assert drawn[t * stages : (t + 1) * stages] == [f"tile {n}" for n in range(t, t + stages)]
         places[used] = None

@@ -181,11 +181,11 @@ def test_the_ring_is_the_kernels(stages: int) -> None:
 
 def test_the_turns_of_a_ring_are_those_of_the_run() -> None:
     figure = ch20.turns(trace("hopper_2", M=100, N=100, K=500, engines=True))
-    assert "slot 0 by fills 0, 3 and 6" in figure.alt
-    assert "3 copies are asked for before the first slot is read. No slot is asked" in figure.alt
+    assert "stage 0 by fills 0, 3 and 6" in figure.alt
+    assert "3 copies are asked for before the first stage is read. No stage is asked" in figure.alt
     text = catalog["hopper_2"].source.replace("        wgmma_finish(sum);\n", "")
     late = ch20.turns(plan("hopper_2", 100, 100, 500).with_source(text).trace(engines=True))
-    assert "No slot is asked" not in late.alt and "asked for again before the reads" in late.alt
+    assert "No stage is asked" not in late.alt and "asked for again before the reads" in late.alt
     with pytest.raises(DataError, match="choose a TMA kernel"):
         ch20.turns(trace("naive", M=8, N=8, K=8, engines=True))
     with pytest.raises(EmulationError, match="engines=True"):

@@ -19,7 +19,7 @@ from nogpu.errors import ConfigError
 
 BINDS, OTHER, MEASURED = BLUE, INK, VERMILION
 WAITING = Mark("waiting on top (predicted)", BINDS, 0.28, BINDS, "////")
-APART = Mark("L2, if no two SMs ask together", OTHER, 0.1, OTHER, "....")
+APART = Mark("L2, if no two SMs ask together", OTHER, 0.1, OTHER)
 
 
 def _milliseconds(ms: float) -> str:
@@ -158,7 +158,7 @@ def _caption(every: Sequence[Bounds]) -> str:
     if any(_waits(b) for b in every):
         words += " Hatched: what a block waits for loads while no other block covers it."
     if any(_apart(b) for b in every):
-        words += " Dotted: L2, from where all SMs ask for the same bytes together to where none do."
+        words += " Pale: L2, from where all SMs ask for the same bytes together to where none do."
     if records:
         words += f" Measured: {'; '.join(records)}."
     predicted = list(dict.fromkeys(b.gpu.name for b in every if not b.measured))
@@ -202,14 +202,15 @@ def all_roofs(
             f"{names=}: all_roofs() draws kernels of one precision under one roof; give at least "
             "one, and FP32 and Tensor Core kernels apart"
         )
+    levels = [level for level in LEVELS if all(level[0] in b for b in every)]
     card, pipe = every[0].gpu, every[0].pipe
     peak = 2 * every[0][pipe].per_ms / 1e6
     slopes = {
         name: every[0][name].per_ms / 1e6 * (L1_LINE if name == costs.L1 else 1)
-        for name, *_ in LEVELS
+        for name, *_ in levels
     }
     every = sorted(every, key=_rate, reverse=True)
-    places = [(b, name, b.flop / _bytes_at(b, name)) for b in every for name, *_ in LEVELS]
+    places = [(b, name, b.flop / _bytes_at(b, name)) for b in every for name, *_ in levels]
     lo_x = min(x for *_, x in places) / 2.5
     hi_x = max(max(x for *_, x in places), peak / slopes[costs.DRAM]) * 2
     lo_y, hi_y = min(_rate(b) for b in every) / 2.5, peak * 1.8
@@ -217,7 +218,7 @@ def all_roofs(
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
         small = at.small
-        y = draw_key(canvas, [Mark(words, colour, edge=None) for _, words, colour, _ in LEVELS])
+        y = draw_key(canvas, [Mark(words, colour, edge=None) for _, words, colour, _ in levels])
         labels = [_label(b) for b in every]
         right = at.width - 10 - max(text_width(words, small) for words in labels)
         left = 8 + max(text_width(number(t), small) for t in decades(lo_y, hi_y))
@@ -231,7 +232,7 @@ def all_roofs(
         plane.axes()
         words = "FLOP/byte at that level"
         canvas.text((left + right) / 2, base + 31, words, ha="center", size=small)
-        for name, _, colour, _ in LEVELS:
+        for name, _, colour, _ in levels:
             begin = max(lo_x, lo_y / slopes[name])
             bend = min(peak / slopes[name], hi_x)
             canvas.line(px(begin), py(begin * slopes[name]), px(bend), py(bend * slopes[name]),
@@ -242,7 +243,7 @@ def all_roofs(
             xs = [px(x) for a, _, x in places if a is b]
             canvas.line(min(xs), py(_rate(b)), max(xs), py(_rate(b)), lw=0.7, alpha=0.5)
         for b, name, x in places:
-            _, _, colour, shape_ = next(level for level in LEVELS if level[0] == name)
+            _, _, colour, shape_ = next(level for level in levels if level[0] == name)
             binds = b.binding == name
             canvas.axes.plot(
                 [px(x)], [py(_rate(b))], shape_, ms=7.0 if binds else 5.5, mec=colour, mew=1.3,
@@ -259,13 +260,13 @@ def all_roofs(
 
     alt = (
         f"Roofline of {card.name} at {shape_text(*every[0].size)} with the roofs of "
-        + "; ".join(f"{words} {number(slopes[n])} GB/s" for n, words, *_ in LEVELS)
+        + "; ".join(f"{words} {number(slopes[n])} GB/s" for n, words, *_ in levels)
         + f"; and the {pipe}, {number(peak)} GFLOP/s. "
         + "; ".join(
             f"{b.kernel} {number(_rate(b))} GFLOP/s at "
             + ", ".join(
                 f"{number(x)} FLOP/byte of {words}"
-                for n, words, *_ in LEVELS
+                for n, words, *_ in levels
                 for a, name, x in places
                 if a is b and name == n
             )
