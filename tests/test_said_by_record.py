@@ -7,10 +7,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from helpers.page import Markdown
-from helpers.page.claims import FalseSentenceError, holds
 from tests.common import ROOT
 
 
@@ -47,19 +44,3 @@ def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
     after = shown(code, ragged=lambda: Found(share=0.8, default=0.5), promised=PROMISED, math=math)
     assert "Measured it is 1.60 times: 20 shapes, every element right." in after
     assert "untested" not in after
-
-
-def test_what_warps_wait_for_is_said_where_it_is_recorded() -> None:
-    code = cell("20_copy_engine", "if waits:")
-    assert shown(code, waits={}, holds=holds) == "What its warps wait for now is not recorded."
-    waits = {"most": "wait math_pipe_throttle", "mma_tma": 0.0, "mma_pipelined": 6.5}
-    told = shown(code, waits=waits, holds=holds)
-    assert "a busy Tensor Core, and its latency" in told and "not recorded" not in told
-
-
-def test_other_waits_stop_what_is_said_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = cell("20_copy_engine", "if waits:")
-    monkeypatch.setenv("TILE_BOOK_BUILD", "1")
-    waits = {"most": "wait long_scoreboard", "mma_tma": 0.0, "mma_pipelined": 6.5}
-    with pytest.raises(FalseSentenceError, match="they wait for the instruction"):
-        shown(code, waits=waits, holds=holds)
