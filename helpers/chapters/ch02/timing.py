@@ -86,7 +86,7 @@ def asked(of: Measurement) -> dict[str, Any]:
         "total_ms": total(of, "tiled_32", 1024),
         "first_ms": first,
         "first_ratio": first / again,
-        "first_on": "" if of.live else f"; on an {cold.gpu}, where that was recorded,",
+        "first_on": "" if of.live else f" (on an {cold.gpu}, where that was recorded)",
         "copied_mb": copied,
         "copied_ms": took,
         "copied_gbs": copied / took,
