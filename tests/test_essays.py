@@ -50,7 +50,7 @@ def test_a_page_is_measured() -> None:
     assert made.code == 2 + 1
     assert made.figures == 1 + 1 + 1  # a chart, a Markdown table, what %%cuda shows
     assert made.exercises == (find("04.1").kind,) and made.stated == 3
-    minutes = made.words / 170 + (7 * (4 + core) + 5 * 3) / 60 + 0.8 * 3
+    minutes = made.words / 130 + (7 * (4 + core) + 5 * 3) / 60 + 1.5 * 3
     assert made.minutes == pytest.approx(minutes + essays.EXERCISE_MINUTES[made.exercises[0]])
     assert made.widest <= 84
     wide = essay("x", PAGE.replace("fenced = 1", "fenced = " + "1" * 90))
@@ -76,7 +76,9 @@ def test_stated_minutes_are_mended_where_they_are_far_off() -> None:
     assert essays.with_minutes(near, essay("04_first_kernel", near)) == near
 
 
-GOOD = Essay("12_good", 1900, 40, 30, 10, ("number", "kernel"), 45, 10.0, "x" * 80)
+GOOD = Essay(
+    "12_good", 1300, 15.0, 10.0, 1.0, 20, 30, 7, ("number", "kernel"), 45, 10.0, "x" * 80, True
+)
 
 
 def test_a_page_within_the_limits_has_no_fault() -> None:
@@ -87,7 +89,9 @@ def test_a_page_within_the_limits_has_no_fault() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"words": 2300}, "words of prose 2300.0; at most 2200"),
+        ({"words": 1900}, "words of prose 1900.0; at most 1800"),
+        ({"short": 21.0}, "sentences of eight words or fewer, %, 21.0; at most 20"),
+        ({"numbers": 1.6}, "numbers in a hundred words 1.6; at most 1.5"),
         ({"stated": 30}, "the minutes that it states are off"),
         ({"stated": 60}, "the minutes that it states are off"),
         ({"exercises": ("kernel",) * 3, "stated": 68}, "minutes by count"),
@@ -100,6 +104,27 @@ def test_a_page_above_a_limit_is_told(change: dict[str, object], complaint: str)
     found = faults([replace(GOOD, **change)], {}, {})  # type: ignore[arg-type]
     assert any(complaint in fault for fault in found), found
     assert all(fault.startswith("12_good: ") for fault in found)
+
+
+def test_sentences_are_those_of_paragraphs_and_lists() -> None:
+    text = (
+        "# A title of words\n\nOne two three. Four `code` five, at {glue:text}`x:.1f` ms and 4096!\n\n"
+        "- An item of {doc}`chapter 6 <06_tiling>`.\n- Another, of $N = 3$ rows.\n\n| a | b |\n|---|---|\n"
+    )
+    assert essays.sentences(text) == [
+        "One two three.", "Four x five, at 1 ms and 4096!", "An item of chapter x.",
+        "Another, of x rows.",
+    ]  # fmt: skip
+    made = essay("x", FRONT + text)
+    assert made.mean == (3 + 8 + 5 + 4) / 4 and made.short == 100 and made.numbers == 10
+
+
+def test_the_hours_are_those_of_the_main_line() -> None:
+    aside = essay("x", FRONT + f"{essays.OFF}\nWords.\n:::\n")
+    assert not aside.is_main and essay("x", FRONT + "Words.\n").is_main
+    assert essays.main_hours([GOOD, GOOD, aside]) == pytest.approx(2 * GOOD.minutes / 60)
+    assert faults([GOOD] * 13, {}, {}) == []
+    assert any("main line takes 10.1 hours" in f for f in faults([GOOD] * 14, {}, {}))
 
 
 def test_a_step_with_many_new_lines_needs_a_reason() -> None:

@@ -1,5 +1,5 @@
-"""How a chapter reads, as numbers: words, minutes, hidden code, long lines, new lines from rung to
-rung.
+"""How a chapter reads, as numbers: words, sentences, minutes, hidden code, long lines, new lines from
+rung to rung, and the hours of the main line.
 
     python -m tools.essays             one table of all chapters, one of the rungs
     python -m tools.essays --check     faults, for `make lint`: above a limit, and not let be
@@ -25,18 +25,24 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 CEILINGS = Path(__file__).with_name("essays.json")
 
-WORDS_A_MINUTE = 170
+WORDS_A_MINUTE = 130
 SECONDS = {"listing": 7, "code": 5}
 """To read a line of a listing, and of a code cell, that stands open."""
-FIGURE_MINUTES = 0.8
+FIGURE_MINUTES = 1.5
 # A repair is a kernel that is there, of which the findings name the lines at fault.
 EXERCISE_MINUTES = {"number": 3, "choice": 3, "python": 6, "repair": 8, "kernel": 15}
 
-LIMITS: Mapping[str, float] = {"words": 2200, "minutes": 52, "off": 15, "hidden": 12, "widest": 84}
-"""Of a chapter: words of prose (2,000 and a tenth), minutes (45 and 15 %), how far the minutes that
-it states are from those computed (%), hidden code (% of its characters), columns of its longest
-line of code.
+LIMITS: Mapping[str, float] = {
+    "words": 1800, "short": 20, "numbers": 1.5, "minutes": 45, "off": 15, "hidden": 12, "widest": 84,
+}  # fmt: skip
+"""Of a chapter: words of prose, sentences of eight words and fewer (%), numbers in a hundred words,
+minutes, how far the minutes that it states are from those computed (%), hidden code (% of its
+characters), columns of its longest line of code. The words and the minutes fit what two readers
+took: 130 words a minute, a minute and a half for a figure or a table.
 """
+HOURS = 10
+"""Of the main line: all numbered chapters but those with a box "Off the main line"."""
+OFF = ":::{admonition} Off the main line"
 NEW_LINES = 25
 """Percent of a rung's lines of code that the rung before it does not have."""
 
@@ -54,12 +60,15 @@ NO_FIGURE = frozenset(
 
 @dataclass(frozen=True)
 class Essay:
-    """The measures of one chapter. listing, code: lines that stand open; stated: its own minutes, 0
-    if none.
+    """The measures of one chapter. mean: words a sentence; listing, code: lines that stand open;
+    stated: its own minutes, 0 if none.
     """
 
     page: str
     words: int
+    mean: float
+    short: float
+    numbers: float
     listing: int
     code: int
     figures: int
@@ -67,6 +76,7 @@ class Essay:
     stated: int
     hidden: float
     widest_line: str
+    is_main: bool
 
     @property
     def widest(self) -> int:
@@ -109,9 +119,9 @@ def hidden_share(text: str) -> float:
     return 100 * hidden / max(len(page), 1)
 
 
-def prose_words(text: str) -> int:
-    """Words that stand in sight: no code, no closed box, no exercise; the questions of quizzes
-    count.
+def prose(text: str) -> str:
+    """What stands in sight as words: no code, no closed box, no exercise; the questions of quizzes
+    count, and a glued number is "1".
     """
     from helpers.page.claims import unmarked
 
@@ -123,8 +133,34 @@ def prose_words(text: str) -> int:
     page = re.sub(r"(?m)^:::.*$|^\([\w-]+\)=$|^```.*$", "", page)
     page = re.sub(r"\{cite\}`[^`]*`", "", page)
     page = re.sub(r"\{glue:text\}`[^`]*`", "1", page)
-    page = re.sub(r"\{\w+\}`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", page)
-    return len(re.findall(r"\w[\w.,'’-]*", page))
+    return re.sub(r"\{\w+\}`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", page)
+
+
+def words(text: str) -> int:
+    """Words of a piece of prose."""
+    return len(re.findall(r"\w[\w.,'’-]*", text))
+
+
+def prose_words(text: str) -> int:
+    """Words of a page that stand in sight."""
+    return words(prose(text))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page's paragraphs and lists: no headings, tables, formulas, questions of
+    quizzes; a formula or a piece of code within a sentence is a word.
+    """
+    page = DIRECTIVE.sub("", text)
+    page = re.sub(r"(?ms)^\$\$.*?^\$\$[^\n]*$", "", prose(page))
+    page = re.sub(r"(?m)^(?:#|\|).*$", "", page)
+    page = re.sub(r"(?m)^\s*(?:[-*]|\d+\.|\[\^\w+\]:)\s+", "\n", page)
+    page = re.sub(r"\bchapters? \d+(?: (?:to|and) \d+)?", "chapter x", page)
+    page = re.sub(r"`[^`]*`|\$[^$]*\$", "x", page)
+    found = []
+    for paragraph in re.split(r"\n\s*\n|\n(?=\n)", page):
+        whole = " ".join(paragraph.split())
+        found += [s for s in re.split(r"(?<=[.?!])[)\"*_]*\s+(?=[^a-z])", whole) if words(s)]
+    return found
 
 
 def source_of(kernel: str) -> str:
@@ -220,9 +256,14 @@ def essay(page: str, text: str) -> Essay:
         re.sub(r"^ *\d+ [+ ] ", "", line) for source, _, _ in shown for line in source.splitlines()
     ]
     stated = STATED.search(text)
+    lengths = [words(sentence) for sentence in sentences(text)] or [0]
+    numbers = sum(len(re.findall(r"(?<![\w.])\d[\d.,]*", s)) for s in sentences(text))
     return Essay(
         page,
         prose_words(text),
+        sum(lengths) / len(lengths),
+        100 * sum(length <= 8 for length in lengths) / len(lengths),
+        100 * numbers / max(sum(lengths), 1),
         sum(lines for _, lines, is_open in shown if is_open),
         len(seen) + len(fenced),
         sum(is_figure(*cell) for cell in cells)
@@ -232,6 +273,7 @@ def essay(page: str, text: str) -> Essay:
         int(stated[1]) if stated else 0,
         hidden_share(text),
         max(every, key=len, default=""),
+        OFF not in text,
     )
 
 
@@ -431,6 +473,8 @@ def faults(
             found.append(
                 f"{name}: {since}, and {page} says {sentence!r}, which allows {low:g} to {high:g}: mend the sentence"
             )
+    if (hours := main_hours(essays)) > HOURS and not ceilings:
+        found.append(f"the main line takes {hours:.1f} hours; at most {HOURS}")
     known = {one.page for one in essays}
     found += [
         f"essays.json: there is no page {page!r}; drop it" for page in ceilings if page not in known
@@ -438,8 +482,15 @@ def faults(
     return found
 
 
+def main_hours(essays: Sequence[Essay]) -> float:
+    """Hours of the chapters that stand on the main line."""
+    return sum(one.minutes for one in essays if one.is_main) / 60
+
+
 PHRASES = {
     "words": "words of prose",
+    "short": "sentences of eight words or fewer, %,",
+    "numbers": "numbers in a hundred words",
     "minutes": "minutes by count",
     "off": "the minutes that it states are off (%) by",
     "hidden": "hidden code, % of its characters,",
@@ -513,6 +564,9 @@ def as_text(essays: Sequence[Essay], new: Mapping[str, float], ceilings: Ceiling
     columns: dict[str, Callable[[Essay], str]] = {
         "chapter": lambda e: e.page,
         "words": lambda e: cell(e.page, "words", e.words, ",d", LIMITS["words"]),
+        "a sentence": lambda e: f"{e.mean:.1f}",
+        "short %": lambda e: cell(e.page, "short", e.short, ".0f", LIMITS["short"]),
+        "numbers": lambda e: cell(e.page, "numbers", e.numbers, ".1f", LIMITS["numbers"]),
         "listing": lambda e: str(e.listing),
         "code": lambda e: str(e.code),
         "figures": lambda e: str(e.figures),
@@ -533,6 +587,9 @@ def as_text(essays: Sequence[Essay], new: Mapping[str, float], ceilings: Ceiling
         )
         for row in rows
     ]
+    main = [one for one in essays if one.is_main]
+    count = f"{len(main)} pages, {sum(one.words for one in main):,} words"
+    lines += ["", f"main line: {count}, {main_hours(essays):.1f} hours (at most {HOURS})"]
     lines += ["", "rung: new lines of code since the one before, %"]
     for name, share in new.items():
         mark = "excused" if name in EXCUSED else ""
