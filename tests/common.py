@@ -112,3 +112,9 @@ def browser() -> Iterator[Any]:
             )
         yield chromium
         chromium.close()
+
+
+def texts_of(chapter: str) -> list[str]:
+    """Texts of a chapter's page and, where it has one, of its Deeper page. chapter: two digits."""
+    paths = (p for name in ("", "deeper_") for p in (ROOT / "book").glob(f"{name}{chapter}_*.md"))
+    return [path.read_text(encoding="utf-8") for path in paths]

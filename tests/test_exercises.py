@@ -32,10 +32,11 @@ from helpers.page.exercises import (
 )
 from nogpu.errors import UnknownNameError
 from nogpu.text import without_comments
-from tests.common import page
+from tests.common import page, texts_of
 
 BOOK = Path(__file__).resolve().parent.parent / "book"
-CHAPTERS = {path.name[:2]: path for path in sorted(BOOK.glob("[0-9][0-9]_*.md"))}
+CHAPTERS = {path.name[:2]: texts_of(path.name[:2]) for path in sorted(BOOK.glob("[0-9][0-9]_*.md"))}
+"""Texts of a chapter and of its Deeper page: an exercise stands on either."""
 
 # -- reading a chapter ---------------------------------------------------------------------------
 
@@ -110,11 +111,11 @@ def value_of(source: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "<chapter>", "eval"), names)
 
 
-def faults(text: str, chapter: str, ids: list[str], run: bool = True) -> list[str]:
-    """Everything in which a chapter breaks the convention. ids: those that have a checker."""
+def faults(texts: list[str], chapter: str, ids: list[str], run: bool = True) -> list[str]:
+    """Everything in which a chapter's pages break the convention. ids: those that have a checker."""
     told = []
     seen: list[str] = []
-    for section in sections(text):
+    for text, section in ((whole, part) for whole in texts for part in sections(whole)):
         starters = [(i, cell) for cell in section.cells for i in CALL.findall(cell)]
         for i, starter in starters:
             where = f"line {section.line}, {section.title!r}, exercise {i}"
@@ -168,13 +169,13 @@ def test_every_chapters_exercises_keep_the_convention() -> None:
     for chapter in sorted({*CHAPTERS, *exercises.chapters()}):
         assert chapter in CHAPTERS, f"helpers/chapters/ch{chapter}/checks.py has no page"
         ids = [task.id for task in exercises.load(chapter)]
-        assert faults(CHAPTERS[chapter].read_text("utf-8"), chapter, ids, run=False) == []
+        assert faults(CHAPTERS[chapter], chapter, ids, run=False) == []
 
 
 @pytest.mark.parametrize("chapter", exercises.chapters())
 def test_starters_fail_and_solutions_pass(chapter: str) -> None:
     ids = [task.id for task in exercises.load(chapter)]
-    assert faults(CHAPTERS[chapter].read_text("utf-8"), chapter, ids) == []
+    assert faults(CHAPTERS[chapter], chapter, ids) == []
 
 
 CHAPTER = page("exercises")
@@ -203,7 +204,7 @@ def ninety_nine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_good_chapter_has_no_fault(ninety_nine: list[str]) -> None:
-    assert faults(CHAPTER, "99", ninety_nine) == []
+    assert faults([CHAPTER], "99", ninety_nine) == []
 
 
 @pytest.mark.parametrize(
@@ -229,13 +230,13 @@ def test_a_chapter_that_breaks_the_convention_is_told(
     ninety_nine: list[str], old: str, new: str, fault: str
 ) -> None:
     assert old in CHAPTER
-    told = faults(CHAPTER.replace(old, new, 1), "99", ninety_nine)
+    told = faults([CHAPTER.replace(old, new, 1)], "99", ninety_nine)
     assert any(fault in line for line in told), told
 
 
 def test_a_chapter_with_one_exercise_is_told(ninety_nine: list[str]) -> None:
     alone = CHAPTER[: CHAPTER.index("### Exercise 99.2")]
-    assert any("at least two" in line for line in faults(alone, "99", ["99.1"]))
+    assert any("at least two" in line for line in faults([alone], "99", ["99.1"]))
 
 
 # -- check ---------------------------------------------------------------------------------------
@@ -483,8 +484,8 @@ def test_a_kernel_that_never_ends_is_told() -> None:
 
 def solution(name: str) -> str:
     """The folded solution of an exercise, without the call that checks it."""
-    text = CHAPTERS[name[:2]].read_text(encoding="utf-8")
-    found = next(s for s in sections(text) if any(name in CALL.findall(c) for c in s.cells))
+    every = [section for text in CHAPTERS[name[:2]] for section in sections(text)]
+    found = next(s for s in every if any(name in CALL.findall(c) for c in s.cells))
     return found.solutions[0].replace(found.solutions[0].strip().splitlines()[-1], "")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from helpers.page.exercises import Result, check
-from tests.common import ROOT
+from tests.common import texts_of
 
 Swaps = Sequence[tuple[str, str]]
 Kernel = str | Swaps
@@ -21,8 +21,8 @@ Kernel = str | Swaps
 
 def kernels(exercise: str) -> list[str]:
     """The kernel that a reader starts from, and the solution's; the starter's may be missing."""
-    [page] = (ROOT / "book").glob(f"{exercise[:2]}_*.md")
-    part = page.read_text(encoding="utf-8").split(f"### Exercise {exercise}")[1]
+    [text] = [text for text in texts_of(exercise[:2]) if f"### Exercise {exercise}" in text]
+    part = text.split(f"### Exercise {exercise}")[1]
     starter, solution = part.split("{dropdown} Solution", 1)
     pattern = r'(?s)mine = """(.*?)"""'
     return [*re.findall(pattern, starter), re.findall(pattern, solution)[0]]

@@ -24,7 +24,7 @@ import nogpu
 import tilelabs
 from helpers import colours
 from helpers.notebook.addresses import repository
-from tests.common import ROOT
+from tests.common import ROOT, texts_of
 from tools.notebooks.books import chapter_numbers, read_book
 
 ROOMS = (
@@ -601,8 +601,8 @@ CREDITED = frozenset(f"{n:02}" for n in range(4, 24))
 """The chapters of the climb; the last one has a section of its own on whose ideas these are."""
 
 
-def contract(text: str, number: str) -> list[str]:
-    """What a numbered chapter lacks of the chapter contract."""
+def contract(text: str, number: str, aside: str = "") -> list[str]:
+    """What a numbered chapter lacks of the chapter contract. aside: its Deeper page."""
     lacking = []
     for what, pattern in {
         "objectives": r"^:::\{admonition\} In this chapter",
@@ -610,17 +610,19 @@ def contract(text: str, number: str) -> list[str]:
         "what it builds on": r"[Bb]uilds on",
         "the idea": r"^## The idea",
         "a summary": r"^## Summary",
-        "further reading": r"^## Further reading",
     }.items():
         if not re.search(pattern, text, re.MULTILINE):
             lacking.append(what)
+    if not re.search(r"^## Further reading", text + aside, re.MULTILINE):
+        lacking.append("further reading")
     if len(re.findall(r"^:::+\{quiz\}|\bquiz\(", text, re.MULTILINE)) < 3:
         lacking.append("three quiz questions")
-    box = re.search(r"(?ms)^:::\{admonition\} Others on this rung\n(.*?)^:::$", text)
+    box = re.search(r"(?ms)^:::\{admonition\} Others on this rung\n(.*?)^:::$", text + aside)
     if number in CREDITED and not (box and "{cite}" in box[1]):
         lacking.append("a box that says who did this rung first, with a citation")
-    exercises = re.split(rf"^### Exercise (?={number}\.\d)", text, flags=re.MULTILINE)[1:]
-    if len(exercises) < 2:
+    begins = rf"(?m)^### Exercise (?={number}\.\d)"
+    exercises = [part for page in (text, aside) for part in re.split(begins, page)[1:]]
+    if len(re.findall(begins, text)) < 2:
         lacking.append("two exercises")
     for exercise in exercises:
         name = exercise.split(":")[0]
@@ -645,7 +647,9 @@ def test_prose_types_no_measured_number(path: Path) -> None:
     "path", [path for path in chapters() if path.stem[:2].isdigit()], ids=lambda path: path.stem
 )
 def test_a_chapter_keeps_the_contract(path: Path) -> None:
-    assert contract(path.read_text(encoding="utf-8"), path.stem[:2]) == []
+    assert (
+        contract(path.read_text("utf-8"), path.stem[:2], "".join(texts_of(path.stem[:2])[1:])) == []
+    )
 
 
 SHOWN = (
@@ -731,16 +735,33 @@ def test_chapter_numbers_are_those_of_the_files() -> None:
     assert [stem for stem, number in numbers.items() if not stem.startswith(f"{number:02d}_")] == []
 
 
+def test_a_deeper_page_stands_below_its_chapter_and_each_links_the_other() -> None:
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    below = {
+        Path(section["file"]).name: Path(chapter["file"]).name
+        for part in contents["parts"]
+        for chapter in part["chapters"]
+        for section in chapter.get("sections", [])
+    }
+    assert sorted(below) == sorted(path.stem for path in (ROOT / "book").glob("deeper_*.md"))
+    for deeper, chapter in below.items():
+        assert deeper.removeprefix("deeper_")[:2] == chapter[:2]
+        for page, other in ((deeper, chapter), (chapter, deeper)):
+            text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+            assert re.search(rf"\{{doc\}}`[^`]*<{other}>`", text), (page, other)
+
+
 def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
     assert typed_numbers("It takes 22.7 ms.") == ["1: 22.7 ms"]
     assert typed_numbers("It reaches 12 % of it and 300 GB/s.") != []
     assert typed_numbers("## Exercises\n\nIt takes 5 ms.\n") == []
     assert typed_numbers("It takes {glue:text}`ms:.1f` ms on 32 lanes of 4 bytes.") == []
     assert len(contract("# A\n\n### Exercise 05.1: x\n", "05")) > 7
-    page = (ROOT / "book" / "05_coalescing.md").read_text(encoding="utf-8")
-    assert contract(page, "05") == []
+    pages = texts_of("05")
+    assert contract(pages[0], "05", "".join(pages[1:])) == []
     nobody = "a box that says who did this rung first, with a citation"
-    assert contract(page.replace("Others on this rung", "Others"), "05") == [nobody]
+    named = [page.replace("Others on this rung", "Others") for page in pages]
+    assert contract(named[0], "05", "".join(named[1:])) == [nobody]
 
 
 @pytest.mark.xdist_group("held together")

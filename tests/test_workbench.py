@@ -21,7 +21,7 @@ from nogpu.errors import (
     ConfigError,
     ToolchainError,
 )
-from tests.common import ROOT
+from tests.common import texts_of
 
 TILED = catalog["tiled_32"].source
 FIRST = "__syncthreads();  // both tiles are complete"
@@ -129,8 +129,7 @@ EDITS = (
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e.page}-{e.kernel}")
 def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
-    (page,) = (ROOT / "book").glob(f"{edit.page}_*.md")
-    text = page.read_text(encoding="utf-8")
+    text = texts_of(edit.page)[0]
     assert re.search(rf"^%%cuda {edit.kernel}\b", text, re.MULTILINE)
     for words in edit.words:
         assert words in text, words

@@ -166,7 +166,7 @@ def mutant_row(mutant: mutants.Mutant) -> Row:
 def answers() -> Mapping[str, tuple[str, str, str]]:
     """Of each exercise its chapter's first cell, the starter and the solution, by "NN.k"."""
     found = {}
-    for path in sorted((ROOT / "book").glob("[0-9][0-9]_*.md")):
+    for path in sorted((ROOT / "book").glob("*[0-9][0-9]_*.md")):
         text = path.read_text(encoding="utf-8")
         for section in test_exercises.sections(text):
             for cell in section.cells:

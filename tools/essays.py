@@ -543,6 +543,12 @@ def chapters() -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
+def deeper() -> dict[str, str]:
+    """The Deeper pages of chapters: text by name."""
+    paths = sorted((ROOT / "book").glob("deeper_*.md"))
+    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
+
+
 def read_ceilings() -> Ceilings:
     """What tools/essays.json lets be."""
     return dict(json.loads(CEILINGS.read_text(encoding="utf-8"))) if CEILINGS.is_file() else {}
@@ -626,7 +632,7 @@ def main(given: Sequence[str] | None = None) -> int:
         CEILINGS.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         ceilings = made
     if options.check:
-        problems = broken + faults(essays, new, ceilings) + unexcused(EXCUSED, pages)
+        problems = broken + faults(essays, new, ceilings) + unexcused(EXCUSED, pages | deeper())
         print("\n".join(problems), end="\n" if problems else "")
         return 1 if problems else 0
     print("\n".join([as_text(essays, new, ceilings), *broken]))

@@ -173,7 +173,7 @@ def _literals(page: str) -> Iterator[Any]:
 def starter(id: str) -> str:
     """The exercise as its page gives it, up to the first hint or solution; empty without a page."""
     chapter = id.split(".")[0]
-    for page in (ROOT / "book").glob(f"{chapter}_*.md"):
+    for page in (ROOT / "book").glob(f"*{chapter}_*.md"):  # the chapter, and its Deeper page
         parts = page.read_text(encoding="utf-8").split(f"\n### Exercise {id}")
         if len(parts) > 1:
             return re.split(r"(?m)^(?::::\{dropdown\}|#{2,3} )", parts[1])[0]
