@@ -166,6 +166,13 @@ def script(name: str) -> str:
     return (Path(__file__).parent / "js" / f"{name}.js").read_text(encoding="utf-8")
 
 
+FIND_BAD_MATH = r"""
+() => [...document.querySelectorAll('.math')].flatMap(box => {
+  const drawn = box.querySelector('math');
+  if (!(drawn?.getBoundingClientRect().width > 0)) return ['some math was not rendered: ' + box.textContent];
+  return drawn.textContent.includes('\\') ? ['math error: ' + drawn.textContent] : [];
+})
+"""
 FIND_FAINT = script("find_faint")
 
 FIND_WIDE = script("find_wide")
@@ -238,13 +245,7 @@ def visit(browser: Any, site: str, path: str, theme: str) -> Visit:
             ),
         )
         page.goto(f"{site}/{path}", wait_until="load")
-        if page.locator(".math").count():
-            page.wait_for_function("window.MathJax?.startup?.promise !== undefined", timeout=20_000)
-            page.evaluate("() => MathJax.startup.promise.then(() => true)")
-            if page.locator("mjx-container").count() < page.locator(".math").count():
-                seen.math.append("some math was not rendered")
-            for bad in page.locator("mjx-merror").all_inner_texts():
-                seen.math.append(f"math error: {bad}")
+        seen.math += page.evaluate(FIND_BAD_MATH)
         page.add_style_tag(content="* { transition: none !important; animation: none !important }")
         seen.faint = page.evaluate(FIND_FAINT)
         if theme == "light":  # what it looks at is the same in the dark

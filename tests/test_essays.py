@@ -123,8 +123,15 @@ def test_the_hours_are_those_of_the_main_line() -> None:
     aside = essay("x", FRONT + f"{essays.OFF}\nWords.\n:::\n")
     assert not aside.is_main and essay("x", FRONT + "Words.\n").is_main
     assert essays.main_hours([GOOD, GOOD, aside]) == pytest.approx(2 * GOOD.minutes / 60)
-    assert faults([GOOD] * 13, {}, {}) == []
-    assert any("main line takes 10.1 hours" in f for f in faults([GOOD] * 14, {}, {}))
+    assert faults([GOOD] * 14, {}, {}) == []
+    assert any("main line takes 10.8 hours" in f for f in faults([GOOD] * 15, {}, {}))
+    said = "The main line takes about ten hours."
+    assert essays.promised(said, [GOOD] * 14) == []
+    assert (
+        "takes 10.1 hours, not about 8"
+        in essays.promised(said.replace("ten", "eight"), [GOOD] * 14)[0]
+    )
+    assert "says nowhere" in essays.promised("", [GOOD])[0]
 
 
 def test_a_step_with_many_new_lines_needs_a_reason() -> None:

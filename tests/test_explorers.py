@@ -303,7 +303,7 @@ def test_sizes(name: str) -> None:
 
 
 PLACES = {
-    "intro": ("ladder", "roofline"),
+    "ladder": ("ladder", "roofline"),
     "05_coalescing": ("coalescing",),
     "06_tiling": ("stepper", "roofline", "tile"),
     "07_latency": ("occupancy", "banks"),

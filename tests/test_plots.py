@@ -856,7 +856,7 @@ def test_a_chart_says_at_its_end_where_its_numbers_come_from() -> None:
             figure = draw(data)
             assert figure.source == words, name
             shown = figure._repr_html_()
-            assert f'<small class="tile-provenance">{words}</small></figcaption>' in shown
+            assert f"<summary>Source</summary>{words}</details></figcaption>" in shown
             assert repr(figure).endswith(words)
             assert "recorded on" not in figure.caption  # said once
     assert plots.bars(PUBLISHED).source == ""

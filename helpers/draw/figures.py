@@ -87,7 +87,10 @@ class Figure:
     def _repr_html_(self) -> str:
         caption = html.escape(self.caption)
         if self.source:
-            caption += f' <small class="tile-provenance">{html.escape(self.source)}</small>'
+            caption += (
+                '<details class="tile-provenance"><summary>Source</summary>'
+                f"{html.escape(self.source)}</details>"
+            )
         caption = f"<figcaption>{caption.strip()}</figcaption>" if caption else ""
         return (
             '<figure class="tile-figure" style="margin:1em 0;container-type:inline-size">'

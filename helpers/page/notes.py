@@ -24,7 +24,8 @@ def provenance(*measurements: Any) -> Html:
     if not measurements:
         raise DataError("provenance() takes what measure(...) returned")
     text = provenance_of(*measurements)
-    return Html(f'<p class="tile-provenance"><small>{html.escape(text)}</small></p>', text)
+    fold = "<summary>Source of the numbers above</summary>"
+    return Html(f'<details class="tile-provenance">{fold}{html.escape(text)}</details>', text)
 
 
 def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -> Markdown | None:

@@ -1,0 +1,27 @@
+"""Sphinx extension: what others see of a page before they open it: its description and card, a map
+of the site for search engines, and a page for addresses that are not there.
+
+All three need the address at which the book is published, which follows from _config.yml.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from helpers.notebook.addresses import repository
+
+
+def addresses(app: Any, config: Any) -> None:
+    """Set the address of the published book."""
+    pages = repository(Path(__file__).resolve().parents[2]).pages
+    config.html_baseurl = config.ogp_site_url = f"{pages}/"
+    config.notfound_urls_prefix = "/" + "/".join(pages.split("/")[3:] + [""]).lstrip("/")
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Called by Sphinx when it loads the extension."""
+    app.connect("config-inited", addresses, priority=100)
+    for name in ("sphinxext.opengraph", "sphinx_sitemap", "notfound.extension"):
+        app.setup_extension(name)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
