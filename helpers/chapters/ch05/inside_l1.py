@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 from helpers.record import costs, counters, measure
 
 NAMES = ("naive", "coalesced")
+SECTORS = {"naive": {"A": 32, "B": 1}, "coalesced": {"A": 1, "B": 4}}
+"""Sectors of a request of the inner loop, by kernel and array, as the page says them."""
+
+
+def of_a_step(traces: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Sectors of a request of the loop by kernel and array; and those of a step, by kernel."""
+    each = {
+        name: {row.array: row.sectors_per_request for row in t.by_line() if row.op == "load"}
+        for name, t in traces.items()
+    }
+    return each, {name: sum(of.values()) for name, of in each.items()}
 
 
 def said(step: Mapping[str, float]) -> SimpleNamespace:
