@@ -59,9 +59,9 @@ def said() -> SimpleNamespace:
     """Lanes, threads and memories of a T4 (t4) and an H200 (h200); registers_kb, all_..._mb: the
     H200's.
 
-    by_registers: warps that the registers of its SM have room for, at 40 a thread; warps_64,
-    shared_kept: held with 64 threads a block. per_float: FP32 operations for each float from DRAM
-    at the ridge.
+    times: threads for each FP32 lane. by_registers: warps that the registers of its SM have room
+    for, at 40 a thread; warps_64, shared_kept: held with 64 threads a block. per_float: FP32
+    operations for each float from DRAM at the ridge.
     """
     h200 = device.gpu("h200")
     cards = {
@@ -70,6 +70,7 @@ def said() -> SimpleNamespace:
             "lanes": g.sms * g.fp32_lanes_per_sm,
             "lanes_sm": g.fp32_lanes_per_sm,
             "threads": g.sms * g.limits.max_threads_per_sm,
+            "times": g.limits.max_threads_per_sm / g.fp32_lanes_per_sm,
         }
         for g in (device.gpu("t4"), h200)
     }
