@@ -35,7 +35,7 @@ EDGE, TILE = 64, 16
 """Edge of the matrices on which requests are counted, and of the exercise's tile."""
 
 
-@exercise("06.2", kind="kernel")
+@exercise("06.2", kind="repair")
 def repaired(answer: object) -> Iterator[Check]:
     """A tiled kernel with three faults, to be made right for every shape."""
     grid = ("cdiv(N, 16)", "cdiv(M, 16)", "1")

@@ -20,6 +20,11 @@ from nogpu.errors import DataError
 
 LARGEST = 6
 """Rows or columns of a matrix that is drawn with its numbers in it."""
+BY_HAND = (
+    np.array([[1, 2, 3, 1], [2, 1, 1, 3], [4, 1, 2, 2], [1, 3, 1, 2]], np.float32),
+    np.array([[1, 2, 2, 1], [3, 1, 1, 2], [2, 2, 1, 3], [1, 1, 4, 1]], np.float32),
+)
+"""A and B of the product that the chapter does by hand."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from helpers.ladder import model
 from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import resources
-from helpers.record import costs, counters, measure
+from helpers.record import costs, counters, measure, published
 from nogpu import device
 
 PAIR = ("coalesced", "tiled_32")
@@ -45,17 +45,22 @@ def where_it_went() -> SimpleNamespace:
     """Why the gain is smaller than the cut: what L1 had kept, and what binds with tiles.
 
     ratio: multiply-adds for a wavefront, by ncu. hits: of L1, in percent. past: sectors of loads
-    that go past it at 1024, in millions. near: percent of the bound that is reached.
+    that go past it at 1024, in millions. near: percent of the bound that is reached, classic:
+    percent of the lower of the two roofs of a classic roofline.
     """
+    h200 = device.gpu("h200")
+    slope = h200.bandwidth_gbs * model.arithmetic_intensity("tiled_32", 4096, 4096, 4096)
     bounds = {name: costs.bounds(name, 4096, gpu="h200") for name in PAIR}
     seen = {name: counters(name, 1024)[0] for name in PAIR}
     hits = {name: seen[name]["l1_hit_percent"] for name in PAIR}
-    time = measure("tiled_32", sizes=4096, gpu="h200").value("tiled_32", 4096)
+    rec = measure("tiled_32", sizes=4096, gpu="h200")
+    time, rate = (rec.value("tiled_32", 4096, what) for what in ("ms", "gflops"))
     return SimpleNamespace(
         ratio=seen["tiled_32"]["multiply_adds_per_wavefront"],
         near=100 * bounds["tiled_32"].ms / time,
+        classic=100 * rate / min(slope, h200.fp32_peak_gflops),
         binding={name: b.binding for name, b in bounds.items()},
-        peak=device.gpu("h200").fp32_peak_gflops / 1e3,
+        peak=h200.fp32_peak_gflops / 1e3,
         roof=bounds["tiled_32"].gflops / 1e3,
         hits=hits,
         past={n: seen[n]["global_load_sectors"] * (1 - hits[n] / 100) / 1e6 for n in PAIR},
@@ -73,4 +78,18 @@ def fit(names: Sequence[str]) -> SimpleNamespace:
         large={a: resources(names[-1], arch=a).occupancy.blocks for a in ("sm_86", "sm_90")},
         rates=rates,
         best=catalog[max(rates, key=lambda n: rates[n])].params["TILE"],
+    )
+
+
+def lab_report() -> SimpleNamespace:
+    """How many times as fast as the coalesced kernel tiles of 16 and 32 are at 8192: in document L
+    (l_), and in the record of the H200 (h_).
+    """
+    doc = {str(r["rung"]): float(r["value"]) for r in published(document="L", metric="gflops")}
+    rec = measure(["coalesced", "tiled_16", "tiled_32"], sizes=8192, gpu="h200")
+    return SimpleNamespace(
+        l_16=doc["tiled_16"] / doc["coalesced"],
+        l_32=doc["tiled_32"] / doc["coalesced"],
+        h_16=rec.gain("tiled_16", "coalesced", 8192),
+        h_32=rec.gain("tiled_32", "coalesced", 8192),
     )
