@@ -325,7 +325,7 @@ class Excuse(NamedTuple):
 EXCUSED: Mapping[str, Excuse] = {
     "tiled_32": Excuse("deeper_06_tiling", "Three quarters of its lines are new, since a tile", 70, 80),
     "block_1d": Excuse(
-        "08_block_1d", "Hardly a line of the tiled kernel is left, since four things", 85, 100
+        "deeper_08_block_1d", "Hardly a line of the tiled kernel is left, since four things", 85, 100
     ),
     "block_2d": Excuse(
         "09_block_2d", "More than half of its lines are new, since a second operand", 50, 60

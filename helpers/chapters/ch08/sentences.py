@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from types import SimpleNamespace
 
-from helpers.ladder.rungs import catalog
+from helpers.ladder.rungs import catalog, find
 from helpers.ladder.usage import instruction_mix
-from helpers.record import costs, counters, measure
+from helpers.record import costs, counters, measure, published
 from helpers.record.plans import plan
 from nogpu import device, toolchain
 
@@ -16,7 +16,7 @@ NAMES = ("tiled_32", "block_1d")
 
 def of_the_record() -> SimpleNamespace:
     """Multiply-adds a wavefront, counted and predicted; roofs and rates in TFLOP/s; shares in
-    percent.
+    percent; binds_at_a_fifth: whether L1 binds the tiled kernel at a fifth of cuBLAS.
     """
     h200 = device.gpu("h200")
     rec = measure(list(NAMES), sizes=[512, 1024, 1025, 4096], gpu="h200")
@@ -38,6 +38,8 @@ def of_the_record() -> SimpleNamespace:
         roof={n: b.gflops / 1e3 for n, b in bound.items()},
         tflops={n: rec.value(n, 4096, "gflops") / 1e3 for n in NAMES},
         share=100 * rec.value("block_1d", 4096, "cublas_ratio"),
+        binds_at_a_fifth=bound["tiled_32"].binding == costs.L1
+        and 0.17 < rec.value("tiled_32", 4096, "cublas_ratio") < 0.23,
         near={n: 100 * b.ms / rec.value(n, 4096) for n, b in bound.items()},
         ffma={n: 100 * mix["FFMA"] / sum(mix.values()) for n, mix in mixes.items()},
         blocks=blocks,
@@ -55,3 +57,30 @@ def opcodes(text: str) -> dict[str, int]:
     loop = toolchain.main_loop(*toolchain.sass_instructions(built.cubin, entry))
     found = Counter(i.opcode for i in loop)
     return {name: found[name] for name in ("FFMA", "LDS", "LDS.128", "STS")}
+
+
+def both_orders(exchanged: str) -> list[dict[str, str | int]]:
+    """Rows of a table: `opcodes` of the core as printed, and with this text for its inner loops."""
+    core = find("block_1d_core").source
+    begin, end = (
+        core.index("        for (int k = 0; k < BK"),
+        core.index("        __syncthreads();  // everyone"),
+    )
+    orders = {
+        "i innermost": core,
+        "k innermost": core[:begin] + exchanged.lstrip("\n") + core[end:],
+    }
+    return [{"loops": order, **opcodes(text)} for order, text in orders.items()]
+
+
+def lab_report() -> SimpleNamespace:
+    """How many times as fast as the tiled kernel the column is at 8192: as document L prints it,
+    by L's rates, and in the record of the H200.
+    """
+    doc = {str(r["rung"]): float(r["value"]) for r in published(document="L", metric="gflops")}
+    rec = measure(list(NAMES), sizes=8192, gpu="h200")
+    return SimpleNamespace(
+        l_printed=published(document="L", metric="speedup", rung="block_1d")[0]["printed"],
+        l_gain=doc["block_1d"] / doc["tiled_32"],
+        h_gain=rec.gain("block_1d", "tiled_32", 8192),
+    )
