@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix, resources
-from helpers.record import costs, counters, measure, stalls, tuned
+from helpers.record import costs, counters, measure, published, stalls, tuned
+from helpers.record.plans import plan
 
 NAMES = ("block_2d", "vectorised")
 Access = tuple[str, str, str]
@@ -23,6 +25,16 @@ COUNTED = (
 def lines(trace: Any) -> dict[Access, Any]:
     """The rows of a trace's table by (array, space, "load" or "store")."""
     return {(r.array, r.space, r.op): r for r in trace.by_line()}
+
+
+def dealt() -> dict[str, Any]:
+    """Traces of this chapter's kernel at 128: with the columns of chapter 9's, and with its own."""
+    plain = plan("vectorised", 128, 128, 128)
+    source = catalog["vectorised"].source
+    far = source.replace("% (BN / TN) * VEC;", "% (BN / TN) * TN;")
+    far = far.replace("COL_STEP = VEC * (BN / TN);", "COL_STEP = VEC;")
+    cases = {"Eight neighbouring columns a thread": far, "Two groups of four": source}
+    return {title: plain.with_source(s).trace(samples=True) for title, s in cases.items()}
 
 
 def of_the_record() -> SimpleNamespace:
@@ -61,3 +73,14 @@ def of_the_record() -> SimpleNamespace:
         binding=bound.binding,
         fit=resources("vectorised", arch="sm_90").occupancy.blocks,
     )
+
+
+def of_the_documents() -> SimpleNamespace:
+    """How many times as fast as the kernel before at 8192: as document L prints it, and here."""
+    said = [
+        row["printed"]
+        for row in published(document="L", rung="vectorised", metric="speedup")
+        if row["note"] == "against 2D block tiling"
+    ]
+    here = measure(list(NAMES), sizes=[8192], gpu="h200")
+    return SimpleNamespace(l_gain=said[0], h_gain=here.gain("vectorised", "block_2d", 8192))
