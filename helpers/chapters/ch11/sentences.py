@@ -9,7 +9,7 @@ import numpy as np
 from helpers.chapters.ch11.steps import Steps, tuned_rows
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import resources
-from helpers.record import costs, counters, measure, stalls
+from helpers.record import costs, counters, measure, published, stalls
 
 NAMES = ("vectorised", "prefetch", "double_buffer", "cp_async")
 REGISTERS = ("prefetch", "double_buffer")
@@ -31,6 +31,7 @@ def of_the_record(known: Steps) -> SimpleNamespace:
     top = {row["kernel"]: row for row in tuned_rows(NAMES, known)}
     ahead = [100 * (top[n]["best"] / top["vectorised"]["best"] - 1) for n in NAMES[1:]]
     sides = ("BM", "BN", "BK", "TM", "TN")
+    [said] = published(document="S", rung="tiled_pad_rows", metric="gflops_high")
     asked = {row["kernel"]: row for row in stalls(list(NAMES), gpu="h200")}
     held = [asked[n]["waits"]["dispatch_stall"] for n in NAMES[1:]]
     card, tile = costs.bounds("double_buffer", 4096, gpu="h200"), catalog["double_buffer"].params
@@ -63,4 +64,8 @@ def of_the_record(known: Steps) -> SimpleNamespace:
         ratio=counters("double_buffer", 1024)[0]["multiply_adds_per_wavefront"],
         delivered=100 * card[costs.L1].ms / rec.value("double_buffer", 4096),
         across=tile["BN"] // tile["TN"],
+        s_rate=said["value"],
+        s_gain=measure(["tiled_pad_rows", "tiled_32"], sizes=2048, gpu="h200").gain(
+            "tiled_pad_rows", "tiled_32", 2048
+        ),
     )

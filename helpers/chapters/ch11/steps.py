@@ -13,6 +13,7 @@ import numpy as np
 
 from helpers.ladder.rungs import catalog
 from helpers.record import DEFAULT_GPU, fingerprint, load, measure, tuned
+from nogpu import toolchain
 
 SIDES = ("BM", "BN", "TM", "TN")
 
@@ -49,6 +50,27 @@ class Steps:
             if e["kernel"] == kernel and e["params"]["TM"] * e["params"]["TN"] == sums
         ]  # fmt: skip
         return max(found, default=float("nan"))
+
+
+def cover(kernels: Sequence[str], arch: str = "sm_90") -> dict[str, tuple[int, int]]:
+    """Multiply-adds of a warp from the last load of a tile to the first instruction that needs one,
+    and those of a whole step, in each kernel's machine code.
+
+    What needs a tile is a store to shared memory, or the end of the step, where cp.async is waited
+    for.
+    """
+    found = {}
+    for name in kernels:
+        k = catalog[name]
+        values = {n: str(v) for n, v in k.params.items()}
+        made = toolchain.compile(k.source, name=k.file, arch=arch, defines=values)
+        code = toolchain.main_loop(*toolchain.sass_instructions(made.cubin, k.entry))
+        ops = [i.opcode.split(".")[0] for i in code]
+        asked = max(i for i, op in enumerate(ops) if op in ("LDG", "LDGSTS"))
+        around = ops[asked + 1 :] + (ops[:asked] if "STS" in ops else [])
+        needed = around.index("STS") if "STS" in around else len(around)
+        found[name] = around[:needed].count("FFMA"), ops.count("FFMA")
+    return found
 
 
 def recorded(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Steps:
