@@ -35,8 +35,8 @@ def document_l() -> dict[str, float]:
     [over] = published(document="L", metric="speedup", rung="wmma_launch_l")
     [claim] = published(document="L", metric="tensor_peak_ratio")
     return {
-        "l_over": float(over["value"]),
+        "l_over": float(str(over["value"])),
         "h_over": gain("wmma_launch_l", "tiled_16", 2 * SIZE),
-        "l_claim": float(claim["value"]),
+        "l_claim": float(str(claim["value"])),
         "l_steps": card.peak_gflops("fp16") / card.fp32_peak_gflops,
     }
