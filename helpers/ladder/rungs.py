@@ -1133,6 +1133,7 @@ cores = Catalog(
         _core("mma_ldmatrix"),
         _core("mma_swizzle"),
         _core("mma_pipelined"),
+        _core("hopper_1", depth="64"),
     )
 )
 """Cores stand beside the catalog: what walks over the rungs (records, sweeps, plots) meets none."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.chapters.ch21.pictures import ROWS
 from helpers.ladder.hopper import DESCRIPTOR, wgmma_descriptor
-from helpers.page.exercises import Check, exercise
+from helpers.page.exercises import Check, exercise, number
 from helpers.page.exercises.results import raised
 from nogpu import emulator
 from nogpu.errors import TileError
@@ -120,3 +120,22 @@ def _hint(messages: str) -> str:
         "all threads store their part of a tile before anybody multiplies it, and the products are "
         "done before anybody stores the next one: between them stands a barrier of the block"
     )
+
+
+number(
+    "21.3",
+    "Registers of a consumer's thread beside a producer's 24, with three consumers",
+    160,
+    tolerance=0,
+    what="registers a thread",
+    hint="The producer's warpgroup keeps 128 times 24; three warpgroups share the rest.",
+    mistakes={
+        162: "setmaxnreg takes multiples of eight",
+        162.67: "setmaxnreg takes multiples of eight",
+        488: "that is what a single consumer would have; there are three",
+        240: "that is for two consumers; this tile needs three",
+        232: "that is for two consumers and a producer with 40",
+        168: "the producer's threads keep some, too",
+        128: "so many each has at launch, before registers move",
+    },
+)

@@ -9,7 +9,8 @@ import re
 from typing import Any
 
 from helpers.chapters.notes import numbers, read
-from helpers.ladder.rungs import catalog
+from helpers.ladder.rungs import catalog, cores
+from helpers.page import judging
 from helpers.record import load, measure
 
 STEPS = ("hopper_1", "hopper_2", "hopper_3")
@@ -58,3 +59,10 @@ def found() -> dict[str, Any]:
         "worst": max(errors),
         "kernels": sum(kernel.chapter == 21 for kernel in catalog.values()),
     }
+
+
+def unwaited() -> set[str]:
+    """Kinds of what the emulator finds in the core of step 1 without its wait for the products."""
+    core = cores["hopper_1_core"]
+    text = core.source.replace("wgmma_finish(sum);", "")
+    return {f.kind for f in judging.judge(text, core, backend="emulator").findings}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import lcm
 
+from helpers.ladder.hopper import BOX_COLS
 from helpers.ladder.kernel import DEPTHS, Kernel, geometry
 from nogpu import device
 from nogpu.errors import ConfigError
@@ -14,8 +15,11 @@ Shape = tuple[int, int, int]
 
 def whole_tiles(kernel: Kernel) -> Shape:
     """M, N, K of one block's tile of C and two steps along K: what is counted."""
-    step = next((kernel.params[n] for n in DEPTHS if n in kernel.params), 8)
-    return *geometry(kernel, 4096, 4096, 4096).tile, 2 * step
+    m, n = geometry(kernel, 4096, 4096, 4096).tile
+    sizes = [kernel.params[name] for name in DEPTHS if name in kernel.params]
+    # A kernel without such a size takes any K, or whole boxes of the copy engine.
+    step = sizes[0] if sizes else 8 if _takes(kernel, (m, n, 16)) else BOX_COLS
+    return m, n, 2 * step
 
 
 def common_tiles(one: Kernel, other: Kernel) -> Shape:
