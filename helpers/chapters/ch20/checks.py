@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder.hopper import BOX_BYTES, BOX_COLS
-from helpers.page.exercises import Check, exercise
+from helpers.page.exercises import Check, exercise, number
 from helpers.page.exercises.results import raised
 from nogpu import emulator
 from nogpu.errors import TileError
@@ -176,3 +176,19 @@ def _next_fault(source: str, findings: list[emulator.Finding]) -> str:
         "of the first has. Which parity has the round of this step, for the one role and for the "
         "other?"
     )
+
+
+number(
+    "20.3",
+    "Stages of a ring whose copies take 900 clocks and whose steps take 256",
+    5,
+    tolerance=0,
+    what="stages",
+    hint="While a stage is filled, the products of all the others must last for 900 clocks.",
+    mistakes={
+        4: "so many others are needed; the stage that is being filled comes on top",
+        3: "a part of a stage does not cover what is left of a copy: round up, and count the stage "
+        "that is being filled",
+        6: "one is to spare: four others last for 1,024 clocks",
+    },
+)

@@ -130,8 +130,8 @@ number(
     what="registers a thread",
     hint="The producer's warpgroup keeps 128 times 24; three warpgroups share the rest.",
     mistakes={
-        162: "setmaxnreg takes multiples of eight",
-        162.67: "setmaxnreg takes multiples of eight",
+        162: "it must be a multiple of eight",
+        162.67: "it must be a multiple of eight",
         488: "that is what a single consumer would have; there are three",
         240: "that is for two consumers; this tile needs three",
         232: "that is for two consumers and a producer with 40",
