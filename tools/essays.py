@@ -328,7 +328,7 @@ EXCUSED: Mapping[str, Excuse] = {
         "deeper_08_block_1d", "Hardly a line of the tiled kernel is left, since four things", 85, 100
     ),
     "block_2d": Excuse(
-        "09_block_2d", "More than half of its lines are new, since a second operand", 50, 60
+        "deeper_09_block_2d", "More than half of its lines are new, since a second operand", 50, 60
     ),
     "vectorised": Excuse(
         "deeper_10_vectorised", "Nearly two thirds of its lines are new, since sixteen bytes", 60, 66

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from helpers.chapters.ch09 import mirrors
 from helpers.ladder.rungs import catalog
-from helpers.ladder.usage import instruction_mix
-from helpers.record import costs, counters, measure
+from helpers.ladder.usage import instruction_mix, resources
+from helpers.record import costs, counters, measure, published
 from helpers.record.plans import plan
 from nogpu import device
 
@@ -35,6 +35,7 @@ def of_the_record() -> SimpleNamespace:
         tflops={n: rec.value(n, 4096, "gflops") / 1e3 for n in NAMES},
         gain=rec.gain("block_2d", "block_1d", 4096),
         share={n: 100 * rec.value(n, 4096, "cublas_ratio") for n in NAMES},
+        fill=100 * resources("block_2d", arch="sm_90").occupancy.fraction,
         sms=device.gpu("h200").sms,
         blocks=columns * rows,
         ffma=100 * mix["FFMA"] / sum(mix.values()),
@@ -70,4 +71,15 @@ def of_the_mirrors(gpu: str = "h200") -> SimpleNamespace:
         best_rate=best.rate,
         best_reads=best.reads / square.reads,
         square_rate=square.rate,
+    )
+
+
+def lab_report() -> SimpleNamespace:
+    """How many times as fast as the column the square thread tile is at 8192: by the rates of
+    document L, and in the record of the H200.
+    """
+    doc = {str(r["rung"]): float(r["value"]) for r in published(document="L", metric="gflops")}
+    rec = measure(list(NAMES[1:]), sizes=8192, gpu="h200")
+    return SimpleNamespace(
+        l_gain=doc["block_2d"] / doc["block_1d"], h_gain=rec.gain("block_2d", "block_1d", 8192)
     )
