@@ -71,6 +71,9 @@ def of_the_record() -> SimpleNamespace:
         idle=100 - row["issue_percent"],
         waits=100 - 100 * bound.ms / rec.value("vectorised", 4096),
         binding=bound.binding,
+        ms=bound.measured,
+        issue_ms=bound[costs.ISSUE].ms,
+        l1_ms=bound[costs.L1].ms,
         fit=resources("vectorised", arch="sm_90").occupancy.blocks,
     )
 

@@ -59,6 +59,7 @@ def of_the_record(known: Steps) -> SimpleNamespace:
         gates={n: row["waits"]["barrier"] for n, row in asked.items()},
         issues={n: row["issue_percent"] for n, row in asked.items()},
         longest_wait={n: max(row["waits"], key=row["waits"].get) for n, row in asked.items()},
+        idle=100 - asked["double_buffer"]["issue_percent"],
         held_least=min(held),
         held_most=max(held),
         ratio=counters("double_buffer", 1024)[0]["multiply_adds_per_wavefront"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from helpers.draw.columns import Column
@@ -50,57 +50,81 @@ def _strip(canvas: Canvas, y: float, words: Sequence[int], served: Sequence[Phas
     return y
 
 
-def lane_map(report: Any) -> Figure:
-    """Which lane of a warp computes which patch of C, and how its reads of A and B are served.
-
-    report: what trace() or emulator.launch() returned of a kernel that reads A_tile (a row holds
-    one k) and B_tile 16 bytes at a time; the places of the lanes are those of its first reads.
-    Raises DataError where there is no such read.
-    """
+def _grid(canvas: Canvas, y: float, report: Any) -> float:
+    """A warp's lanes over its part of C, and its two reads below; the y below them."""
+    at = canvas.at
     rows, columns = first_read(report, "A_tile"), first_read(report, "B_tile")
     down, across = sorted(set(rows)), sorted(set(columns))
-    reads = {"A": (rows, phases(rows)), "B": (columns, phases(columns))}
-    waves = {name: sum(p.wavefronts for p in served) for name, (_, served) in reads.items()}
+    tiny, tall = at.tiny, at.tiny + 9
+    left = 8 + max(text_width(str(row), tiny) for row in down)
+    cell = min((at.width - left - 1) / len(across), 46.0)
+    y = canvas.lines(0, y + 5, "first column of C", width=at.width, size=at.small) + 14
+    for j, column in enumerate(across):
+        canvas.text(left + (j + 0.5) * cell, y, str(column), size=tiny, ha="center")
+    y += 8
+    for i, row in enumerate(down):
+        canvas.text(left - 5, y + (i + 0.5) * tall, str(row), size=tiny, ha="right")
+    for lane, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        box = left + across.index(column) * cell, y + down.index(row) * tall, cell, tall
+        canvas.marked(*box, QUARTERS[lane // QUARTER], edge=None)
+        canvas.centred(*box, lane, size=tiny if at.narrow else at.small)
+    low = y + len(down) * tall
+    canvas.grid(left, y, (len(across), len(down)), (cell, tall), lw=0.6)
+    y = canvas.lines(0, low + 11, "↑ first row of C", width=at.width, size=at.small) + 20
+    for name, what, words in (("A", "row", rows), ("B", "column", columns)):
+        title = f"One read of {name}, lane by lane: the {what} that each wants"
+        y = canvas.lines(0, y, title, width=at.width, size=at.small + 0.5, weight="bold") + 10
+        y = _strip(canvas, y, words, phases(words)) + 8
+    return y
 
-    def draw(at: Column) -> Canvas:
-        canvas = Canvas(at)
-        tiny, tall = at.tiny, at.tiny + 9
-        y = draw_key(canvas, QUARTERS) + 2
-        left = 8 + max(text_width(str(row), tiny) for row in down)
-        cell = min((at.width - left - 1) / len(across), 46.0)
-        y = canvas.lines(0, y + 5, "first column of C", width=at.width, size=at.small) + 14
-        for j, column in enumerate(across):
-            canvas.text(left + (j + 0.5) * cell, y, str(column), size=tiny, ha="center")
-        y += 8
-        for i, row in enumerate(down):
-            canvas.text(left - 5, y + (i + 0.5) * tall, str(row), size=tiny, ha="right")
-        for lane, (row, column) in enumerate(zip(rows, columns, strict=True)):
-            box = left + across.index(column) * cell, y + down.index(row) * tall, cell, tall
-            canvas.marked(*box, QUARTERS[lane // QUARTER], edge=None)
-            canvas.centred(*box, lane, size=tiny if at.narrow else at.small)
-        low = y + len(down) * tall
-        canvas.grid(left, y, (len(across), len(down)), (cell, tall), lw=0.6)
-        y = canvas.lines(0, low + 11, "↑ first row of C", width=at.width, size=at.small) + 20
-        for name, what in (("A", "row"), ("B", "column")):
-            words, served = reads[name]
-            title = f"One read of {name}, lane by lane: the {what} that each wants"
-            y = canvas.lines(0, y, title, width=at.width, size=at.small + 0.5, weight="bold") + 10
-            y = _strip(canvas, y, words, served) + 8
-        return canvas.end(y - 6)
 
-    costs = []
-    for name, (_, served) in reads.items():
+def _told(report: Any) -> tuple[str, dict[str, int]]:
+    """The finding of a lane map in words, and the wavefronts of a read of A and of B."""
+    words = {name: first_read(report, f"{name}_tile") for name in ("A", "B")}
+    rows, columns = words.values()
+    waves, costs = {}, []
+    for name, wanted in words.items():
+        served = phases(wanted)
+        waves[name] = sum(p.wavefronts for p in served)
         parts = [f"{lanes_text(p.lanes)} {counted(p.groups, 'group')}" for p in served]
         costs.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
     finding = "; ".join(costs)
-    alt = (
-        f"A warp's 32 lanes over its part of C, {len(down)} rows of patches by {len(across)} "
-        f"columns of patches: lane 0 has row {rows[0]}, column {columns[0]}, lane 1 row {rows[1]}, "
-        f"column {columns[1]}, lane 2 row {rows[2]}, column {columns[2]}. "
-        f"{finding[0].upper()}{finding[1:]}; a group is four floats."
-    )
+    return (
+        f"A warp's 32 lanes over its part of C, {len(set(rows))} rows of thread tiles by "
+        f"{len(set(columns))} columns of them: lane 0 has row {rows[0]}, column {columns[0]}, lane "
+        f"1 row {rows[1]}, column {columns[1]}, lane 2 row {rows[2]}, column {columns[2]}. "
+        f"{finding[0].upper()}{finding[1:]}"
+    ), waves
+
+
+def lane_map(report: Any) -> Figure:
+    """Which lane of a warp computes which thread tile of C, and how its reads of A and B are served.
+
+    report: what trace() or emulator.launch() returned of a kernel that reads A_tile (a row holds
+    one k) and B_tile 16 bytes at a time, or several of them by title, drawn one below the other;
+    the places of the lanes are those of its first reads. Raises DataError where there is no such
+    read.
+    """
+    cases = report if isinstance(report, Mapping) else {"": report}
+    told = {title: _told(each) for title, each in cases.items()}
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        y = draw_key(canvas, QUARTERS) + 2
+        for title, each in cases.items():
+            if title:
+                y = canvas.lines(0, y + 6, title, width=at.width, size=at.font, weight="bold") + 12
+            y = _grid(canvas, y, each)
+        return canvas.end(y - 6)
+
+    parts = [f"{title}: {words}" if title else words for title, (words, _) in told.items()]
+    alt = f"{'. '.join(parts)}; a group is four floats."
+    costs = [
+        (f"{title}: " if title else "") + f"{waves['A']} wavefronts for A, {waves['B']} for B"
+        for title, (_, waves) in told.items()
+    ]
     caption = (
-        f"Each lane's first patch. A read brings four floats for every lane: "
-        f"{waves['A']} wavefronts for A, {waves['B']} for B."
+        "The number in a cell is a lane, and the cell is where its thread tile begins. A read "
+        f"brings four floats for every lane. {'; '.join(costs)}."
     )
     return both(draw, alt, caption)
