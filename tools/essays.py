@@ -358,10 +358,10 @@ EXCUSED: Mapping[str, Excuse] = {
         "deeper_18_who_holds_what", "Half of the first one is new, since nothing of WMMA's", 45, 55
     ),
     "mma_pipelined": Excuse(
-        "19_feeding", "Most of the file's lines are new since `mma_swizzle`, and not all", 60, 90
+        "deeper_19_feeding", "Most of the file's lines are new since `mma_swizzle`, and not all", 60, 90
     ),
     "mma_turing": Excuse(
-        "19_feeding", "Most lines of this file are new as well: it is the tiles of", 55, 90
+        "deeper_19_feeding", "Most lines of this file are new as well: it is the tiles of", 55, 90
     ),
     "mma_tma": Excuse(
         "deeper_20_copy_engine", "Two of three lines of the file are new since `mma_pipelined`", 63, 70

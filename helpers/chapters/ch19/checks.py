@@ -1,4 +1,6 @@
-"""Checks for the exercises of chapter 19: a warp tile by bytes a clock, a ring's missing wait."""
+"""Checks for the exercises of chapter 19: a warp tile by bytes a clock, a ring's missing wait, how
+many stages fit.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.page.exercises import Check, exercise
+from helpers.page.exercises import Check, exercise, number
 from nogpu import emulator, toolchain
 
 EDGES = (16, 32, 64, 128)
@@ -126,3 +128,19 @@ def missing_wait(answer: object) -> Iterator[Check]:
         hint="wait_groups<n>() lets the n latest groups of this thread fly on: how many tiles "
         "beyond this one are under way where you wait?",
     )
+
+
+number(
+    "19.3",
+    "Stages of 128x256 tiles with BK = 32 in the shared memory of a block on an H200",
+    9,
+    what="stages",
+    hint="bytes of a stage: a tile of A and a tile of B, two bytes an element",
+    mistakes={
+        18: "an element of FP16 has two bytes, not one",
+        4: "an element of FP16 has two bytes, not four",
+        28: "a stage holds a tile of B beside the tile of A",
+        14: "a stage holds a tile of A beside the tile of B",
+        9.46: "a part of a stage is of no use",
+    },
+)
