@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers.ladder import cuts
 from helpers.ladder.hopper import BOX_COLS
-from helpers.page.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, close_to, exercise, number
 
 
 def _deepest(stage_bytes: int, c_bytes: int) -> int:
@@ -88,3 +88,20 @@ def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
                 * tile: "a share is one of as many pieces of a tile as there are parts",
             },
         )
+
+
+number(
+    "22.3",
+    "SM time with a tile, of 400 pairs on 66 clusters in whole rounds",
+    100 * 400 / (7 * 66),
+    tolerance=0.005,
+    what="SM time with a tile",
+    unit="%",
+    hint="400 pairs take seven rounds of 66 clusters, and the last round is not full.",
+    mistakes={
+        400 / (7 * 66): "give it in percent",
+        100 - 100 * 400 / (7 * 66): "that is the time without a tile",
+        100 * 4 / 66: "that is the last round alone",
+        100 * 400 / (4 * 132): "a cluster takes two SMs: 66 pairs a round",
+    },
+)

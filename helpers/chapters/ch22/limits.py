@@ -147,3 +147,13 @@ def left_of_peak() -> list[dict[str, Any]]:
         ("measured in that run", notes["then"]),
     )
     return [{"limit": name, "tflops": rate, "share": 100 * rate / peak} for name, rate in left]
+
+
+def left_shown() -> dict[str, Any]:
+    """What `left_of_peak` gives, as a table takes it."""
+    return {
+        "rows": left_of_peak(),
+        "caption": "hopper_5 at 8192: what its limits leave of the peak, one by one.",
+        "headers": {"tflops": "TFLOP/s", "share": "% of peak"},
+        "formats": {"tflops": ".0f", "share": ".0f"},
+    }
