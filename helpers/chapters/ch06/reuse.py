@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from helpers.ladder import model
 from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog
-from helpers.ladder.usage import resources
+from helpers.ladder.usage import instruction_mix, resources
 from helpers.record import costs, counters, measure, published
 from nogpu import device
 
@@ -41,26 +41,40 @@ def fewer(before: Trace, after: Trace) -> dict[str, float]:
     return {what: total(before, what) / total(after, what) for what in ("requests", "sectors")}
 
 
+def reported(t: Trace) -> float:
+    """Multiply-adds of a warp for each wavefront of shared memory, with every read counted alone."""
+    shared = sum(r.wavefronts for r in t.by_line() if r.space == "shared")
+    return t.multiply_adds / shared
+
+
 def where_it_went() -> SimpleNamespace:
     """Why the gain is smaller than the cut: what L1 had kept, and what binds with tiles.
 
-    ratio: multiply-adds for a wavefront, by ncu. hits: of L1, in percent. past: sectors of loads
-    that go past it at 1024, in millions. near: percent of the bound that is reached, classic:
-    percent of the lower of the two roofs of a classic roofline.
+    ratio: multiply-adds for a wavefront of shared memory, by ncu. hits: of L1, in percent. past:
+    sectors of loads that go past it at 1024, in millions. roof: TFLOP/s; near: percent of it that is
+    reached, near_before: by the coalesced kernel; roofs, nearer: the two factors of the gain.
+    classic: percent of the lower of the two roofs of a classic roofline. mix: the coalesced
+    kernel's loop. is_l1: whether L1 binds both.
     """
     h200 = device.gpu("h200")
     slope = h200.bandwidth_gbs * model.arithmetic_intensity("tiled_32", 4096, 4096, 4096)
     bounds = {name: costs.bounds(name, 4096, gpu="h200") for name in PAIR}
     seen = {name: counters(name, 1024)[0] for name in PAIR}
     hits = {name: seen[name]["l1_hit_percent"] for name in PAIR}
-    rec = measure("tiled_32", sizes=4096, gpu="h200")
-    time, rate = (rec.value("tiled_32", 4096, what) for what in ("ms", "gflops"))
+    rec = measure(list(PAIR), sizes=4096, gpu="h200")
+    rates = {name: rec.value(name, 4096, "gflops") for name in PAIR}
+    near = {name: 100 * b.ms / rec.value(name, 4096) for name, b in bounds.items()}
+    roofs = bounds["coalesced"].ms / bounds["tiled_32"].ms
     return SimpleNamespace(
         ratio=seen["tiled_32"]["multiply_adds_per_wavefront"],
-        near=100 * bounds["tiled_32"].ms / time,
-        classic=100 * rate / min(slope, h200.fp32_peak_gflops),
-        binding={name: b.binding for name, b in bounds.items()},
-        peak=h200.fp32_peak_gflops / 1e3,
+        tflops={name: rate / 1e3 for name, rate in rates.items()},
+        near=near["tiled_32"],
+        near_before=near["coalesced"],
+        roofs=roofs,
+        nearer=rec.gain("tiled_32", "coalesced", 4096) / roofs,
+        classic=100 * rates["tiled_32"] / min(slope, h200.fp32_peak_gflops),
+        is_l1={b.binding for b in bounds.values()} == {costs.L1},
+        mix=instruction_mix("coalesced", arch="sm_90"),
         roof=bounds["tiled_32"].gflops / 1e3,
         hits=hits,
         past={n: seen[n]["global_load_sectors"] * (1 - hits[n] / 100) / 1e6 for n in PAIR},

@@ -25,6 +25,7 @@ def of_the_record() -> SimpleNamespace:
     patch = counted["block_2d"]
     columns, rows, *_ = plan("block_2d", 512).grid
     bound, ms = costs.bounds("block_2d", 4096, gpu="h200"), rec.value("block_2d", 4096)
+    column = costs.bounds("block_1d", 4096, gpu="h200")
     mix = instruction_mix("block_2d", arch="sm_90")
     return SimpleNamespace(
         gpu=rec.gpu,
@@ -40,6 +41,8 @@ def of_the_record() -> SimpleNamespace:
         blocks=columns * rows,
         ffma=100 * mix["FFMA"] / sum(mix.values()),
         near_bound=100 * bound.ms / ms,
+        near_column=100 * column.ms / rec.value("block_1d", 4096),
+        roofs=column.ms / bound.ms,
         slots=100 * bound[costs.ISSUE].ms / ms,
     )
 
