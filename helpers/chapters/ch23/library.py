@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from helpers.chapters.facts import recorded
 from helpers.record import accuracy, load
+from helpers.record.gpu import to_tf32
 from nogpu import device
+from nogpu.bfloat16 import from_bfloat16, to_bfloat16
 
 CALLS = ("cublas_fp32", "cublas_tf32", "cublas_fast_16bf", "cublas_fp16", "cublas_bf16")
 SIZES = (512, 1024, 1025, 2048, 4096, 8192)
@@ -100,3 +105,59 @@ def accurate() -> SimpleNamespace:
         left=left["cublas_fp16"], grow_fp32=grow["cublas_fp32"], grow_fp16=grow["cublas_fp16"],
         fast_ratio=err["cublas_bf16"] / err["cublas_fast_16bf"],
     )  # fmt: skip
+
+
+def runnable() -> list[str]:
+    """The calls that the GPU at hand can run, by its compute capability; all of them without one.
+
+    FP32 runs everywhere, FP16 from 7.0 on, TF32 and BF16 from 8.0 on.
+    """
+    here = device.current()
+    number = 90 if here is None else int(here.arch.removeprefix("sm_"))
+    needs = {"cublas_fp32": 0, "cublas_fp16": 70}
+    return [name for name in CALLS if number >= needs.get(name, 80)]
+
+
+SHORTENED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "TF32": to_tf32,
+    "FP16": lambda X: X.astype(np.float16),
+    "BF16": lambda X: from_bfloat16(to_bfloat16(X)),
+}
+"""By format: float32 values rounded to it."""
+
+
+def errs_like(error: Callable[[Callable[[np.ndarray], np.ndarray], int], float]) -> bool:
+    """Whether the recorded errors at 4096 are those of exact products of rounded inputs.
+
+    error: relative error by format of SHORTENED and K.
+    """
+    err = accurate().err
+    ratios = [err[f"cublas_{name.lower()}"] / error(f, 4096) for name, f in SHORTENED.items()]
+    return all(0.9 < ratio < 1.1 for ratio in ratios)
+
+
+def half_as_fast() -> bool:
+    """Whether TF32 at 4096 has about half the rate of FP16 and of BF16."""
+    tf32, *two_bytes = (recorded(f"cublas_{name.lower()}", 4096) for name in SHORTENED)
+    return all(1.6 < rate / tf32 < 2.2 for rate in two_bytes)
+
+
+def errors_shown() -> Row:
+    """`errors` for a table."""
+    rows = errors()
+    return {
+        "rows": rows,
+        "formats": dict.fromkeys(list(rows[0])[1:], ".1e"),
+        "caption": "Error against float64 for N(0, 1) matrices: relative (Frobenius norm), by "
+        "size; at the larger also the largest absolute error, and the relative one against the "
+        "product of the rounded inputs.",
+    }
+
+
+def formats_shown() -> Row:
+    """`input_formats` for a table."""
+    return {
+        "rows": input_formats(),
+        "formats": {"rounding error": ".1e", "largest": ".2g"},
+        "caption": "Formats of the inputs. The significand counts the leading one.",
+    }
