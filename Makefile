@@ -18,7 +18,7 @@ export IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help book lab test test-day test-week lint format notebooks figures serve clean inputs force
+.PHONY: help book pdf lab test test-day test-week lint format notebooks figures serve clean inputs force
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,6 +116,12 @@ book: $(VENV)/.book inputs ## write _build/html/index.html; pages that changed r
 	  "[book] built in %d s; the emulator ran %d launches in %.0f s of them\n", e - s, NR, t }' \
 	  _build/emulator.log
 	@echo "The book is at $(CURDIR)/_build/html/index.html"
+
+# One page holds the whole book, and Chromium prints it; the book's own pages are made first.
+pdf: book $(VENV)/.test ## write _build/tile-by-tile.pdf
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build --keep-going --builder custom --custom-builder singlehtml . \
+	  >_build/pdf.log 2>&1 || { tail -n 40 _build/pdf.log; exit 1; }
+	@$(BIN)/python -m tools.pdf _build/singlehtml/book/intro.html _build/tile-by-tile.pdf
 
 serve: book ## the book on http://localhost:8000 (PORT=...)
 	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"

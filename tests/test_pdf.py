@@ -1,0 +1,42 @@
+"""The book as one PDF, on a page of two chapters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import pdf
+
+PAGE = """<!doctype html><title>x</title><article class="bd-article"><section><h1>Whole</h1>
+<p>First.</p><div class="toctree-wrapper"><span id="document-book/one"></span><section><h2>One</h2>
+<p style="height: 2000px">Long.</p></section></div><div class="toctree-wrapper">
+<span id="document-book/two"></span><section><h3>Two<a class="headerlink" href="#two">#</a></h3>
+<p id="two">Short.</p></section></div></section></article>"""
+
+
+@pytest.mark.browser
+def test_the_contents_name_the_sheet_of_each_chapter(tmp_path: Path) -> None:
+    from pypdf import PdfReader
+
+    (tmp_path / "book.html").write_text(PAGE, encoding="utf-8")
+    assert pdf.write(tmp_path / "book.html", tmp_path / "book.pdf") == [
+        "document-book/one",
+        "document-book/two",
+    ]
+    book = PdfReader(tmp_path / "book.pdf")
+    words = [page.extract_text().split() for page in book.pages]
+    one, two = (
+        next(i for i, w in enumerate(words, 1) if mark in w) for mark in ("Long.", "Short.")
+    )
+    assert 1 < one < two
+    contents = next(w for w in words if "Contents" in w)
+    assert " ".join(["One", str(one), "Two", str(two)]) in " ".join(contents)
+    assert pdf.sheets(tmp_path / "book.pdf")["document-book/two"] == two
+    links = [note.get_object()["/Dest"] for note in book.pages[words.index(contents)]["/Annots"]]
+    assert links == ["/document-book/one", "/document-book/two"]
+
+
+def test_a_book_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="`make pdf` has Sphinx write it first"):
+        pdf.write(tmp_path / "gone.html", tmp_path / "book.pdf")

@@ -1,0 +1,122 @@
+"""The book as one PDF: contents with page numbers, bookmarks, links.
+
+    python -m tools.pdf SINGLE.html OUT.pdf     (what `make pdf` does with Sphinx's single page)
+
+Chromium prints the page twice: once to learn on which sheet each chapter begins, and once with these
+numbers in the contents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+SHEET: dict[str, Any] = {
+    "format": "A4",
+    "print_background": True,
+    "outline": True,
+    "tagged": True,
+    "display_header_footer": True,
+    "header_template": "<span></span>",
+    "footer_template": (
+        '<div style="width:100%;text-align:center;font:9px sans-serif"><span class="pageNumber"></span></div>'
+    ),
+    "margin": {"top": "18mm", "bottom": "18mm", "left": "17mm", "right": "17mm"},
+}
+CONTENTS = """
+sheets => {
+  document.querySelector('#tile-contents')?.remove();
+  const pages = [...document.querySelectorAll('span[id^="document-"]')];
+  const box = document.createElement('nav');
+  box.id = 'tile-contents';
+  box.innerHTML = '<p><strong>Contents</strong></p>';
+  for (const page of pages) {
+    const title = page.parentElement.querySelector(`[id="${page.id}"] ~ section :is(h1, h2, h3)`);
+    if (!title) continue;
+    const words = title.cloneNode(true);
+    words.querySelectorAll('.headerlink').forEach(link => link.remove());
+    const line = document.createElement('p'), link = document.createElement('a');
+    if (title.tagName === 'H3') line.className = 'below';
+    link.href = '#' + page.id;
+    link.textContent = words.textContent;
+    const sheet = document.createElement('span');
+    sheet.textContent = sheets[page.id] ?? '';
+    line.append(link, sheet);
+    box.append(line);
+    page.style.cssText = 'display: block; break-before: page';
+  }
+  const first = document.querySelector('.bd-article > section, .bd-article section');
+  first.querySelector('.toctree-wrapper').before(box);
+  return pages.map(page => page.id);
+}
+"""
+STYLE = """
+#tile-contents { break-before: page; }
+#tile-contents p { display: flex; justify-content: space-between; margin: 0.15em 0; max-width: none; }
+#tile-contents .below { padding-left: 1.5em; }
+#tile-contents a { color: inherit; text-decoration: none; }
+"""
+
+
+def browser_path() -> str | None:
+    """The machine's own Chromium; None for Playwright's."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def sheets(path: Path) -> dict[str, int]:
+    """The sheet of a PDF to which each of its named places belongs, the first being 1."""
+    from pypdf import PdfReader
+
+    pdf = PdfReader(path)
+    number = {
+        page.indirect_reference.idnum: sheet
+        for sheet, page in enumerate(pdf.pages, 1)
+        if page.indirect_reference is not None
+    }
+    root: Any = pdf.trailer["/Root"]
+    places = root.get("/Dests", {})
+    return {name[1:]: number[places[name].get_object()[0].idnum] for name in places}
+
+
+def write(page: Path, target: Path) -> list[str]:
+    """Print a book that stands in one HTML file; the names of its pages.
+
+    Raises OSError if there is no such file.
+    """
+    from playwright.sync_api import sync_playwright
+
+    if not page.is_file():
+        raise OSError(f"{page} is not there: `make pdf` has Sphinx write it first")
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=browser_path())
+        tab = browser.new_page(color_scheme="light")
+        tab.goto(page.resolve().as_uri(), wait_until="load", timeout=120_000)
+        tab.emulate_media(media="print", reduced_motion="reduce")
+        tab.add_style_tag(content=STYLE)
+        tab.set_default_timeout(600_000)
+        pages: list[str] = tab.evaluate(CONTENTS, {})
+        tab.pdf(path=target, **SHEET)
+        tab.evaluate(CONTENTS, sheets(target))
+        tab.pdf(path=target, **SHEET)
+        browser.close()
+    return pages
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("page", type=Path)
+    parser.add_argument("out", type=Path)
+    options = parser.parse_args()
+    pages = write(options.page, options.out)
+    size = options.out.stat().st_size / 1e6
+    print(f"{options.out}: {len(pages)} pages of the book, {size:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
