@@ -377,13 +377,19 @@ GENERAL = {"timeline", "gantt"}
 def borrowed(path: str, source: str) -> list[str]:
     """What a module of helpers/chapters or a page takes from the room of another page.
 
-    A chapter's room is called by its number, chNN, an appendix's by the page.
+    A chapter's room is called by its number, chNN, and serves its Deeper page too; an appendix's by
+    the page. The tour shows pictures of the chapters, the ladder is the start page's, and what the
+    documents found stands in every chapter of the climb.
     """
+    if path == "book/tour.md":
+        return []
+    path = path.replace("book/ladder", "book/intro").replace("book/deeper_", "book/")
     own = re.search(r"chapters/(\w+)/|book/(?:(\d\d)_|(\w+))", path)
     here = (own[1] or own[3] or f"ch{own[2]}") if own else ""
     found = re.findall(r"helpers\.chapters(?:\.| import )(\w+)", source)
     rooms = (there for there in found if (ROOT / "helpers" / "chapters" / there).is_dir())
-    return [f"{path} takes from {there}" for there in rooms if there != here]
+    free = {here, "five_documents"} if path.startswith("book/") else {here}
+    return [f"{path} takes from {there}" for there in rooms if there not in free]
 
 
 def drawn(source: str, room: str) -> set[str]:
@@ -419,11 +425,11 @@ def public(source: str) -> set[str]:
 
 
 def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
-    pages = {
-        re.sub(r"^(\d\d)_.*", r"\1", Path(name).stem): text
-        for name, text in texts(".md").items()
-        if name.startswith("book/")
-    }
+    pages: dict[str, str] = {}
+    for name, text in texts(".md").items():
+        if name.startswith("book/"):
+            chapter = re.sub(r"^(?:deeper_)?(\d\d)_.*", r"\1", Path(name).stem)
+            pages[chapter] = pages.get(chapter, "") + text
     every = modules()
     plotted = {
         picture

@@ -174,6 +174,7 @@ CORE_EDITS = (
          changed("wavefronts", lambda r: r < 0.9)),
     Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3)),
     Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),), found("race")),
+    Edit("21", "hopper_1_core", (("wgmma_finish(sum);", ""),), found("race")),
 )  # fmt: skip
 
 
