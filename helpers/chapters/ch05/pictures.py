@@ -91,9 +91,7 @@ def warps_over_operands(*traces: Any) -> Figure:
             return canvas.end(top - 11)
         space = 30.0
         width = (at.width - space * (len(traces) - 1)) / len(traces)
-        ends = [
-            _panel(canvas, t, i * (width + space), top, width) for i, t in enumerate(traces)
-        ]
+        ends = [_panel(canvas, t, i * (width + space), top, width) for i, t in enumerate(traces)]
         return canvas.end(max(ends) + 3)
 
     def asks(kernel: str) -> str:

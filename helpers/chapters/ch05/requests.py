@@ -23,6 +23,18 @@ extern "C" __global__ void read(const float* x, const int* where, float* out)
 """One warp reads at positions of our choice."""
 FLOATS = 4096
 """Floats that there are to be read."""
+LANE = np.arange(32)
+PATTERNS: Mapping[str, npt.NDArray[np.int64]] = {
+    "neighbours": LANE,
+    "neighbours, starting one float later": LANE + 1,
+    "every second float": 2 * LANE,
+    "every eighth float": 8 * LANE,
+    "every 32nd float": 32 * LANE,
+    "all the same float": 0 * LANE,
+    "neighbours in reverse": 31 - LANE,
+    "random": np.random.default_rng(5).permutation(FLOATS)[:32],
+}
+"""What the lanes of a warp read: the float of each lane, by the pattern's name."""
 
 
 def sectors(where: npt.ArrayLike) -> int:
@@ -42,20 +54,22 @@ def wavefronts(where: npt.ArrayLike) -> int:
     return int(np.bincount(words % BANKS).max())
 
 
-def price_list(touched: Mapping[str, int], patterns: Mapping[str, Any]) -> dict[str, Any]:
-    """What `table` takes to show the sectors of patterns of addresses, and how much of them is used.
+def touched() -> dict[str, int]:
+    """Sectors of a request by pattern."""
+    return {name: sectors(where) for name, where in PATTERNS.items()}
 
-    touched: sectors by name. patterns: the floats that the lanes want, by the same names.
-    """
+
+def price_list() -> dict[str, Any]:
+    """What `table` takes to show the sectors of the patterns, and how much of them is used."""
     return {
         "rows": [
             {
                 "the lanes read": name,
                 "sectors": n,
                 "bytes fetched": SECTOR * n,
-                "used (%)": 100 * WORD * len(np.unique(patterns[name])) / (SECTOR * n),
+                "used (%)": 100 * WORD * len(np.unique(PATTERNS[name])) / (SECTOR * n),
             }
-            for name, n in touched.items()
+            for name, n in touched().items()
         ],
         "caption": "One request of 32 lanes: sectors touched, by pattern of addresses.",
         "formats": {"used (%)": ".1f"},
