@@ -349,7 +349,10 @@ EXCUSED: Mapping[str, Excuse] = {
         50,
     ),
     "wmma_shared": Excuse(
-        "deeper_17_tensor_cores", "Nearly all of its lines are new, since `wmma` has no tile", 88, 100
+        "deeper_17_tensor_cores",
+        "Nearly all of its lines are new, since `wmma` has no tile",
+        88,
+        100,
     ),
     "wmma_tiled": Excuse(
         "deeper_17_tensor_cores", "Almost half of its lines are new, for four changes", 43, 50
@@ -358,7 +361,10 @@ EXCUSED: Mapping[str, Excuse] = {
         "deeper_18_who_holds_what", "Half of the first one is new, since nothing of WMMA's", 45, 55
     ),
     "mma_pipelined": Excuse(
-        "deeper_19_feeding", "Most of the file's lines are new since `mma_swizzle`, and not all", 60, 90
+        "deeper_19_feeding",
+        "Most of the file's lines are new since `mma_swizzle`, and not all",
+        60,
+        90,
     ),
     "mma_turing": Excuse(
         "deeper_19_feeding", "Most lines of this file are new as well: it is the tiles of", 55, 90

@@ -126,7 +126,7 @@ def glued() -> dict[str, Any]:
 
 
 def cured() -> bool:
-    """Whether plain rows of 64 take eight times four wavefronts, and swizzled or padded ones four."""
+    """Whether plain rows of 64 take eight times four wavefronts, swizzled or padded ones four."""
     rules = ("row * 64 + col", "row * 64 + (col / 8 ^ row % 8) * 8", "row * 72 + col")
     return [wavefronts(read_tile(rule)[0]) for rule in rules] == [32, 4, 4]
 

@@ -1,4 +1,4 @@
-"""What chapter 19 compares: tiles of the recorded search, one change at a time, and bytes a clock."""
+"""What chapter 19 compares: tiles of the recorded search, one change at a time, bytes a clock."""
 
 from __future__ import annotations
 
