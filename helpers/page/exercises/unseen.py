@@ -68,8 +68,10 @@ class Facts:
 
 
 @cache
-def facts(kernel: Unseen) -> Facts:
+def facts(kernel: Unseen, gpu: str = GPU) -> Facts:
     """What is so of a kernel: its first block in the emulator, its registers from the compiler.
+
+    gpu: a Hopper card, whose bound is meant.
 
     Raises what compiling and emulating raise.
     """
@@ -86,7 +88,7 @@ def facts(kernel: Unseen) -> Facts:
     resources = _resources(kernel)
     x, y, z = kernel.grid
     bounds = costs.of_counts(
-        report, resources, GPU, blocks=x * y * z, dram_bytes=kernel.moved,
+        report, resources, gpu, blocks=x * y * z, dram_bytes=kernel.moved,
         multiply_adds=kernel.multiply_adds,
     )  # fmt: skip
     return Facts(
