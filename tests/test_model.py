@@ -160,7 +160,7 @@ def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
 
 # -- equation (15.1) as the chapter prints it ------------------------------------------------------
 
-PAGE = Path(__file__).parent.parent / "book" / "15_tile_for_shape.md"
+PAGE = Path(__file__).parent.parent / "book" / "deeper_15_tile_for_shape.md"
 
 
 def printed() -> str:
