@@ -129,8 +129,8 @@ EDITS = (
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e.page}-{e.kernel}")
 def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
-    text = texts_of(edit.page)[0]
-    assert re.search(rf"^%%cuda {edit.kernel}\b", text, re.MULTILINE)
+    cell = re.compile(rf"^%%cuda {edit.kernel}\b", re.MULTILINE)
+    (text,) = [text for text in texts_of(edit.page) if cell.search(text)]
     for words in edit.words:
         assert words in text, words
     source = find(edit.kernel).source
