@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from helpers.record import counters, measure
+from helpers.record import counters, measure, published
 from helpers.record.store import Size
 from nogpu.errors import DataError
 
@@ -49,6 +49,12 @@ def gain(new: str, old: str, size: int) -> float:
         return measure([new, old], sizes=[size], gpu="h200").gain(new, old, size)
     except DataError:
         return math.nan
+
+
+def printed_rates(document: str) -> dict[str, float]:
+    """GFLOP/s that one of the five documents prints, by rung."""
+    rows = published(document=document, metric="gflops")
+    return {str(r["rung"]): float(str(r["value"])) for r in rows}
 
 
 class _Unknown(dict[str, float]):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import SimpleNamespace
 
+from helpers.chapters.facts import printed_rates
 from helpers.ladder import model
 from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix, resources
-from helpers.record import costs, counters, measure, published
+from helpers.record import costs, counters, measure
 from nogpu import device
 
 PAIR = ("coalesced", "tiled_32")
@@ -76,6 +77,7 @@ def where_it_went() -> SimpleNamespace:
         is_l1={b.binding for b in bounds.values()} == {costs.L1},
         mix=instruction_mix("coalesced", arch="sm_90"),
         roof=bounds["tiled_32"].gflops / 1e3,
+        peak=h200.fp32_peak_gflops / 1e3,
         hits=hits,
         past={n: seen[n]["global_load_sectors"] * (1 - hits[n] / 100) / 1e6 for n in PAIR},
     )
@@ -99,7 +101,7 @@ def lab_report() -> SimpleNamespace:
     """How many times as fast as the coalesced kernel tiles of 16 and 32 are at 8192: in document L
     (l_), and in the record of the H200 (h_).
     """
-    doc = {str(r["rung"]): float(r["value"]) for r in published(document="L", metric="gflops")}
+    doc = printed_rates("L")
     rec = measure(["coalesced", "tiled_16", "tiled_32"], sizes=8192, gpu="h200")
     return SimpleNamespace(
         l_16=doc["tiled_16"] / doc["coalesced"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from types import SimpleNamespace
 
+from helpers.chapters.facts import printed_rates
 from helpers.ladder.rungs import catalog, find
 from helpers.ladder.usage import instruction_mix
 from helpers.record import costs, counters, measure, published
@@ -78,7 +79,7 @@ def lab_report() -> SimpleNamespace:
     """How many times as fast as the tiled kernel the column is at 8192: as document L prints it,
     by L's rates, and in the record of the H200.
     """
-    doc = {str(r["rung"]): float(r["value"]) for r in published(document="L", metric="gflops")}
+    doc = printed_rates("L")
     rec = measure(list(NAMES), sizes=8192, gpu="h200")
     return SimpleNamespace(
         l_printed=published(document="L", metric="speedup", rung="block_1d")[0]["printed"],

@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from helpers.chapters.ch09 import mirrors
+from helpers.chapters.facts import printed_rates
+from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix, resources
-from helpers.record import costs, counters, measure, published
+from helpers.record import costs, counters, measure
 from helpers.record.plans import plan
 from nogpu import device
 
@@ -42,9 +44,16 @@ def of_the_record() -> SimpleNamespace:
         ffma=100 * mix["FFMA"] / sum(mix.values()),
         near_bound=100 * bound.ms / ms,
         near_column=100 * column.ms / rec.value("block_1d", 4096),
+        promised=1 / (0.5 / 8 + 1 / 8) / counted["block_1d"]["multiply_adds_per_wavefront"],
         roofs=column.ms / bound.ms,
         slots=100 * bound[costs.ISSUE].ms / ms,
     )
+
+
+def wavefronts(t: Trace) -> dict[str, float]:
+    """Wavefronts of a read of each tile in shared memory, every read alone."""
+    read = [r for r in t.by_line() if (r.space, r.op) == ("shared", "load")]
+    return {str(r.array): r.wavefronts_per_request for r in read}
 
 
 def of_the_mirrors(gpu: str = "h200") -> SimpleNamespace:
@@ -81,7 +90,7 @@ def lab_report() -> SimpleNamespace:
     """How many times as fast as the column the square thread tile is at 8192: by the rates of
     document L, and in the record of the H200.
     """
-    doc = {str(r["rung"]): float(r["value"]) for r in published(document="L", metric="gflops")}
+    doc = printed_rates("L")
     rec = measure(list(NAMES[1:]), sizes=8192, gpu="h200")
     return SimpleNamespace(
         l_gain=doc["block_2d"] / doc["block_1d"], h_gain=rec.gain("block_2d", "block_1d", 8192)
