@@ -2,19 +2,14 @@
 rung to rung, and the hours of the main line.
 
     python -m tools.essays             one table of all chapters, one of the rungs
-    python -m tools.essays --check     faults, for `make lint`: above a limit, and not let be
-    python -m tools.essays --lower     write lower ceilings where a page has become better
-    python -m tools.essays --begin 12  let a page that has no ceilings yet be as it is
+    python -m tools.essays --check     faults, for `make lint`: what is above a limit
     python -m tools.essays --minutes   write the minutes by count into boxes that are far off
-
-A page that is still above a limit has its ceiling in tools/essays.json. It goes down only.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-CEILINGS = Path(__file__).with_name("essays.json")
 
 WORDS_A_MINUTE = 130
 SECONDS = {"listing": 7, "code": 5}
@@ -40,6 +34,8 @@ minutes, how far the minutes that it states are from those computed (%), hidden 
 characters), columns of its longest line of code. The words and the minutes fit what two readers
 took: 130 words a minute, a minute and a half for a figure or a table.
 """
+OF_THE_MAIN_LINE = frozenset({"words", "short", "numbers", "minutes"})
+"""Limits that a chapter off the main line need not keep."""
 HOURS = 10
 """Of the main line: all numbered chapters but those with a box "Off the main line"."""
 OFF = ":::{admonition} Off the main line"
@@ -323,18 +319,29 @@ class Excuse(NamedTuple):
 
 
 EXCUSED: Mapping[str, Excuse] = {
-    "tiled_32": Excuse("deeper_06_tiling", "Three quarters of its lines are new, since a tile", 70, 80),
+    "tiled_32": Excuse(
+        "deeper_06_tiling", "Three quarters of its lines are new, since a tile", 70, 80
+    ),
     "block_1d": Excuse(
-        "deeper_08_block_1d", "Hardly a line of the tiled kernel is left, since four things", 85, 100
+        "deeper_08_block_1d",
+        "Hardly a line of the tiled kernel is left, since four things",
+        85,
+        100,
     ),
     "block_2d": Excuse(
         "deeper_09_block_2d", "More than half of its lines are new, since a second operand", 50, 60
     ),
     "vectorised": Excuse(
-        "deeper_10_vectorised", "Nearly two thirds of its lines are new, since sixteen bytes", 60, 66
+        "deeper_10_vectorised",
+        "Nearly two thirds of its lines are new, since sixteen bytes",
+        60,
+        66,
     ),
     "cp_async": Excuse(
-        "deeper_11_pipelining", "Nearly a third of the file's lines are new, for four changes", 29, 33
+        "deeper_11_pipelining",
+        "Nearly a third of the file's lines are new, for four changes",
+        29,
+        33,
     ),
     "warp_tiled": Excuse(
         "13_loop_registers", "a third of new lines, since four parts come together", 30, 37
@@ -452,31 +459,24 @@ def unexcused(excused: Mapping[str, Excuse], pages: Mapping[str, str]) -> list[s
 
 # --- limits and ceilings -------------------------------------------------------------------------
 
-Ceilings = dict[str, dict[str, float]]
 
-
-def above(value: float, limit: float, ceiling: float | None) -> bool:
-    """Whether a value is above its limit, and above the ceiling that lets it be."""
-    return value > limit and (ceiling is None or value > ceiling + 0.05)
+def above(one: Essay, what: str) -> bool:
+    """Whether a chapter is above the limit of one of its measures."""
+    counts = one.is_main or what not in OF_THE_MAIN_LINE
+    return counts and bool(getattr(one, what) > LIMITS[what])
 
 
 def faults(
-    essays: Sequence[Essay], new: Mapping[str, float], ceilings: Mapping[str, Mapping[str, float]],
-    excused: Mapping[str, Excuse] = EXCUSED,
-) -> list[str]:  # fmt: skip
-    """What is above its limit and above its ceiling, and ceilings that nothing needs."""
+    essays: Sequence[Essay], new: Mapping[str, float], excused: Mapping[str, Excuse] = EXCUSED
+) -> list[str]:
+    """What is above its limit."""
     found = []
     for one in essays:
-        let = ceilings.get(one.page, {})
         for what, limit in LIMITS.items():
-            value = getattr(one, what)
-            if above(value, limit, let.get(what)):
-                allowed = f"at most {limit:g}" + (f", now {let[what]:g}" if what in let else "")
+            if above(one, what):
                 line = f": {one.widest_line.strip()!r}" if what == "widest" else ""
-                found.append(f"{one.page}: {PHRASES[what]} {value:.1f}; {allowed}{line}")
-            elif what in let and value <= limit:
                 found.append(
-                    f"{one.page}: {PHRASES[what]} keep to {limit:g}; drop the ceiling: --lower"
+                    f"{one.page}: {PHRASES[what]} {getattr(one, what):.1f}; at most {limit:g}{line}"
                 )
         if "?" in one.exercises:
             found.append(f"{one.page}: an exercise is registered in no chapter")
@@ -494,10 +494,6 @@ def faults(
             )
     if (hours := main_hours(essays)) > 1.02 * HOURS:
         found.append(f"the main line takes {hours:.1f} hours; at most {HOURS}")
-    known = {one.page for one in essays}
-    found += [
-        f"essays.json: there is no page {page!r}; drop it" for page in ceilings if page not in known
-    ]
     return found
 
 
@@ -539,23 +535,6 @@ PHRASES = {
 }
 
 
-def lowered(
-    essays: Sequence[Essay], ceilings: Mapping[str, Mapping[str, float]], begin: Sequence[str] = ()
-) -> Ceilings:
-    """Ceilings as the measures allow: each the lower of old and now, gone where the limit is kept.
-
-    begin: pages that have none yet and get them.
-    """
-    made: Ceilings = {}
-    for one in essays:
-        for what, limit in LIMITS.items():
-            value, old = getattr(one, what), ceilings.get(one.page, {}).get(what)
-            if value > limit and (old is not None or one.page in begin):
-                rounded = -(-value * 10 // 1) / 10
-                made.setdefault(one.page, {})[what] = min(rounded, old) if old else rounded
-    return made
-
-
 def with_minutes(text: str, made: Essay) -> str:
     """The page with the minutes by count in its box, to five, where it states others that are far
     off.
@@ -590,40 +569,26 @@ def deeper() -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
-def read_ceilings() -> Ceilings:
-    """What tools/essays.json lets be."""
-    return dict(json.loads(CEILINGS.read_text(encoding="utf-8"))) if CEILINGS.is_file() else {}
-
-
-def as_text(essays: Sequence[Essay], new: Mapping[str, float], ceilings: Ceilings) -> str:
+def as_text(essays: Sequence[Essay], new: Mapping[str, float]) -> str:
     """Both tables; a star marks what is above its limit."""
 
-    def cell(page: str, what: str, value: float, form: str, limit: float) -> str:
-        mark = (
-            ""
-            if value <= limit
-            else "*"
-            if above(value, limit, ceilings.get(page, {}).get(what))
-            else "+"
-        )
-        return f"{format(value, form)}{mark}"
+    def cell(one: Essay, what: str, form: str) -> str:
+        return format(getattr(one, what), form) + "*" * above(one, what)
 
     columns: dict[str, Callable[[Essay], str]] = {
         "chapter": lambda e: e.page,
-        "words": lambda e: cell(e.page, "words", e.words, ",d", LIMITS["words"]),
+        "words": lambda e: cell(e, "words", ",d"),
         "a sentence": lambda e: f"{e.mean:.1f}",
-        "short %": lambda e: cell(e.page, "short", e.short, ".0f", LIMITS["short"]),
-        "numbers": lambda e: cell(e.page, "numbers", e.numbers, ".1f", LIMITS["numbers"]),
+        "short %": lambda e: cell(e, "short", ".0f"),
+        "numbers": lambda e: cell(e, "numbers", ".1f"),
         "listing": lambda e: str(e.listing),
         "code": lambda e: str(e.code),
         "figures": lambda e: str(e.figures),
         "exercises": lambda e: " ".join(kind[0] for kind in e.exercises),
-        "minutes": lambda e: cell(e.page, "minutes", e.minutes, ".0f", LIMITS["minutes"]),
-        "stated": lambda e: cell(e.page, "off", e.off, ".0f", LIMITS["off"]).join(
-            (f"{e.stated} (", " %)")
-        ),
-        "hidden %": lambda e: cell(e.page, "hidden", e.hidden, ".1f", LIMITS["hidden"]),
-        "widest": lambda e: cell(e.page, "widest", e.widest, "d", LIMITS["widest"]),
+        "minutes": lambda e: cell(e, "minutes", ".0f"),
+        "stated": lambda e: f"{e.stated} ({cell(e, 'off', '.0f')} %)",
+        "hidden %": lambda e: cell(e, "hidden", ".1f"),
+        "widest": lambda e: cell(e, "widest", "d"),
     }
     rows = [list(columns), *([show(e) for show in columns.values()] for e in essays)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
@@ -640,10 +605,8 @@ def as_text(essays: Sequence[Essay], new: Mapping[str, float], ceilings: Ceiling
     lines += ["", "rung: new lines of code since the one before, %"]
     for name, share in new.items():
         mark = "excused" if name in EXCUSED else ""
-        lines.append(
-            f"{name:<15} {cell('rungs', name, share, '5.1f', NEW_LINES):<7} since {BEFORE[name]} {mark}".rstrip()
-        )
-    lines += ["", "* above its limit; + above it, and let be by tools/essays.json for now"]
+        lines.append(f"{name:<15} {share:5.1f} since {BEFORE[name]} {mark}".rstrip())
+    lines += ["", "* above its limit"]
     return "\n".join(lines)
 
 
@@ -651,10 +614,6 @@ def main(given: Sequence[str] | None = None) -> int:
     """The command line; 1 where --check finds faults."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--check", action="store_true", help="faults only")
-    parser.add_argument("--lower", action="store_true", help="lower the ceilings")
-    parser.add_argument(
-        "--begin", nargs="+", default=[], metavar="PAGE", help="first ceilings of a page"
-    )
     parser.add_argument("--minutes", action="store_true", help="mend the minutes that pages state")
     options = parser.parse_args(given)
     pages = chapters()
@@ -663,22 +622,14 @@ def main(given: Sequence[str] | None = None) -> int:
             pages[page] = with_minutes(text, essay(page, text))
             (ROOT / "book" / f"{page}.md").write_text(pages[page], encoding="utf-8")
     essays, broken = measured(pages)
-    new, ceilings = rungs(), read_ceilings()
-    if options.lower or options.begin:
-        begin = [p for p in pages if any(p.startswith(name) for name in options.begin)]
-        if again := [p for p in begin if p in ceilings]:
-            print(f"{', '.join(again)}: there are ceilings, and they only go down", file=sys.stderr)
-            return 1
-        made = lowered(essays, ceilings, begin)
-        CEILINGS.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        ceilings = made
+    new = rungs()
     if options.check:
-        problems = broken + faults(essays, new, ceilings) + unexcused(EXCUSED, pages | deeper())
+        problems = broken + faults(essays, new) + unexcused(EXCUSED, pages | deeper())
         intro = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
         problems += promised(intro, essays)
         print("\n".join(problems), end="\n" if problems else "")
         return 1 if problems else 0
-    print("\n".join([as_text(essays, new, ceilings), *broken]))
+    print("\n".join([as_text(essays, new), *broken]))
     return 0
 
 
