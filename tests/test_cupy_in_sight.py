@@ -1,4 +1,4 @@
-"""What the chapters show of CuPy runs: their cells with a GPU at hand, on a CuPy that is pretended.
+"""What the chapters and their Deeper pages show of CuPy runs: their cells with a GPU at hand, on a CuPy that is pretended.
 
 It refuses what CuPy refuses: an array of the host as an argument, a kernel that the text does not
 have, an event that was not recorded. It refuses a Python integer, too, which CuPy passes as 64
@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from nogpu import device, emulator
-from tests.common import ROOT
+from tests.common import texts_of
 from tests.test_measure import H200
 from tools.reading import run_cell, steps
 
@@ -111,33 +111,36 @@ def gpu_at_hand() -> Iterator[None]:
 
 
 @cache
-def until(page: str, word: str) -> tuple[str, dict[str, Any]]:
-    """The visible cell of a page that holds a word, and the page's names before it, without a GPU."""
-    [path] = (ROOT / "book").glob(f"{page}_*.md")
-    source = re.sub(r"(?s)\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"))
+def until(chapter: str, word: str) -> tuple[str, dict[str, Any]]:
+    """The visible cell that holds a word, on the one page of a chapter that has it, and the names of
+    that page before it, without a GPU.
+    """
+    pages = [list(steps(re.sub(r"(?s)\A---\n.*?\n---\n", "", t))) for t in texts_of(chapter)]
+    cells = [[(code, tags) for kind, code, tags in page if kind == "code"] for page in pages]
+    having = [page for page in cells if any(word in code for code, _ in page)]
+    assert len(having) == 1, f"{len(having)} pages of chapter {chapter} have a cell with {word}"
     names: dict[str, Any] = {"__name__": "__page__"}
     with mock.patch.object(device, "current", lambda: None):
-        for kind, code, tags in steps(source):
-            if kind == "code" and word in code:
+        for code, tags in having[0]:
+            if word in code:
                 assert not tags, f"the cell with {word} is hidden"
                 return code, names
-            if kind == "code":
-                run_cell(code, names, path.name)
-    raise AssertionError(f"{path.name} has no cell with {word}")
+            run_cell(code, names, chapter)
+    raise AssertionError("not reached")
 
 
-def told(page: str, word: str, *changes: tuple[str, str]) -> tuple[str, dict[str, Any]]:
-    """What that cell prints with a GPU at hand, and the page's names after it.
+def told(chapter: str, word: str, *changes: tuple[str, str]) -> tuple[str, dict[str, Any]]:
+    """What that cell prints with a GPU at hand, and its page's names after it.
 
     changes: each a part of the cell's code, and what stands there instead.
     """
-    code, before = until(page, word)
+    code, before = until(chapter, word)
     for there, instead in changes:
         assert there in code
         code = code.replace(there, instead)
     names = dict(before)
     with gpu_at_hand():
-        return run_cell(code, names, page)[0], names
+        return run_cell(code, names, chapter)[0], names
 
 
 def test_the_first_kernel_is_launched_by_cupy() -> None:

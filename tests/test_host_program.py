@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nogpu import device
-from tests.common import ROOT
+from tests.common import ROOT, texts_of
 
 FILE = ROOT / "kernels" / "host" / "04_multiply.cu"
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
@@ -36,13 +36,13 @@ def built(folder: Path, source: str, arch: str) -> Path:
 
 
 def test_chapter_4_shows_the_program_folded_and_its_calls_in_a_table() -> None:
-    page = (ROOT / "book" / "04_first_kernel.md").read_text(encoding="utf-8")
-    [listing] = re.findall(rf"(?ms)^:::\{{kernel\}} host/{FILE.name}\n(.*?)^:::$", page)
+    pages = "\n".join(texts_of("04"))
+    [listing] = re.findall(rf"(?ms)^:::\{{kernel\}} host/{FILE.name}\n(.*?)^:::$", pages)
     assert ":folded:" in listing
     program = FILE.read_text(encoding="utf-8")
     for call in ("cudaMalloc", "cudaMemcpyHostToDevice", "cudaGetLastError", "cudaFree"):
         assert f"{call}" in program
-        assert re.search(rf"^\| .*{call}", page, re.M), f"{call} is not explained"
+        assert re.search(rf"^\| .*{call}", pages, re.M), f"{call} is not explained"
     bare = re.findall(r"^\s*(cuda[A-Z]\w+)\(", program, re.M)
     assert not bare, f"not checked: {bare}"
 

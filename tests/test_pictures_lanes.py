@@ -85,7 +85,7 @@ def test_the_lane_map_is_the_kernels() -> None:
     assert rows == tuple(4 * (lane // 2 % 4) for lane in range(32))
     assert columns == tuple(4 * (lane // 8 * 2 + lane % 2) for lane in range(32))
     alt = ch12.lane_map(report).alt
-    assert "4 rows of patches by 8 columns of patches" in alt
+    assert "4 rows of thread tiles by 8 columns of them" in alt
     assert "lane 1 row 0, column 4, lane 2 row 4, column 0" in alt
     assert "A read of A takes 2 wavefronts" in alt and "a read of B takes 2 wavefronts" in alt
     by_array = {r.array: r.wavefronts_per_request for r in report.by_line()
