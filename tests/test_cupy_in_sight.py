@@ -1,4 +1,5 @@
-"""What the chapters and their Deeper pages show of CuPy runs: their cells with a GPU at hand, on a CuPy that is pretended.
+"""What the chapters show of CuPy, here or on their Deeper pages, runs: these cells with a GPU at
+hand, on a CuPy that is pretended.
 
 It refuses what CuPy refuses: an array of the host as an argument, a kernel that the text does not
 have, an event that was not recorded. It refuses a Python integer, too, which CuPy passes as 64
@@ -115,18 +116,19 @@ def until(chapter: str, word: str) -> tuple[str, dict[str, Any]]:
     """The visible cell that holds a word, on the one page of a chapter that has it, and the names of
     that page before it, without a GPU.
     """
-    pages = [list(steps(re.sub(r"(?s)\A---\n.*?\n---\n", "", t))) for t in texts_of(chapter)]
-    cells = [[(code, tags) for kind, code, tags in page if kind == "code"] for page in pages]
-    having = [page for page in cells if any(word in code for code, _ in page)]
-    assert len(having) == 1, f"{len(having)} pages of chapter {chapter} have a cell with {word}"
+    pages = [
+        [(code, tags) for kind, code, tags in steps(text) if kind == "code"]
+        for text in texts_of(chapter)
+    ]
+    [cells] = [page for page in pages if any(word in code for code, _ in page)]
+    at = next(i for i, (code, _) in enumerate(cells) if word in code)
+    code, tags = cells[at]
+    assert not tags, f"the cell with {word} is hidden"
     names: dict[str, Any] = {"__name__": "__page__"}
     with mock.patch.object(device, "current", lambda: None):
-        for code, tags in having[0]:
-            if word in code:
-                assert not tags, f"the cell with {word} is hidden"
-                return code, names
-            run_cell(code, names, chapter)
-    raise AssertionError("not reached")
+        for before, _ in cells[:at]:
+            run_cell(before, names, chapter)
+    return code, names
 
 
 def told(chapter: str, word: str, *changes: tuple[str, str]) -> tuple[str, dict[str, Any]]:

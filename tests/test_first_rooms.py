@@ -29,8 +29,8 @@ def test_rows_of_specifications_are_those_of_the_gpus() -> None:
 
 
 def test_what_an_sm_holds() -> None:
-    found = claimed("01", f=machine.said(), machine=machine)
-    assert len(found) == 6 and all(found.values())
+    found = claimed("01")
+    assert len(found) == 3 + 5 and all(found.values())
     assert machine.held("h200", 1024).fraction == 0.5 != machine.held("t4", 1024).fraction
 
 
@@ -39,17 +39,21 @@ def test_a_table_of_parts_adds_up() -> None:
     for row in timing.parts(rec):
         assert row["total"] == pytest.approx(row["copy in"] + row["compute"] + row["copy out"])
     assert [row["size"] for row in timing.noise(rec)] == timing.SIZES
-    names = {"f": timing.recorded(rec), "engine": timing.asked_of_the_copy_engine()}
-    found = claimed("02", **names)
-    assert len(found) == 8 and all(found.values())
     first = timing.lab()[0]
     edge = (first["GFLOP/s"] * 1e6 * first["compute"] / 2) ** (1 / 3)
     assert edge == pytest.approx(8192, rel=1e-3)
+    engine, gbs = timing.asked_of_the_copy_engine(), 2 * edge**2 * 4 / first["copy in"] / 1e6
+    found = claimed("02", engine=engine, gbs=gbs, ours=timing.ours_gbs())
+    assert len(found) == 5 + 7 and all(found.values())
+    f = timing.recorded(rec)
+    f.spread_worst, f.apart = 1.0, 0.1 * f.copies_apart
+    falls = {"one_percent", "between_runs", "deeper.one_percent", "deeper.between_runs"}
+    assert refuted("02", f=f) == falls | {"deeper.steadier"}
 
 
 def test_loops_in_another_order_are_noticed() -> None:
     times = rates.recorded_loops()
-    assert refuted("03", f=rates.said(times)) == set()
+    assert len(claimed("03")) == 4 + 2 and refuted("03") == set()
     names = {"ijk": "ikj", "ikj": "ijk"}
     swapped = {
         n: CpuTimes(
@@ -59,29 +63,46 @@ def test_loops_in_another_order_are_noticed() -> None:
         )
         for n, t in times.items()
     }
-    assert {"order", "ikj_alike", "several_times"} <= refuted("03", f=rates.said(swapped))
+    assert refuted("03", f=rates.said(swapped)) == {
+        *("order", "ikj_alike", "several_times"),
+        *("deeper.order", "deeper.ikj_alike"),
+    }
 
 
 def test_sectors_of_a_step_are_compared_with_the_counters() -> None:
-    assert refuted("05", f=inside_l1.said(STEP)) == set()
-    wrong = refuted("05", f=inside_l1.said({"naive": 33.0, "coalesced": 8.0}))
-    assert "as_counted" in wrong and "in_l1" not in wrong
+    found = claimed("05", f=inside_l1.said(STEP))
+    assert len(found) >= 9 + 5 and all(found.values())
+    wrong = inside_l1.said({"naive": 33.0, "coalesced": 8.0})
+    assert refuted("05", f=wrong) == {"not_the_factor", "deeper.as_counted"}
 
 
 def test_what_a_tile_cuts_and_where_the_rest_went() -> None:
-    found = {"less": reuse.cut(), "f": reuse.where_it_went(), "mix": {"FFMA": 1, "LDS.128": 0}}
-    assert refuted("06", **found, per_turn=1 / found["f"].ratio) == {"four_joined"}
-    assert refuted("06", **found, per_turn=0.5) == {"four_joined", "as_counted"}
+    f = reuse.where_it_went()
+    names = {"mix": {"FFMA": 1, "LDS.128": 0}, "shared": 1 / f.ratio, "roof": 1e3 * f.roof}
+    names |= {"wavefronts": 52}
+    found = claimed("06", **names)
+    assert len(found) >= 13 + 4
+    assert {key for key, is_so in found.items() if not is_so} == {"four_joined"}
+    assert refuted("06", **names | {"shared": 0.5}) == {"four_joined", "as_counted"}
+    assert refuted("06", **names | {"roof": 900 * f.roof}) == {"four_joined", "delivery"}
+    assert refuted("06", **names | {"wavefronts": 68}) == {"four_joined", "two_each"}
+    f.near, f.past["tiled_32"] = 70, 0.9 * f.past["tiled_32"]
+    falls = {"delivery", "the_same", "deeper.delivery", "deeper.the_same"}
+    assert refuted("06", **names, f=f) == falls | {"four_joined"}
     before, after = (trace(name, M=64, N=64, K=64) for name in ("coalesced", "tiled_32"))
     fewer = reuse.fewer(before, after)
     assert fewer["requests"] > fewer["sectors"] > 1
     assert reuse.fewer(after, after) == {"requests": 1.0, "sectors": 1.0}
+    assert claimed("06", fewer=fewer)["deeper.requests_fell"]
+    assert "deeper.requests_fell" in refuted("06", fewer=reuse.fewer(after, after))
 
 
 def test_how_blocks_fit() -> None:
     names = ["tiled_8", "tiled_16", "tiled_32"]
-    assert refuted("06", fits=reuse.fit(names)) == set()
-    assert "larger" in refuted("06", fits=reuse.fit(names[::-1]))
+    fits, turned = reuse.fit(names), reuse.fit(names[::-1])
+    assert refuted("06", tiles=fits, fits=fits) == set()
+    falls = {"larger", "deeper.larger", "deeper.a_third_empty", "deeper.two_fit"}
+    assert refuted("06", tiles=turned, fits=turned) == falls
 
 
 def test_a_row_for_each_chapter_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

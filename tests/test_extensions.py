@@ -1,0 +1,61 @@
+"""The book's Sphinx extensions that need no built book: formulas, and where a chapter stands."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.common import ROOT
+
+PAGES = sorted((ROOT / "book").glob("*.md"))
+FORMULA = re.compile(r"(?s)\$\$(.+?)\$\$|(?<![\\$`\w])\$([^$\n]+)\$")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def extensions() -> Any:
+    sys.path.insert(0, str(ROOT / "book" / "_ext"))
+    yield
+    sys.path.remove(str(ROOT / "book" / "_ext"))
+
+
+def formulas(text: str) -> list[str]:
+    """The formulas of a page."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", text)
+    return [(m[1] or m[2]).strip() for m in FORMULA.finditer(text)]
+
+
+def left_as_tex(formula: str) -> bool:
+    """Whether a browser would show a backslash."""
+    convert = importlib.import_module("book_math").convert
+    return "\\" in re.sub(r"<[^>]*>", "", convert(formula))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_formula_of_a_page_becomes_mathml(path: Path) -> None:
+    assert [f for f in formulas(path.read_text(encoding="utf-8")) if left_as_tex(f)] == []
+
+
+def test_a_formula_that_is_not_known_would_be_told() -> None:
+    assert formulas("a $x_1$ b\n\n$$\\frac{1}{2}$$ (label)\n") == ["x_1", "\\frac{1}{2}"]
+    assert not left_as_tex("\\frac{1}{2}") and left_as_tex("\\nowhere{x}")
+    assert sum(len(formulas(path.read_text(encoding="utf-8"))) for path in PAGES) > 50
+
+
+def test_a_chapter_says_where_it_stands() -> None:
+    ladder = importlib.import_module("book_ladder")
+    steps = {6: ("tiled_32", 0.176), 14: ("fp32_best", 1.021), 17: ("wmma_tiled", 0.385)}
+    shown = ladder.strip(6, steps)
+    assert "tiled_32 reaches 18 % of cuBLAS (FP32" in shown
+    assert re.findall(r"<i( class=here)?( class=first)? style=\"height:(\d+)%\">", shown) == [
+        (" class=here", "", "18"),
+        ("", "", "100"),
+        ("", " class=first", "38"),
+    ]
+    assert "(16-bit" in ladder.strip(17, steps) and ladder.strip(3, steps) == ""
+    known = ladder.shares()
+    assert {4, 14, 22} <= set(known) and known[4][0] == "naive"
