@@ -7,13 +7,17 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from helpers.chapters.ch15 import facts as ch15
 from helpers.page import Markdown
-from tests.common import ROOT
+from tests.common import texts_of
+from tests.test_sentences import refuted
 
 
-def cell(page: str, words: str) -> str:
-    """The one code cell of a page that holds these words."""
-    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+def cell(chapter: str, words: str) -> str:
+    """The one code cell of a chapter, or of its Deeper page, that holds these words."""
+    text = "\n".join(texts_of(chapter))
     cells = re.findall(r"(?ms)^```{code-cell} ipython3\n(.*?)^```$", text)
     [found] = [c for c in cells if words in c]
     return re.sub(r"(?m)^:[\w-]+:.*$", "", found)
@@ -31,16 +35,28 @@ def shown(code: str, **names: Any) -> str:
 PROMISED = [1.8, 1.8]
 
 
+class Found(SimpleNamespace):
+    def __str__(self) -> str:
+        return "20 shapes, every element right"
+
+
 def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
-    code = cell("15_tile_for_shape", "found = ragged()")
+    code = cell("15", "found = ragged()")
     before = shown(code, ragged=lambda: None, promised=PROMISED, math=math)
     assert "1.80 times" in before
     assert "untested" in before and "Measured" not in before
 
-    class Found(SimpleNamespace):
-        def __str__(self) -> str:
-            return "20 shapes, every element right"
-
     after = shown(code, ragged=lambda: Found(share=0.8, default=0.5), promised=PROMISED, math=math)
     assert "Measured it is 1.60 times: 20 shapes, every element right." in after
     assert "untested" not in after
+
+
+def test_the_chapter_says_the_ragged_gain_only_as_the_record_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert refuted("15") == set()
+    for found in (Found(share=0.4, default=0.5), None):
+        monkeypatch.setattr(ch15, "ragged", lambda found=found: found)
+        assert refuted("15") == {"falls_short"}
+    for found, falls in ((Found(share=0.8, default=0.5), {"deeper.falls_short"}), (None, set())):
+        assert refuted("15", gain=1.8, found=found) - {"falls_short"} == falls

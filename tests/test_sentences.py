@@ -109,7 +109,7 @@ def test_every_condition_holds_on_the_record(chapter: str, least: int, deeper: i
         ("09", ch09, "shared_load_conflicts", {"block_2d": 0.1}, {"deeper.collide"}),
         ("09", ch09, "store_sectors_per_request", {"block_2d": 0.1}, {"deeper.stores"}),
         ("10", ch10, "shared_load_instructions", {"vectorised": 0.25}, {"same_reads", "deeper.each", "deeper.same_reads"}),
-        ("10", ch10, "global_load_requests", {"vectorised": 4.0}, {"deeper.fewer"}),
+        ("10", ch10, "global_load_requests", {"vectorised": 4.0}, {"fewer", "deeper.fewer"}),
         ("10", ch10, "instructions", {"vectorised": 1.1}, {"fewer", "deeper.fewer"}),
     ],
 )  # fmt: skip
