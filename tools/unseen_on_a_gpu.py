@@ -62,7 +62,9 @@ def timed(session: Session, kernel: unseen.Unseen, gpu: str) -> dict[str, Any]:
     on_gpu = [next(there) if isinstance(a, np.ndarray) else np.int32(a) for a in given]
     result = next(a for a, g in zip(reversed(on_gpu), reversed(given), strict=True) if g is out)
     code = toolchain.compile(kernel.source, name=kernel.file, arch=session.gpu.arch).cubin
-    function = cupy.RawModule(code=code).get_function(kernel.name)
+    module = cupy.cuda.function.Module()
+    module.load(code)
+    function = module.get_function(kernel.name)
 
     def start() -> None:
         with session.stream:
