@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from helpers.record import counting as ncu
 from nogpu import device, emulator, toolchain
-from tools.recorder import ncu
 
 N = 128
 METRICS = {name: ncu.METRICS[name] for name in (

@@ -41,6 +41,7 @@ from helpers.record import (
     telemetry,
     transfers,
 )
+from helpers.record import counting as counter_tool
 from helpers.record import gpu as gpu_room
 from helpers.record import sources as replaying
 from helpers.record.entries import LAUNCH_CASES, HostTime, Point
@@ -58,7 +59,6 @@ from nogpu.errors import (
 )
 from tools.recorder import campaign as recording
 from tools.recorder import cpu_times
-from tools.recorder import ncu as counter_tool
 from tools.recorder.sections import builds as builds_section
 from tools.recorder.sections import counters as counters_section
 from tools.recorder.sections import left_out as left_out_section

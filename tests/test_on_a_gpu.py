@@ -15,7 +15,7 @@ from tests.common import ROOT
 from tools import on_a_gpu
 from tools.notebooks.books import read_book
 
-RECORD = json.loads((ROOT / "data" / "validation" / "live_h200.json").read_text(encoding="utf-8"))
+RECORD = json.loads((ROOT / "data" / "validation" / "live_h100.json").read_text(encoding="utf-8"))
 TILED = catalog["tiled_32"].source.splitlines()
 
 
@@ -27,16 +27,16 @@ def line_of(words: str) -> int:
 
 
 SAYS = {
-    "set up": ("GPU: NVIDIA H200",),
-    "right": ("Right in the emulator", "Right on the NVIDIA H200", "times as fast as|as fast as tiled_32"),
-    "slow": ("Right on the NVIDIA H200", "% of cuBLAS", "wavefronts a request"),
+    "set up": ("GPU: NVIDIA H100",),
+    "right": ("Right in the emulator", "Right on the NVIDIA H100", "times as fast as|as fast as tiled_32"),
+    "slow": ("Right on the NVIDIA H100", "% of cuBLAS", "wavefronts a request"),
     "racy": ("race", f"line {line_of('A_tile[ty][tx] =')}"),
     "wrong line": (f"({line_of('col] = sum')}): error",),
-    "a tile of its own": ("which has TILE=32", "2048x2048x2048 on the NVIDIA H200"),
-    "any program": ("Ran on the NVIDIA H200", "ms a launch", "Left out"),
+    "a tile of its own": ("which has TILE=32", "2048x2048x2048 on the NVIDIA H100"),
+    "any program": ("Ran on the NVIDIA H100", "ms a launch", "Left out"),
     "slider": ("Done: TILE=16",),
-    "measured": ("True NVIDIA H200 measured now",),
-    "an exercise": ("right on the NVIDIA H200 too",),
+    "measured": ("True NVIDIA H100 measured now",),
+    "an exercise": ("right on the NVIDIA H100 too",),
     "crash, kept away": ("out-of-bounds", "may stop a GPU"),
     "crash, asked for": ("stopped the GPU", "Restart it"),
     "after the crash": ("Right in the emulator", "no longer answers this process"),

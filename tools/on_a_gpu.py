@@ -1,7 +1,7 @@
 """Run the notebooks, and the loop of a reader's kernel, in real Jupyter kernels on a machine with a
 GPU.
 
-    python -m tools.on_a_gpu --out data/validation/live_h200.json [--seconds 540] [--only loop 06]
+    python -m tools.on_a_gpu --out data/validation/live_h100.json [--seconds 540] [--only loop 06]
 
 Every notebook runs from top to bottom, one after the other, since they time; then a session in
 which somebody writes a right, a slow, a racy and a crashing kernel, moves a slider and runs a

@@ -10,10 +10,10 @@ from functools import partial
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
+from helpers.record import counting as ncu
 from helpers.record.entries import Counted, Stalled
 from helpers.record.selection import runnable_names
 from helpers.record.store import Size, named
-from tools.recorder import ncu
 from tools.recorder.steps import Job, Section, Step, takes
 
 SHAPES: tuple[Size, ...] = (
