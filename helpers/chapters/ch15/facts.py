@@ -83,7 +83,6 @@ def the_record(candidates: Candidates) -> SimpleNamespace:
         library=100 * peak / share["fp32_best", 1024],
         promised=math.prod(promised) ** (1 / len(promised)),
         shapes=len(promised),
-        ragged=found,
         before=100 * found.default if found else math.nan,
         after=100 * found.share if found else math.nan,
         gain=found.share / found.default if found else math.nan,
