@@ -16,6 +16,8 @@ from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from bs4.element import Tag
 
+from helpers.notebook.addresses import repository
+
 LOADS = {
     "script": ("src",),
     "link": ("href",),
@@ -127,7 +129,11 @@ def broken_links(page: Page, pages: dict[Path, Page]) -> list[str]:
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
             continue
-        file = (page.path.parent / unquote(parts.path)).resolve() if parts.path else page.path
+        base = urlsplit(repository().pages).path + "/"  # of the page for addresses that are not there
+        path, folder = unquote(parts.path), page.path.parent
+        if path.startswith(base):
+            path, folder = path.removeprefix(base), page.site
+        file = (folder / path).resolve() if path else page.path
         if not file.is_file():
             faults.append(f"{href}: no such file")
         elif fragment and file.suffix == ".html":

@@ -1,4 +1,6 @@
-"""Sphinx extension: each chapter of the climb says at its top where it stands on the ladder."""
+"""Sphinx extension: each chapter of the climb says at its top where it stands on the ladder, and what
+opens the list of its Deeper pages has a name.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,19 @@ def strip(number: int, steps: dict[int, tuple[str, float]]) -> str:
     )
 
 
+def named(make: Any) -> Any:
+    """The theme's list of pages, with a name for what opens a part of it."""
+
+    def with_names(*given: Any, **more: Any) -> str:
+        return str(make(*given, **more)).replace("<summary>", '<summary aria-label="Deeper pages">')
+
+    return with_names
+
+
 def place(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Put the strip below the title."""
+    if "generate_toctree_html" in context:
+        context["generate_toctree_html"] = named(context["generate_toctree_html"])
     number = re.match(r"book/(\d\d)_", page)
     if number is None or "body" not in context:
         return
@@ -53,5 +66,5 @@ def place(app: Any, page: str, template: str, context: dict[str, Any], doctree: 
 
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx when it loads the extension."""
-    app.connect("html-page-context", place)
+    app.connect("html-page-context", place, priority=900)  # after the theme
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -105,8 +105,13 @@ def _shared(root: Path, files: tuple[tuple[Path, int, int], ...]) -> Book:
     pages = {path.stem: Page(path.relative_to(root), path.read_text("utf-8")) for path in paths}
     book = Book(root, repository(root), pages)
     numbers = chapter_numbers(root)
+    before: dict[int, int] = {}  # equations by chapter: a Deeper page goes on with its chapter's
     for page in pages.values():
-        for kind, label, target, line in labels(page, numbers.get(page.stem)):
+        chapter = numbers.get(page.stem.removeprefix("deeper_"))
+        first = before.get(chapter, 0) if chapter else 0
+        for kind, label, target, line in labels(page, chapter, first):
+            if kind == "equation" and chapter:
+                before[chapter] = before.get(chapter, 0) + 1
             known = book.targets if kind == "target" else book.equations
             if label in known:
                 raise ExportError(
@@ -131,11 +136,16 @@ def chapter_numbers(root: Path) -> dict[str, int]:
     return {stem: number for number, stem in enumerate(files, 1)}
 
 
-def labels(page: Page, number: int | None) -> Iterator[tuple[str, str, Target, int]]:
-    """Kind ("target" or "equation"), label, where it stands and its line, for every label."""
+def labels(
+    page: Page, number: int | None, before: int = 0
+) -> Iterator[tuple[str, str, Target, int]]:
+    """Kind ("target" or "equation"), label, where it stands and its line, for every label.
+
+    before: equations that the chapter has on other pages.
+    """
     waiting: list[tuple[str, int]] = []
     prefix = f"{number}." if number else ""
-    count = 0
+    count = before
     cell = ""
     cells = {piece.start: piece.id for piece in pieces(page)} if page.is_chapter else {}
     for token, after in zip(page.tokens, [*page.tokens[1:], None], strict=True):

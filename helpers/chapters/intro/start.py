@@ -24,13 +24,12 @@ RUNGS = {
 
 STYLE = """
 .tile-race{margin:1em 0;font-size:.9em}
-.tile-race ol{list-style:none;margin:0;padding:0}
-.tile-race li{display:grid;grid-template-columns:14em 1fr 4.6em;gap:.6em;align-items:center;margin:.25em 0}
+.tile-race p{display:grid;max-width:none;grid-template-columns:14em 1fr 4.6em;gap:.6em;align-items:center;margin:.25em 0}
 .tile-race i{display:block;height:.9em;background:rgb(128 128 128/.18);border-radius:.2em;overflow:hidden}
 .tile-race b{display:block;height:100%;background:#2f7fd0;transform-origin:left}
-.tile-race li:last-child b{background:#c8641b}
+.tile-race p:last-child b{background:#c8641b}
 .tile-race span:last-child{text-align:right;font-variant-numeric:tabular-nums}
-@media(max-width:600px){.tile-race{font-size:.85em}.tile-race li{grid-template-columns:11.5em 1fr 4.2em;gap:.4em}}
+@media(max-width:600px){.tile-race{font-size:.85em}.tile-race p{grid-template-columns:11.5em 1fr 4.2em;gap:.4em}}
 @keyframes tile-race{from{transform:scaleX(0)}}
 @media(prefers-reduced-motion:no-preference){.tile-race b{animation:tile-race linear both}}
 @media print{.tile-race b{animation:none}}
@@ -51,9 +50,9 @@ def race() -> Html:
         seconds = SECONDS * min(times[name] / whole, 1.0)
         ms = f"{times[name]:.3g} ms"
         rows.append(
-            f"<li><span>{html.escape(changes)}</span>"
+            f"<p><span>{html.escape(changes)}</span>"
             f'<i><b style="width:{100 * done:.2f}%;animation-duration:{seconds:.2f}s"></b></i>'
-            f"<span>{ms}</span></li>"
+            f"<span>{ms}</span></p>"
         )
         told.append(f"{changes} ({name}) {ms}, {100 * done:.0f} % done")
     words = (
@@ -69,7 +68,7 @@ def race() -> Html:
     )
     return Html(
         f'<figure class="tile-figure tile-race"><style>{STYLE}</style>'
-        f'<ol role="img" aria-label="{html.escape(words)}">{"".join(rows)}</ol>'
+        f'<div role="img" aria-label="{html.escape(words)}">{"".join(rows)}</div>'
         f"<figcaption>{caption}</figcaption></figure>",
         f"{words}",
     )
