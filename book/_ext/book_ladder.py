@@ -56,7 +56,7 @@ def place(app: Any, page: str, template: str, context: dict[str, Any], doctree: 
     if "generate_toctree_html" in context:
         context["generate_toctree_html"] = named(context["generate_toctree_html"])
     number = re.match(r"book/(\d\d)_", page)
-    if number is None or "body" not in context:
+    if number is None or int(number[1]) not in climb.CHAPTERS or "body" not in context:
         return
     if not hasattr(app, "tile_steps"):
         app.tile_steps = shares()
