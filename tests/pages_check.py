@@ -5,6 +5,7 @@ Each is applied to the built book and to a page that breaks it (tests/test_book.
 
 from __future__ import annotations
 
+import gzip
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -59,6 +60,23 @@ class Page:
         """Everything on the page that a link can point at."""
         found = {str(tag["id"]) for tag in self.soup.find_all(id=True)}
         return found | {str(tag["name"]) for tag in self.soup.find_all("a", attrs={"name": True})}
+
+
+LIGHT = 300_000
+"""Bytes that a page may send, compressed: itself, its scripts and its styles."""
+
+
+def too_heavy(page: Page, limit: int = LIGHT) -> list[str]:
+    """The weight of a page that is above the limit, and scripts that it could do without."""
+    files = [page.path]
+    for tag in page.soup.find_all(["script", "link"]):
+        name = attribute(tag, "src") or attribute(tag, "href")
+        if tag.name == "script" or attribute(tag, "rel") == "stylesheet":
+            file = (page.path.parent / urlsplit(name).path).resolve()
+            files += [file] if name and file.is_file() else []
+    weight = sum(len(gzip.compress(file.read_bytes())) for file in dict.fromkeys(files))
+    faults = [f"{weight:,} bytes"] if weight > limit else []
+    return faults + [f.name for f in files if re.search("fontawesome|mathjax", f.name, re.I)]
 
 
 def attribute(tag: Tag, name: str) -> str:
@@ -129,7 +147,7 @@ def broken_links(page: Page, pages: dict[Path, Page]) -> list[str]:
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
             continue
-        base = urlsplit(repository().pages).path + "/"  # of the page for addresses that are not there
+        base = f"{urlsplit(repository().pages).path}/"  # as the page of wrong addresses links
         path, folder = unquote(parts.path), page.path.parent
         if path.startswith(base):
             path, folder = path.removeprefix(base), page.site

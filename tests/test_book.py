@@ -65,6 +65,14 @@ def test_no_requirejs_and_no_widget_manager(pages: dict[Path, check.Page]) -> No
     assert over(pages, check.uses_a_cdn) == []
 
 
+def test_a_page_of_the_main_line_is_light(pages: dict[Path, check.Page], html: Path) -> None:
+    heavy = {page.path.name: check.too_heavy(page) for page in pages.values()}
+    assert [n for n, found in heavy.items() if any("bytes" not in what for what in found)] == []
+    assert [n for n, found in heavy.items() if found and re.match(r"\d\d_|intro|tour", n)] == []
+    start = pages[(html / "book" / "intro.html").resolve()]
+    assert check.too_heavy(start, 100_000)[0].endswith(" bytes")
+
+
 def test_every_picture_has_a_name(pages: dict[Path, check.Page]) -> None:
     assert over(pages, check.without_a_name) == []
 
