@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -81,3 +82,14 @@ def print_table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -
             for text, width, right in zip(line, widths, numeric, strict=True)
         )
         print("  ".join(cells).rstrip())
+
+
+def folded_source(text: str) -> str:
+    """HTML that says how numbers were come by, and behind a fold by what, when and where.
+
+    text: such as provenance_of makes: what stands before its first colon stays in sight.
+    """
+    how, colon, rest = text.partition(": ")
+    summary = html.escape(how if colon else "Source")
+    words = html.escape(rest if colon else text)
+    return f'<details class="tile-provenance"><summary>{summary}</summary>{words}</details>'

@@ -46,6 +46,20 @@ def test_a_formula_that_is_not_known_would_be_told() -> None:
     assert sum(len(formulas(path.read_text(encoding="utf-8"))) for path in PAGES) > 50
 
 
+def test_arrows_lead_along_the_main_line() -> None:
+    neighbours = importlib.import_module("book_ladder").neighbours
+    chapters, aside = (
+        ["book/12_a", "book/13_b", "book/14_c", "book/15_d"],
+        {"book/13_b", "book/14_c"},
+    )
+    assert neighbours("book/12_a", chapters, aside) == ("", "book/15_d")
+    assert neighbours("book/deeper_12_a", chapters, aside) == ("book/12_a", "book/15_d")
+    assert neighbours("book/13_b", chapters, aside) == ("book/12_a", "book/14_c")
+    assert neighbours("book/15_d", chapters, aside) == ("book/12_a", "")
+    assert neighbours("book/15_d", chapters, set()) == ("book/14_c", "")
+    assert neighbours("book/glossary", chapters, aside) == ("", "")
+
+
 def test_a_chapter_says_where_it_stands() -> None:
     ladder = importlib.import_module("book_ladder")
     steps = {6: ("tiled_32", 0.176), 14: ("fp32_best", 1.021), 17: ("wmma_tiled", 0.385)}

@@ -480,7 +480,7 @@ def test_provenance_says_live_or_replayed() -> None:
         "Not in the record: naive at 8192. "
         "Measured here, now: measured now on Tesla T4, 2026-11-21."
     )
-    assert "<summary>Source" in provenance(old).html
+    assert "<summary>Replayed from a record, not measured here</summary>" in provenance(old).html
     with pytest.raises(DataError):
         provenance()
 

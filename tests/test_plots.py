@@ -856,7 +856,8 @@ def test_a_chart_says_at_its_end_where_its_numbers_come_from() -> None:
             figure = draw(data)
             assert figure.source == words, name
             shown = figure._repr_html_()
-            assert f"<summary>Source</summary>{words}</details></figcaption>" in shown
+            how, rest = words.split(": ", 1)
+            assert f"<summary>{how}</summary>{rest}</details></figcaption>" in shown
             assert repr(figure).endswith(words)
             assert "recorded on" not in figure.caption  # said once
     assert plots.bars(PUBLISHED).source == ""

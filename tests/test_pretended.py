@@ -70,6 +70,11 @@ MIXED = (
     "07_latency",
     "08_block_1d",
     "19_feeding",
+    "deeper_02_measuring",
+    "deeper_05_coalescing",
+    "deeper_07_latency",
+    "deeper_08_block_1d",
+    "deeper_19_feeding",
 )
 """Pages that say much of two GPUs side by side: run three times, so that each number's origin is
 known.
@@ -102,7 +107,15 @@ def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "stem", ["01_your_gpu", "05_coalescing", "11_pipelining", "17_tensor_cores"]
+    "stem",
+    [
+        "01_your_gpu",
+        "05_coalescing",
+        "11_pipelining",
+        "17_tensor_cores",
+        "deeper_01_your_gpu",
+        "tour",
+    ],
 )
 def test_a_notebook_runs_on_a_card_that_the_table_lacks(stem: str, tmp_path: Path) -> None:
     [cells] = on(
@@ -114,7 +127,7 @@ def test_a_notebook_runs_on_a_card_that_the_table_lacks(stem: str, tmp_path: Pat
 
 @needs_nvrtc
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "24_streams"])
+@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "24_streams", "deeper_02_measuring"])
 def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
     stem: str, tmp_path: Path
 ) -> None:
@@ -136,7 +149,13 @@ def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
         "08_block_1d",
         "14_ring_of_tiles",
         "20_copy_engine",
+        "21_wgmma",
+        "22_last_ten_percent",
         "24_streams",
+        "deeper_04_first_kernel",
+        "deeper_06_tiling",
+        "deeper_20_copy_engine",
+        "tour",
     ],
 )
 def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> None:

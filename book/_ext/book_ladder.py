@@ -1,15 +1,17 @@
-"""Sphinx extension: each chapter of the climb says at its top where it stands on the ladder, and what
-opens the list of its Deeper pages has a name.
+"""Sphinx extension: each chapter of the climb says at its top where it stands on the ladder; its arrows
+lead along the main line, past Deeper pages; and what opens the list of these has a name.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 from helpers.chapters.facts import recorded
 from helpers.chapters.intro import climb
+from tools.essays import OFF
 
 
 def shares() -> dict[int, tuple[str, float]]:
@@ -42,6 +44,35 @@ def strip(number: int, steps: dict[int, tuple[str, float]]) -> str:
     )
 
 
+def neighbours(page: str, chapters: list[str], aside: set[str]) -> tuple[str, str]:
+    """The pages before and after a chapter or a Deeper page, "" where the contents decide.
+
+    chapters: the numbered ones in order. aside: those off the main line, which the arrows of others
+    pass by. A Deeper page lies between its chapter and the next of the main line.
+    """
+    chapter = page.replace("/deeper_", "/")
+    if chapter not in chapters:
+        return "", ""
+    at = chapters.index(chapter)
+    before = [c for c in chapters[:at] if chapter in aside or c not in aside]
+    after = [c for c in chapters[at + 1 :] if chapter in aside or c not in aside]
+    back = chapter if page != chapter else before[-1] if before else ""
+    return back, after[0] if after else ""
+
+
+def arrows(app: Any, page: str, context: dict[str, Any]) -> None:
+    """Let the arrows at a page's end lead along the main line."""
+    if not hasattr(app, "tile_chapters"):
+        every = sorted(n for n in app.env.found_docs if re.match(r"book/\d\d_", n))
+        aside = {n for n in every if OFF in Path(app.env.doc2path(n)).read_text("utf-8")}
+        app.tile_chapters = every, aside
+    for name, there in zip(("prev", "next"), neighbours(page, *app.tile_chapters), strict=True):
+        if there:
+            title = app.builder.render_partial(app.env.titles[there])["title"]
+            link = app.builder.get_relative_uri(page, there)
+            context[name] = {"link": link, "title": title}
+
+
 def named(make: Any) -> Any:
     """The theme's list of pages, with a name for what opens a part of it."""
 
@@ -55,6 +86,7 @@ def place(app: Any, page: str, template: str, context: dict[str, Any], doctree: 
     """Put the strip below the title."""
     if "generate_toctree_html" in context:
         context["generate_toctree_html"] = named(context["generate_toctree_html"])
+    arrows(app, page, context)
     number = re.match(r"book/(\d\d)_", page)
     if number is None or int(number[1]) not in climb.CHAPTERS or "body" not in context:
         return

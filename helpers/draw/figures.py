@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.draw.columns import DESK, FONT, INK, PHONE, Column
 from helpers.draw.surface import Canvas
+from helpers.wording import folded_source
 from nogpu.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,10 +88,7 @@ class Figure:
     def _repr_html_(self) -> str:
         caption = html.escape(self.caption)
         if self.source:
-            caption += (
-                '<details class="tile-provenance"><summary>Source</summary>'
-                f"{html.escape(self.source)}</details>"
-            )
+            caption += folded_source(self.source)
         caption = f"<figcaption>{caption.strip()}</figcaption>" if caption else ""
         return (
             '<figure class="tile-figure" style="margin:1em 0;container-type:inline-size">'

@@ -101,7 +101,7 @@ def promise(kernel: Kernel) -> Html:
             "that you choose. Elsewhere there are no sliders, and trace() runs the kernel in the "
             "emulator."
         )
-    return Html(paragraph(text), text)
+    return Html(f'<div class="tile-note">{paragraph(text)}</div>', text)
 
 
 def verdict(t: Trace, arch: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from helpers.page.tables import table
 from helpers.record import DEFAULT_GPU, load, ncu, stalls, tuned
 from helpers.record.agree import on_tensor_cores
 from helpers.record.measurement import provenance_of
+from helpers.wording import folded_source
 from nogpu.errors import DataError, UnknownNameError, near_matches
 
 
@@ -24,8 +24,7 @@ def provenance(*measurements: Any) -> Html:
     if not measurements:
         raise DataError("provenance() takes what measure(...) returned")
     text = provenance_of(*measurements)
-    fold = "<summary>Source of the numbers above</summary>"
-    return Html(f'<details class="tile-provenance">{fold}{html.escape(text)}</details>', text)
+    return Html(folded_source(text), text)
 
 
 def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -> Markdown | None:

@@ -63,7 +63,7 @@ def best() -> list[str]:
 
 
 def said() -> SimpleNamespace:
-    """The rows by chapter (c04 and so on); the first and the fastest float32 kernel: ms, rates,
+    """The rows by chapter (c04 and so on); the GPU of the record; the first and the fastest float32 kernel: ms, rates,
     share of cuBLAS; the worst share of fp32_best on a ragged shape (ragged), and the best of chapter
     7 over the tile of 32 (seventh) and the coalesced kernel over its roof (over_roof).
     """
@@ -73,6 +73,7 @@ def said() -> SimpleNamespace:
     intensity = model.arithmetic_intensity("coalesced", SIZE, SIZE, SIZE)
     return SimpleNamespace(
         **{f"c{chapter:02d}": row(chapter) for chapter in CHAPTERS},
+        gpu=str(load("h200").gpu["name"]),
         first_ms=recorded(first, SIZE, "ms"),
         last_ms=recorded(last, SIZE, "ms"),
         span=rates[last] / rates[first],

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import html
 
-from helpers.chapters.facts import recorded
+from helpers.chapters.intro.climb import SIZE
 from helpers.notebook.pieces import Html
+from helpers.record import measure
+from helpers.record.measurement import provenance_of
+from helpers.wording import folded_source
+from nogpu.errors import DataError
 
-SIZE = 4096
 SECONDS = 4.0
-"""How long the picture runs: the time in which the last of FLOAT32 computes the product."""
+"""How long the picture runs: the time in which the last float32 rung computes the product."""
 RUNGS = {
     "naive": "a thread an element",
     "coalesced": "neighbours ask together",
@@ -21,6 +24,7 @@ RUNGS = {
     "hopper_5": "Tensor Cores, 16 bits",
 }
 """Rungs from the first to the last, and what each changes. The last but one ends the race."""
+*FLOATS, END, _ = RUNGS
 
 STYLE = """
 .tile-race{margin:1em 0;font-size:.9em}
@@ -40,10 +44,16 @@ def race() -> Html:
     """How far each rung has come when the fastest float32 kernel has finished, by the H200's record.
 
     Moves where the reader's settings allow it: each bar grows at its kernel's speed, and the
-    picture stops when the last but one is full. Raises DataError where a rung is not recorded.
+    picture stops when the last but one is full. Raises DataError where a rung is not recorded, or a
+    float32 rung is faster than the one that ends the race.
     """
-    times = {name: recorded(name, SIZE, "ms") for name in RUNGS}
-    whole = times["fp32_best"]
+    m = measure(list(RUNGS), sizes=[SIZE], gpu="h200")
+    times = {name: m.value(name, SIZE, "ms") for name in RUNGS}
+    whole = times[END]
+    if whole != min(times[name] for name in (*FLOATS, END)):
+        raise DataError(
+            f"{END} is not the fastest float32 rung of {m.label}: end the race with that"
+        )
     rows, told = [], []
     for name, changes in RUNGS.items():
         done = min(whole / times[name], 1.0)
@@ -63,12 +73,12 @@ def race() -> Html:
     )
     caption = (
         f"Eight kernels of this book start one product of {SIZE} by {SIZE} matrices at the same "
-        "moment, slowed down. The picture stops when the fastest float32 kernel is done. Times of "
-        "an NVIDIA H200."
+        f"moment on an {m.gpu}, slowed down. The picture stops when the fastest float32 kernel is "
+        "done; the last kernel multiplies shorter numbers."
     )
     return Html(
         f'<figure class="tile-figure tile-race"><style>{STYLE}</style>'
         f'<div role="img" aria-label="{html.escape(words)}">{"".join(rows)}</div>'
-        f"<figcaption>{caption}</figcaption></figure>",
-        f"{words}",
+        f"<figcaption>{caption}{folded_source(provenance_of(m))}</figcaption></figure>",
+        words,
     )

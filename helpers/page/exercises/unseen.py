@@ -150,9 +150,9 @@ def predictions(id: str, kernels: tuple[Unseen, ...]) -> None:
 
 
 def judged(kernels: tuple[Unseen, ...], answer: Any) -> Iterator[Check]:
-    """A check for each prediction of each kernel, and the measured time where all five are right. answer: by kernel, a dict with the five of ASKED.
+    """A check for each prediction of each kernel, and the measured time where all five are right.
 
-    Counts must be right to 5 %, blocks exactly, the bound to 25 %.
+    answer: by kernel, a dict with the five of ASKED. Counts must be right to 5 %, blocks exactly, the bound to 25 %.
     """
     names = [k.name for k in kernels]
     if not isinstance(answer, Mapping):
