@@ -106,58 +106,7 @@ def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
 
 @needs_nvrtc
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "stem",
-    [
-        "01_your_gpu",
-        "05_coalescing",
-        "11_pipelining",
-        "17_tensor_cores",
-        "deeper_01_your_gpu",
-        "tour",
-    ],
-)
-def test_a_notebook_runs_on_a_card_that_the_table_lacks(stem: str, tmp_path: Path) -> None:
-    [cells] = on(
-        "sm86", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json", "--once"
-    ).values()
-    assert not stops(cells)
-    assert "RTX 3070" in said(cells)
-
-
-@needs_nvrtc
-@pytest.mark.slow
-@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "24_streams", "deeper_02_measuring"])
-def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
-    stem: str, tmp_path: Path
-) -> None:
-    [cells] = on(
-        "driver_only", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json", "--once"
-    ).values()
-    assert not stops(cells)
-    assert "times are replayed" in said(cells[:1]) and "cuBLAS was not found" in said(cells[:1])
-    assert "measured now on" not in said(cells)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "stem",
-    [
-        "01_your_gpu",
-        "04_first_kernel",
-        "06_tiling",
-        "08_block_1d",
-        "14_ring_of_tiles",
-        "20_copy_engine",
-        "21_wgmma",
-        "22_last_ten_percent",
-        "24_streams",
-        "deeper_04_first_kernel",
-        "deeper_06_tiling",
-        "deeper_20_copy_engine",
-        "tour",
-    ],
-)
+@pytest.mark.parametrize("stem", NOTEBOOKS)
 def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> None:
     [cells] = on(
         "no_compiler", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json", "--once"

@@ -50,6 +50,8 @@ class Control:
     value: Any
     kind: str = "range"
     labels: tuple[str, ...] = ()
+    plays: int = 0
+    """Milliseconds a step, of a slider with a button that plays it to its end; 0 for none."""
 
     def __post_init__(self) -> None:
         if self.value not in self.values:
@@ -91,6 +93,8 @@ class Explorer:
     picture: str
     examples: tuple[State, ...] = ()
     note: str = ""
+    code: tuple[str, ...] = ()
+    """Lines of code above the drawing; the script lights those that a state runs."""
     wide: tuple[str, ...] = ()
     """Values that take a line of their own."""
     spoken: tuple[str, ...] = ()
@@ -136,13 +140,14 @@ class Explorer:
             "note": self.note,
             "controls": [
                 {"name": c.name, "label": c.label, "kind": c.kind, "values": c.values,
-                 "labels": c.labels, "value": c.value}
+                 "labels": c.labels, "value": c.value, "plays": c.plays}
                 for c in self.controls
             ],
             "labels": dict(self.labels),
             "sentences": dict(self.sentences),
             "wide": self.wide,
             "spoken": self.spoken,
+            "code": self.code or None,
             "data": self.data,
         }  # fmt: skip
         dumped = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

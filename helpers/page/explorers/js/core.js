@@ -1,5 +1,6 @@
 // What all explorers share: a custom element with native controls, a drawing and its words.
 // An explorer is {values(data, state) -> {say, text: {name: words}, ...}, draw(data, state, found, W)}.
+// A control may play; data.code are lines of code, of which found.lit lights some.
 // A drawing is made for W pixels, 440 or what a phone has, so that its text is never scaled down.
 (() => {
   if (window.TileExplorers) return;
@@ -20,6 +21,13 @@ select { background: transparent; border: 1px solid color-mix(in srgb, currentCo
 option { color: #111; background: #fff; }
 :host([data-dark]) option { color: #eee; background: #222; }
 input:focus-visible, select:focus-visible { outline: 3px solid #d55e00; outline-offset: 2px; }
+.play { font: inherit; font-size: .92em; min-height: 26px; padding: .1em .9em; margin-top: .3em; color: inherit;
+  background: transparent; border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; cursor: pointer; }
+.play:focus-visible { outline: 3px solid #d55e00; outline-offset: 2px; }
+.code { margin: .2em 0 .7em; font: .86em/1.5 ui-monospace, Menlo, Consolas, monospace; overflow-x: auto; }
+.code span { display: block; white-space: pre; padding: 0 .5em; border-left: 3px solid transparent; min-height: 1.5em; }
+.code .lit { border-color: #d55e00; background: color-mix(in srgb, #d55e00 16%, transparent); }
+[data-set] { cursor: pointer; }
 .say { margin: .3em 0 .6em; }
 .drawing { max-width: 600px; margin: 0 auto; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
@@ -33,7 +41,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
 .caption { font-size: .9em; margin: .8em 0 0; } .note { font-size: .82em; margin: .4em 0 0; }
 .aloud { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
   white-space: nowrap; }
-@media print { .controls { display: none; } }`;
+@media print { .controls, .play { display: none; } }`;
   const escape = text => String(text).replace(/[&<>"]/g, c =>
     ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'})[c]);
   // As Python's explorers.text: digits after the point, ties away from zero, thousands separated.
@@ -106,19 +114,31 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
             `<option value="${j}"${j === at ? ' selected' : ''}>${escape(c.labels[j])}</option>`);
           return `<label for="${id}">${escape(c.label)}<select id="${id}" data-name="${c.name}">${options.join('')}</select></label>`;
         }
-        return `<label for="${id}">${escape(c.label)} <b aria-hidden="true"></b><input type="range" id="${id}" data-name="${c.name}" min="0" max="${c.values.length - 1}" step="1" value="${at}"></label>`;
+        return `<label for="${id}">${escape(c.label)} <b aria-hidden="true"></b><input type="range" id="${id}" data-name="${c.name}" min="0" max="${c.values.length - 1}" step="1" value="${at}">${c.plays ? `<button type="button" class="play" data-input="${id}" data-pause="${c.plays}"></button>` : ''}</label>`;
       });
       const values = Object.entries(data.labels).map(([name, words]) =>
         `<div class="${data.wide.includes(name) ? 'wide' : data.spoken.includes(name) ? 'aloud' : ''}"><dt>${escape(words)}</dt><dd data-name="${name}"></dd></div>`);
       root.innerHTML = `<style>${STYLE}</style><div class="box" role="group" aria-label="${escape(data.title)}">
 <p class="title">${escape(data.title)}</p><div class="controls">${controls.join('')}</div>
-<p class="say"></p><div class="drawing"></div><dl>${values.join('')}</dl>
+<p class="say"></p>${data.code ? `<div class="code" tabindex="0" role="group" aria-label="The code">${data.code.map(words => `<span>${escape(words)}</span>`).join('')}</div>` : ''}<div class="drawing"></div><dl>${values.join('')}</dl>
 <p class="caption">${escape(data.caption)}</p>${data.note ? `<p class="note">${escape(data.note)}</p>` : ''}
 <p class="aloud" role="status" aria-live="polite"></p></div>`;
       this.inputs = [...root.querySelectorAll('input, select')];
       this.cells = [...root.querySelectorAll('dd')];
       this.drawing = root.querySelector('.drawing');
-      root.addEventListener('input', () => { this.show(); this.tell(); });
+      root.addEventListener('input', () => { this.stop(); this.show(); this.tell(); });
+      this.button = root.querySelector('.play');
+      if (this.button) {
+        this.still = matchMedia('(prefers-reduced-motion: reduce)').matches;
+        this.button.addEventListener('click', () => this.play());
+        this.stop();
+      }
+      // What a drawing marks with data-set="name=index" sets that control, by a click or a touch.
+      this.drawing.addEventListener('click', event => {
+        const [name, index] = (event.target.closest('[data-set]')?.dataset.set ?? '').split('=');
+        const input = this.inputs.find(i => i.dataset.name === name);
+        if (input) { input.value = index; this.stop(); this.show(); this.tell(); }
+      });
       this.show();
       new ResizeObserver(() => { if (this.width() !== this.drawn) this.show(); }).observe(this.drawing);
       this.tint();
@@ -134,6 +154,26 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       this.toggleAttribute('data-dark', dark);
       this.style.colorScheme = dark ? 'dark' : 'light';
     }
+    // A control that plays goes step by step to its end; where motion is not wanted, one step a press.
+    play() {
+      const input = this.shadowRoot.getElementById(this.button.dataset.input);
+      if (this.ticking) return this.stop();
+      const step = () => {
+        input.value = +input.value === +input.max ? 0 : +input.value + 1;
+        this.show();
+        if (this.still || +input.value === +input.max) { this.stop(); this.tell(); }
+      };
+      step();
+      if (this.still || +input.value === +input.max) return;
+      this.button.textContent = 'Pause';
+      this.ticking = setInterval(step, +this.button.dataset.pause);
+    }
+    stop() {
+      clearInterval(this.ticking);
+      this.ticking = 0;
+      if (this.button) this.button.textContent = this.still ? 'Next step' : 'Play';
+    }
+    disconnectedCallback() { this.stop(); }
     width() {
       return Math.max(270, Math.min(440, this.drawing.clientWidth || 440));
     }
@@ -156,6 +196,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       this.words = fill(data.sentences[found.say], found.text);
       root.querySelector('.say').textContent = this.words;
       for (const cell of this.cells) cell.textContent = found.text[cell.dataset.name] ?? '–';
+      root.querySelectorAll('.code span').forEach((row, i) => row.classList.toggle('lit', (found.lit ?? []).includes(i)));
       this.drawn = this.width();
       const {width, height, body} = spec.draw(data.data, state, found, this.drawn);
       this.drawing.innerHTML =

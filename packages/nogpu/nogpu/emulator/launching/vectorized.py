@@ -175,7 +175,7 @@ class _Cover:
         width_of_round = sum(place.width for place in group)
         candidates = (self.pieces[n] for n in numbers)
         have = sum(p.width for p in candidates if p.op == op and p.line in here)
-        if not step or have % width_of_round or have == width_of_round:
+        if not step or not have or have % width_of_round or have == width_of_round:
             return []
         rounds = [
             replace(place, offset=place.offset + turn * step)
