@@ -73,3 +73,25 @@ def test_a_chapter_says_where_it_stands() -> None:
     assert "(16-bit" in ladder.strip(17, steps) and ladder.strip(3, steps) == ""
     known = ladder.shares()
     assert {4, 14, 22} <= set(known) and known[4][0] == "naive"
+
+
+def test_figures_tables_and_listings_have_numbers_and_addresses() -> None:
+    numbers = importlib.import_module("book_numbers")
+    assert [numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")] == ["5.", "D12.", ""]
+    page = (
+        '<figure class="tile-figure" style="x"><svg/></figure>'
+        '<tile-banks class="tile-explorer"><table><caption>inside</caption></table></tile-banks>'
+        '<table style="y"><caption style="z"><span a>Times.</span></caption></table>'
+        '<figure class="tile-code"><pre/><figcaption>File.</figcaption></figure>'
+        '<figure class="tile-figure tile-race"><figcaption>Race.</figcaption></figure>'
+        "<table><tr></tr></table>"
+    )
+    shown = numbers.numbered(page, "5.")
+    assert re.findall(r'id="([a-z]+-\d)"', shown) == [
+        "figure-1", "figure-2", "table-1", "listing-1", "figure-3"
+    ]  # fmt: skip
+    assert ">Figure 5.1</a> </figcaption></figure>" in shown
+    assert 'data-number="Figure 5.2" class="tile-explorer"><table><caption>inside' in shown
+    assert re.search(r"<span a><a [^>]*>Table 5.1</a> Times", shown)
+    assert re.search(r"<figcaption><a [^>]*>Listing 5.1</a> File", shown)
+    assert re.search(r'href="#figure-3"[^>]*>Figure 5.3</a> Race', shown)

@@ -84,12 +84,12 @@ def code_of(shown: Html) -> str:
 
 
 def test_a_listing_is_the_file_and_nothing_else() -> None:
-    shown = show_kernel("tiled_32", since="coalesced")
+    shown = show_kernel("vectorised", since="coalesced")
     balance = parsed(shown)
-    assert code_of(shown) == catalog["tiled_32"].source
+    assert code_of(shown) == catalog["vectorised"].source
     pre = next(attributes for tag, attributes in balance.tags if tag == "pre")
     assert pre["tabindex"] == "0"
-    assert "06_tiled.cu" in (pre["aria-label"] or "")
+    assert "10_vectorised.cu" in (pre["aria-label"] or "")
     assert "highlight-cuda notranslate" in shown.html
     assert 'class="k"' in shown.html or 'class="kt"' in shown.html
     assert "lines marked + are new since kernels/05_coalesced.cu" in shown.html
@@ -99,12 +99,26 @@ def test_new_lines_are_marked_by_sign_tint_and_words() -> None:
     shown = show_kernel("coalesced", since="naive")
     expected = new_lines(catalog["coalesced"].source, catalog["naive"].source)
     assert len(expected) == 2
-    assert shown.html.count("new line ") == 2
-    assert shown.html.count('class="tile-new"') == 2
-    assert shown.html.count('<span aria-hidden="true">+</span>') == 2
+    for part in shown.html.split("<details>"):  # what is new, and the whole file
+        assert part.count("new line ") == 2
+        assert part.count('class="tile-new"') == 2
+        assert part.count('<span aria-hidden="true">+</span>') == 2
     marked = [line for line in shown.text.splitlines() if re.match(r" *\d+ \+ ", line)]
     assert {int(line.split()[0]) for line in marked} == expected
     assert all("threadIdx" in line for line in marked)
+
+
+def test_what_is_new_stands_before_the_whole_file() -> None:
+    first, _, rest = show_kernel("coalesced", since="naive").html.partition("<details>")
+    lines = len(catalog["coalesced"].source.splitlines())
+    assert f"the whole file, {lines} lines" in rest and "as before" not in rest
+    shown = [int(n) for n in re.findall(r"(?m)> *(\d+) <span aria-hidden", first)]
+    new = new_lines(catalog["coalesced"].source, catalog["naive"].source)
+    assert set(shown) == {n for at in new for n in range(at - 2, at + 3)}
+    skipped = [int(n) for n in re.findall(r"⋯ (\d+) lines? as before", first)]
+    assert sum(skipped) + len(shown) == lines
+    assert "<details>" not in show_kernel("vectorised", since="naive").html  # nearly all is new
+    assert "<details>" not in show_kernel("coalesced").html
 
 
 def test_what_counts_as_new() -> None:

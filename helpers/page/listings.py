@@ -5,15 +5,21 @@ from __future__ import annotations
 import difflib
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from helpers.colours import GREEN, tint
 from helpers.ladder.kernel import KERNELS, Kernel
 from helpers.ladder.rungs import find
 from helpers.notebook.pieces import HIDDEN, Html, inline
+from helpers.wording import counted
 from nogpu.errors import DataError, UnknownNameError, near_matches
 from nogpu.text import without_comments
+
+NEWS = 0.4
+"""A file of which less is new shows what is new before the rest."""
+AROUND = 2
+"""Lines shown before and after a new one."""
 
 
 def _source(kernel: Any) -> tuple[str, str]:
@@ -107,6 +113,32 @@ def _highlighted(source: str) -> list[str]:
     return (lines + [""] * count)[:count]
 
 
+def _code(body: str, label: str) -> str:
+    """Lines of HTML as the block of code that a theme colours."""
+    return (
+        '<div class="highlight-cuda notranslate"><div class="highlight">'
+        f'<pre tabindex="0" role="group" aria-label="{label}" style="overflow-x:auto">'
+        f"<span></span>{body}\n</pre></div></div>"
+    )
+
+
+def _news(rows: Sequence[str], marked: Iterable[int]) -> str:
+    """Rows of a whole file without what is far from a marked line (numbers from 1)."""
+    near = {n for at in marked for n in range(at - AROUND, at + AROUND + 1)}
+    shown: list[str] = []
+    passed = 0
+    for i, row in enumerate([*rows, None], 1):
+        if row is not None and i not in near:
+            passed += 1
+            continue
+        if passed:
+            shown.append(f'<span class="linenos">⋯ {counted(passed, "line")} as before</span>')
+            passed = 0
+        if row is not None:
+            shown.append(row)
+    return "\n".join(shown)
+
+
 def show_kernel(
     kernel: Kernel | str,
     *,
@@ -125,6 +157,9 @@ def show_kernel(
     sum", "= sum;")], looked for in what is shown. lines: first and last line to show, as numbers or
     as text that the lines contain. folded: behind its file's name, which opens it. Raises
     UnknownKernelError, UnknownNameError, DataError.
+
+    A whole file of which less than NEWS is new since another shows that first, with AROUND lines
+    about it, and the rest in a fold.
     """
     file, source = _source(kernel)
     all_lines = source.splitlines()
@@ -164,13 +199,14 @@ def show_kernel(
             caption += f"; lines marked + are new since kernels/{before}"
         elif marked:
             caption += "; lines marked + are new"
-    body = "\n".join(rows)
     label = html.escape(f"Source of {name}{part}")
+    shown = _code("\n".join(rows), label)
+    by_hand = spans or new is not None or lines is not None
+    if before and not by_hand and 0 < len(marked) < NEWS * len(rows):
+        fold = f"<details><summary>the whole file, {len(rows)} lines</summary>{shown}</details>"
+        shown = _code(_news(rows, marked), f"What is new in {html.escape(name)}") + fold
     out = (
-        '<figure class="tile-code" style="margin:1em 0">'
-        '<div class="highlight-cuda notranslate"><div class="highlight">'
-        f'<pre tabindex="0" role="group" aria-label="{label}" style="overflow-x:auto">'
-        f"<span></span>{body}\n</pre></div></div>"
+        f'<figure class="tile-code" style="margin:1em 0">{shown}'
         f"<figcaption>{inline(caption)}</figcaption></figure>"
     )
     if folded:

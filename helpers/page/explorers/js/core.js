@@ -10,6 +10,7 @@
 .box { position: relative; border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 6px;
   padding: .8em .9em; font-size: .94em; line-height: 1.4; }
 .title { font-weight: 600; margin: 0 0 .5em; }
+.title a { color: inherit; text-decoration: none; opacity: .8; } .title a:hover { text-decoration: underline; }
 .controls { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 11.5em), 1fr));
   gap: .5em 1.2em; margin: 0 0 .7em; }
 label { display: block; font-size: .92em; min-width: 0; overflow-wrap: anywhere; }
@@ -119,7 +120,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       const values = Object.entries(data.labels).map(([name, words]) =>
         `<div class="${data.wide.includes(name) ? 'wide' : data.spoken.includes(name) ? 'aloud' : ''}"><dt>${escape(words)}</dt><dd data-name="${name}"></dd></div>`);
       root.innerHTML = `<style>${STYLE}</style><div class="box" role="group" aria-label="${escape(data.title)}">
-<p class="title">${escape(data.title)}</p><div class="controls">${controls.join('')}</div>
+<p class="title">${this.dataset.number ? `<a href="#${this.id}">${escape(this.dataset.number)}</a> ` : ''}${escape(data.title)}</p><div class="controls">${controls.join('')}</div>
 <p class="say"></p>${data.code ? `<div class="code" tabindex="0" role="group" aria-label="The code">${data.code.map(words => `<span>${escape(words)}</span>`).join('')}</div>` : ''}<div class="drawing"></div><dl>${values.join('')}</dl>
 <p class="caption">${escape(data.caption)}</p>${data.note ? `<p class="note">${escape(data.note)}</p>` : ''}
 <p class="aloud" role="status" aria-live="polite"></p></div>`;
