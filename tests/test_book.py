@@ -6,6 +6,7 @@ The checks are in pages_check.py; each is also tried on a page that it must refu
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,6 +139,42 @@ def test_search_works_offline(browser: Any, site: str) -> None:
     page.wait_for_selector("#search-results li a", timeout=10_000)
     assert page.locator("#search-results li a").count() > 0
     context.close()
+
+
+ORDER = """term => Search._performSearch(...Search._parseQuery(term)).reverse().map(found => found[0])"""
+"""Pages that the search shows for a term, the first one first."""
+
+
+def defined() -> dict[str, str]:
+    """The page that says of a term that it defines it."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / "book").glob("*.md")):
+        line = re.search(r'(?m)^defines: "(.*)"$', path.read_text(encoding="utf-8"))
+        for term in line[1].split(", ") if line else []:
+            assert term not in found, f"{path.name} and {found[term]} both define {term!r}"
+            found[term] = f"book/{path.stem}"
+    return found
+
+
+@pytest.mark.browser
+def test_search_leads_first_to_the_page_that_explains_a_term(browser: Any, site: str) -> None:
+    page = browser.new_page()
+    page.goto(f"{site}/search.html?q=sector")
+    page.wait_for_selector("#search-results li a", timeout=10_000)
+    wanted = defined() | {"tiled_32": "book/06_tiling", "fp32_best": "book/14_ring_of_tiles"}
+    assert len(wanted) >= 60
+    wrong = {}
+    for term, there in wanted.items():
+        found = page.evaluate(ORDER, term)
+        at = [place for place in found[:2] if place != "book/glossary"]
+        if there not in at[:1]:
+            wrong[term] = found[:4]
+        text = page.evaluate("async there => (await fetch(`${there}.html`)).text()", there)
+        if term.lower() not in re.sub(r"<[^>]*>", "", text).lower():
+            wrong[term] = [f"not a word of {there}"]
+    assert not wrong, json.dumps(wrong)
+    assert page.evaluate(ORDER, "provenance")[0] != page.evaluate(ORDER, "swizzle")[0]
+    page.close()
 
 
 # --- wrong twins: a page that breaks each rule ---------------------------------------------------
