@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers import matmul
+from helpers import matmul, trace
 from helpers.ladder import model
 from helpers.ladder.jobs import duties
 from helpers.ladder.kernel import broken_rules
@@ -22,6 +22,7 @@ from helpers.ladder.rungs import catalog
 from helpers.page import explorers
 from helpers.page.explorers import _banks as bank_room
 from helpers.page.explorers import _coalescing as sector_room
+from helpers.page.explorers import _request as request_room
 from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _tile as tile_room
 from helpers.page.explorers.core import Explorer, script, significant, text
@@ -42,6 +43,7 @@ STEPPED = (
 )
 MAKE: dict[str, Callable[[], Explorer]] = {
     "coalescing": explorers.coalescing,
+    "request": explorers.request,
     "banks": explorers.banks,
     "occupancy": explorers.occupancy,
     "tile_tiled": lambda: explorers.tile("tiled_32"),
@@ -130,6 +132,26 @@ def test_sectors_are_those_that_the_emulator_counts(size: int, name: str) -> Non
             follows=follows, stride=stride, offset=offset, size=size
         )
         assert int(shown.text["sectors"]) == counted
+
+
+@pytest.mark.parametrize("name", request_room.KERNELS)
+def test_the_requests_are_those_of_the_kernels(name: str) -> None:
+    """All requests of the first warp, where rows of A and of B differ in length; and their cost."""
+    K, N = 32, 96
+    t = trace(f"{name}_core", M=32, N=N, K=K, samples=True)
+    seen: dict[str, set[tuple[int, ...]]] = {"A": set(), "B": set()}
+    for (_, _, op), samples in t.report.samples.items():
+        for array, size, offsets in samples if op == "load" else ():
+            seen[array].add(tuple(int(at) // size for at in offsets[0]))  # of the first warp
+    own = request_room.loads(name, K)
+    for array, step in (("A", 1), ("B", N)):
+        of_warp = {tuple(int(e) + k * step for e in own[array]) for k in range(K)}
+        assert of_warp == seen[array]
+    other = request_room.loads(next(k for k in request_room.KERNELS if k != name), K)
+    assert tuple(other["A"]) not in seen["A"] and tuple(other["B"]) not in seen["B"]
+    cost = {row.array: row.sectors_per_request for row in t.by_line() if row.op == "load"}
+    for array in "AB":
+        assert made("request").read(loads=array).text[name].startswith(f"{cost[array]:.0f} sector")
 
 
 WORDS = """
@@ -304,7 +326,7 @@ def test_sizes(name: str) -> None:
 
 PLACES = {
     "ladder": ("ladder", "roofline"),
-    "05_coalescing": ("coalescing",),
+    "05_coalescing": ("coalescing", "request"),
     "06_tiling": ("stepper", "roofline"),
     "deeper_06_tiling": ("tile",),
     "07_latency": ("occupancy", "banks"),
@@ -435,18 +457,28 @@ def test_the_page_shows_what_python_computes(
     page.context.close()
 
 
+TWINS = {
+    "coalescing": ("* s.size / 32)", "* s.size / 31)"),
+    "request": ("e * 4 / 32", "e * 4 / 36"),
+}
+
+
 @pytest.mark.browser
-def test_a_page_that_shows_another_value_is_found(browser: Any, folder: tuple[Path, str]) -> None:
-    """The wrong twin: a formula of the script that is off by one must not pass."""
+@pytest.mark.parametrize("name", TWINS)
+def test_a_page_that_shows_another_value_is_found(
+    browser: Any, folder: tuple[Path, str], name: str
+) -> None:
+    """The wrong twin: a formula of the script that is off by a little must not pass."""
     place, _ = folder
-    body = made("coalescing")._repr_html_().replace("* s.size / 32)", "* s.size / 31)")
+    right = made(name)._repr_html_()
+    body = right.replace(*TWINS[name])
+    assert body != right
     (place / "twin.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
     page, _ = opened(browser, folder, "twin")
-    chosen = states(made("coalescing"), 100)
+    chosen = states(made(name), 100)
     shown = page.evaluate(MOVE, chosen)["shown"]
     assert any(
-        said != made("coalescing").sentence(**s)
-        for s, (said, *_) in zip(chosen, shown, strict=True)
+        said != made(name).sentence(**s) for s, (said, *_) in zip(chosen, shown, strict=True)
     )
     page.context.close()
 
@@ -614,9 +646,37 @@ def test_controls_follow_the_theme(browser: Any, folder: tuple[Path, str]) -> No
 
 
 def test_nothing_moves_by_itself() -> None:
-    """Reduced motion is kept: there are no animations and no transitions to reduce."""
+    """Reduced motion is kept: there are no animations to reduce, and what plays was asked to."""
     for kind in ("core", *{e.kind for e in map(made, MAKE)}):
-        assert not re.search(r"animat|transition|requestAnimationFrame|setInterval", script(kind))
+        assert not re.search(r"animat|transition|requestAnimationFrame", script(kind))
+        assert script(kind).count("setInterval") == (kind == "core")  # in play(), below
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_a_request_plays_when_asked(browser: Any, folder: tuple[Path, str], motion: str) -> None:
+    """From its end it begins anew, and stops by a press; with less motion a press is a step."""
+    page, faults = opened(browser, folder, "request", reduced_motion=motion)
+    lanes = "document.querySelector('.tile-explorer').state().lanes"
+    button = page.locator(".tile-explorer .play")
+    page.wait_for_timeout(600)
+    assert page.evaluate(lanes) == 32
+    button.click()
+    if motion == "reduce":
+        assert button.inner_text() == "Next step"
+        button.click()
+    else:
+        assert button.inner_text() == "Pause"
+        page.wait_for_function(f"{lanes} === 2")
+        button.click()
+    stood = page.evaluate(lanes)
+    page.wait_for_timeout(600)
+    assert page.evaluate(lanes) == stood and 0 < stood < 32
+    page.locator(".tile-explorer svg [data-set='lanes=20']").last.click()
+    assert page.evaluate(lanes) == 20
+    said = page.locator(".tile-explorer .say").inner_text()
+    assert said == made("request").sentence(lanes=20) and faults == []
+    page.context.close()
 
 
 @pytest.mark.browser

@@ -13,6 +13,7 @@ from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
 from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
+from helpers.page.explorers._request import request
 from helpers.page.explorers._roofline import roofline
 from helpers.page.explorers._stepper import stepper
 from helpers.page.explorers._tile import tile
@@ -28,6 +29,7 @@ __all__ = [
     "ladder",
     "occupancy",
     "pipeline",
+    "request",
     "roofline",
     "stepper",
     "tile",

@@ -157,6 +157,7 @@ class Explorer:
         """The default picture, its sentence and the table of examples, as plain HTML."""
         rows = []
         short = {n: label for n, label in self.labels.items() if n not in self.wide + self.spoken}
+        short = short or dict(self.labels)  # all are in the drawing: here only the table has them
         moved = {n for e in self.examples for n, v in e.items() if v != self.default[n]}
         for example in self.examples or ({},):
             full = {**self.default, **example}
