@@ -9,6 +9,7 @@ holds it equal to Python's.
 
 from helpers.page.explorers._banks import banks
 from helpers.page.explorers._coalescing import coalescing
+from helpers.page.explorers._fragments import fragments
 from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
 from helpers.page.explorers._occupancy import occupancy
@@ -24,6 +25,7 @@ __all__ = [
     "Reading",
     "banks",
     "coalescing",
+    "fragments",
     "hierarchy",
     "ladder",
     "occupancy",
