@@ -52,6 +52,7 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "ladder": explorers.ladder,
     "hierarchy": explorers.hierarchy,
     "fragments": explorers.fragments,
+    "swizzle": explorers.swizzle,
     "pipeline": explorers.pipeline,
     **{f"stepper_{name}": partial(explorers.stepper, name) for name in STEPPED},
 }
@@ -346,6 +347,42 @@ def test_a_lane_holds_what_its_elements_say() -> None:
         assert re.search(rf"\xa0{col}\b", held.split(", ")[0])
 
 
+FETCH = """
+#include "common/ldmatrix.cuh"
+#include "common/swizzle.cuh"
+
+extern "C" __global__ void fetch(const int* where, unsigned* out, int* book)
+{
+    __shared__ __align__(128) unsigned short tile[9 * 64];
+    const int lane = threadIdx.x;
+    for (int i = lane; i < 9 * 64; i += 32) tile[i] = i;
+    __syncthreads();
+    const unsigned row = shared_address(&tile[where[lane % 8]]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(out[lane]) : "r"(row));
+    book[lane] = swizzled<64>(lane % 8, lane / 8 * 8);
+    book[lane + 32] = swizzled<64>(lane % 8, lane / 8 * 8 + 32);
+}
+"""
+
+
+@pytest.mark.parametrize("layout", ["plain", "swizzled", "padded"])
+def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout: str) -> None:
+    explorer, book = made("swizzle"), np.zeros(64, np.int32)
+    places: list[int] = []
+    for chunk in range(8):
+        shown = [explorer.read(layout=layout, chunk=chunk, row=row).text for row in range(8)]
+        where = np.array([int(s["address"].replace(",", "")) // 2 for s in shown], np.int32)
+        out = np.zeros(32, np.uint32)
+        report = emulator.launch(FETCH, "fetch", (1, 1, 1), (32, 1, 1), [where, out, book])
+        [read] = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
+        assert {s["wavefronts"] for s in shown} == {f"{read.wavefronts:.0f}"}
+        assert (out[::4] & 0xFFFF == where).all()
+        assert [s["banks"] for s in shown] == [f"{w // 2 % 32} to {w // 2 % 32 + 3}" for w in where]
+        places += where.tolist()
+    assert (places == book.tolist()) == (layout == "swizzled")
+    assert len({*places}) == 64 and max(places) < int(shown[0]["bytes"].replace(",", "")) // 2
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_sizes(name: str) -> None:
     explorer = made(name)
@@ -372,7 +409,7 @@ PLACES = {
     "11_pipelining": ("pipeline", "stepper"),
     "12_lane_map": ("hierarchy",),
     "13_loop_registers": ("tile",),
-    "18_who_holds_what": ("fragments",),
+    "18_who_holds_what": ("fragments", "swizzle"),
     "25_summit": ("ladder",),
 }
 
@@ -679,6 +716,7 @@ def test_nothing_moves_by_itself() -> None:
 
 CHOSEN = {
     "fragments": ("lane=20 slot=13", {"lane": 20, "slot": 13}),
+    "swizzle": ("row=6 chunk=1", {"row": 6, "chunk": 1}),
 }
 """A shape of a drawing, and what it chooses."""
 
