@@ -53,6 +53,8 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "roofline": explorers.roofline,
     "ladder": explorers.ladder,
     "hierarchy": explorers.hierarchy,
+    "fragments": explorers.fragments,
+    "swizzle": explorers.swizzle,
     "pipeline": explorers.pipeline,
     **{f"stepper_{name}": partial(explorers.stepper, name) for name in STEPPED},
 }
@@ -312,6 +314,97 @@ def test_occupancy_is_the_models() -> None:
             assert shown.text["blocks"] == str(o.blocks)
 
 
+ONE_MMA = """
+#include "common/mma.cuh"
+
+extern "C" __global__ void one_mma(const unsigned* a, const unsigned* b, float* c)
+{
+    const int lane = threadIdx.x;
+    float sum[4] = {0, 0, 0, 0};
+    mma_m16n8k16<__half>(sum, a + lane * 4, b + lane * 2);
+    for (int i = 0; i < 4; ++i) c[lane * 4 + i] = sum[i];
+}
+"""
+
+
+@pytest.mark.parametrize("wrong", ["", "A", "B", "C"])
+def test_fragments_are_those_that_the_emulator_multiplies(wrong: str) -> None:
+    """Filled and read as the explorer says; with two lanes of an operand exchanged it must fail."""
+    explorer, rng = made("fragments"), np.random.default_rng(18)
+    A, B = rng.integers(-9, 10, (16, 16)), rng.integers(-9, 10, (16, 8))
+    a, b, c = np.zeros((32, 8), "f2"), np.zeros((32, 4), "f2"), np.zeros((32, 4), "f4")
+    found = np.zeros((16, 8))
+
+    def elements(name: str) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        """Lane, place in its registers, and element, of an operand."""
+        for state in explorer.states():
+            said = explorer.read(**state).text
+            of, row, col = re.findall(r"\w+", said["element"])
+            if of == name:
+                lane = state["lane"] ^ (of == wrong)
+                upper = 0 if name == "C" else said["half"] == "upper"
+                place = int(said["register"]) * (1 if name == "C" else 2) + upper
+                yield lane, place, (int(row), int(col))
+
+    for lane, place, at in elements("A"):
+        a[lane, place] = A[at]
+    for lane, place, at in elements("B"):
+        b[lane, place] = B[at]
+    given = [a.view(np.uint32), b.view(np.uint32), c]
+    emulator.launch(ONE_MMA, "one_mma", (1, 1, 1), (32, 1, 1), given, arch="sm_80")
+    for lane, place, at in elements("C"):
+        found[at] = c[lane, place]
+    assert (found == A @ B).all() == (not wrong)
+
+
+def test_a_lane_holds_what_its_elements_say() -> None:
+    explorer = made("fragments")
+    assert explorer.read(lane=9).text["B"] == "r0\xa0[2–\u20603,\xa02], r1\xa0[10–\u206011,\xa02]"
+    assert explorer.sentence(lane=31, slot=15).startswith("C[15, 7] fills register 3 of lane 31,")
+    for name, first, last in (("A", 0, 7), ("B", 8, 11), ("C", 12, 15)):
+        ends = [explorer.read(lane=6, slot=slot).text["element"] for slot in (first, last)]
+        row, col = re.findall(r"\d+", ends[0])
+        held = explorer.read(lane=6).text[name]
+        assert re.match(rf"r0\xa0\[{row}\D.*{re.findall(r'[0-9]+', ends[1])[1]}\]$", held), held
+        assert re.search(rf"\xa0{col}\b", held.split(", ")[0])
+
+
+FETCH = """
+#include "common/ldmatrix.cuh"
+#include "common/swizzle.cuh"
+
+extern "C" __global__ void fetch(const int* where, unsigned* out, int* book)
+{
+    __shared__ __align__(128) unsigned short tile[9 * 64];
+    const int lane = threadIdx.x;
+    for (int i = lane; i < 9 * 64; i += 32) tile[i] = i;
+    __syncthreads();
+    const unsigned row = shared_address(&tile[where[lane % 8]]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(out[lane]) : "r"(row));
+    book[lane] = swizzled<64>(lane % 8, lane / 8 * 8);
+    book[lane + 32] = swizzled<64>(lane % 8, lane / 8 * 8 + 32);
+}
+"""
+
+
+@pytest.mark.parametrize("layout", ["plain", "swizzled", "padded"])
+def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout: str) -> None:
+    explorer, book = made("swizzle"), np.zeros(64, np.int32)
+    places: list[int] = []
+    for chunk in range(8):
+        shown = [explorer.read(layout=layout, chunk=chunk, row=row).text for row in range(8)]
+        where = np.array([int(s["address"].replace(",", "")) // 2 for s in shown], np.int32)
+        out = np.zeros(32, np.uint32)
+        report = emulator.launch(FETCH, "fetch", (1, 1, 1), (32, 1, 1), [where, out, book])
+        [read] = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
+        assert {s["wavefronts"] for s in shown} == {f"{read.wavefronts:.0f}"}
+        assert (out[::4] & 0xFFFF == where).all()
+        assert [s["banks"] for s in shown] == [f"{w // 2 % 32} to {w // 2 % 32 + 3}" for w in where]
+        places += where.tolist()
+    assert (places == book.tolist()) == (layout == "swizzled")
+    assert len({*places}) == 64 and max(places) < int(shown[0]["bytes"].replace(",", "")) // 2
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_sizes(name: str) -> None:
     explorer = made(name)
@@ -338,6 +431,7 @@ PLACES = {
     "11_pipelining": ("pipeline", "stepper"),
     "12_lane_map": ("hierarchy",),
     "13_loop_registers": ("tile",),
+    "18_who_holds_what": ("fragments", "swizzle"),
     "25_summit": ("ladder",),
 }
 
@@ -676,6 +770,31 @@ def test_a_request_plays_when_asked(browser: Any, folder: tuple[Path, str], moti
     assert page.evaluate(lanes) == 20
     said = page.locator(".tile-explorer .say").inner_text()
     assert said == made("request").sentence(lanes=20) and faults == []
+    page.context.close()
+
+
+CHOSEN = {
+    "fragments": ("lane=20 slot=13", {"lane": 20, "slot": 13}),
+    "swizzle": ("row=6 chunk=1", {"row": 6, "chunk": 1}),
+}
+"""A shape of a drawing, and what it chooses."""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_shape_that_is_chosen_sets_its_controls(
+    browser: Any, folder: tuple[Path, str], name: str, touch: bool
+) -> None:
+    page, faults = opened(browser, folder, name, has_touch=touch)
+    shape, state = CHOSEN[name]
+    field = page.locator(f".tile-explorer svg [data-set='{shape}']")
+    field.tap() if touch else field.click()
+    assert (
+        page.evaluate("document.querySelector('.tile-explorer').state()").items() >= state.items()
+    )
+    said = page.locator(".tile-explorer .say").inner_text()
+    assert said == made(name).sentence(**state) and faults == []
     page.context.close()
 
 

@@ -6,7 +6,6 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from helpers import draw as plots
 from helpers import plan, trace
 from helpers.chapters import notes as tuning
 from helpers.chapters.ch17 import pictures as ch17
-from helpers.chapters.ch18 import pictures as ch18
 from helpers.chapters.ch19 import pictures as ch19
 from helpers.chapters.ch20 import pictures as ch20
 from helpers.chapters.ch20 import tries as tries20
@@ -34,33 +32,6 @@ from nogpu.errors import ConfigError, DataError, EmulationError
 STEPS = [f"hopper_{i}" for i in range(1, 7)]
 
 
-def holder_a(row: int, k: int) -> tuple[int, int]:
-    """The PTX manual's layout of A of m16n8k16, from the registers to the elements, inverted."""
-    return layout(lambda g, t, i: (g + 8 * (i // 2 % 2), 2 * t + i % 2 + 8 * (i // 4)), 8)[row, k]
-
-
-def holder_b(k: int, col: int) -> tuple[int, int]:
-    return layout(lambda g, t, i: (2 * t + i % 2 + 8 * (i // 2), g), 4)[k, col]
-
-
-def holder_c(row: int, col: int) -> tuple[int, int]:
-    return layout(lambda g, t, i: (g + 8 * (i // 2), 2 * t + i % 2), 4)[row, col]
-
-
-def layout(
-    at: Callable[[int, int, int], tuple[int, int]], slots: int
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """Lane and slot by element, from the element by group, member and slot."""
-    return {
-        at(lane // 4, lane % 4, slot): (lane, slot) for lane in range(32) for slot in range(slots)
-    }
-
-
-def fragments(a: Any = holder_a, **more: Any) -> Figure:
-    operands = {"A": (16, 16, a), "B": (16, 8, holder_b), "C": (16, 8, holder_c)}
-    return ch18.fragment_layout(operands, **more)
-
-
 def texts(svg: str) -> Iterator[str]:
     """The texts of a drawing, in the order in which they were drawn."""
     for node in ET.fromstring(svg).iter():
@@ -69,7 +40,6 @@ def texts(svg: str) -> Iterator[str]:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    "fragments": fragments,
     "a warp's fragments": lambda: ch17.warp_fragments("wmma_shared"),
     "ring of four": lambda: ch19.ring(4),
     "ring of two": lambda: ch19.ring(2, 3),
@@ -130,22 +100,6 @@ def test_every_text_lies_inside_its_drawing(name: str) -> None:
 
 
 # -- fragments -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("lane", [0, 9, 31])
-def test_fragments_show_the_lane_of_every_pair(lane: int) -> None:
-    figure = fragments(lane=lane)
-    drawn = [int(words) for words in texts(figure.narrow) if words.isdigit()]
-    expected = [
-        table(row, col)[0]
-        for rows, cols, table, step in ((16, 16, holder_a, (1, 2)), (16, 8, holder_b, (2, 1)), (16, 8, holder_c, (1, 2)))
-        for row in range(0, rows, step[0])
-        for col in range(0, cols, step[1])
-    ]  # fmt: skip
-    assert sorted(drawn) == sorted(expected) and len(drawn) == 256
-    g, t = lane // 4, lane % 4
-    assert f"of C [{g}, {2 * t}–{2 * t + 1}] and [{g + 8}, {2 * t}–{2 * t + 1}]" in figure.alt
-    assert f"B[{2 * t}–{2 * t + 1}, {g}] in slots 0, 1" in set(texts(figure.svg))
 
 
 def test_a_warp_uses_each_fragment_with_all_of_the_other_operand() -> None:

@@ -1,1 +1,1 @@
-"""Chapter 18, mma.sync: its pictures, and the checks of its exercises."""
+"""Chapter 18, mma.sync: what it counts, and the checks of its exercises."""

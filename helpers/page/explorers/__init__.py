@@ -9,6 +9,7 @@ holds it equal to Python's.
 
 from helpers.page.explorers._banks import banks
 from helpers.page.explorers._coalescing import coalescing
+from helpers.page.explorers._fragments import fragments
 from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
 from helpers.page.explorers._occupancy import occupancy
@@ -16,6 +17,7 @@ from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._request import request
 from helpers.page.explorers._roofline import roofline
 from helpers.page.explorers._stepper import stepper
+from helpers.page.explorers._swizzle import swizzle
 from helpers.page.explorers._tile import tile
 from helpers.page.explorers.core import Control, Explorer, Reading
 
@@ -25,6 +27,7 @@ __all__ = [
     "Reading",
     "banks",
     "coalescing",
+    "fragments",
     "hierarchy",
     "ladder",
     "occupancy",
@@ -32,5 +35,6 @@ __all__ = [
     "request",
     "roofline",
     "stepper",
+    "swizzle",
     "tile",
 ]

@@ -134,11 +134,13 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
         this.button.addEventListener('click', () => this.play());
         this.stop();
       }
-      // What a drawing marks with data-set="name=index" sets that control, by a click or a touch.
+      // What a drawing marks with data-set="name=index other=index" sets those controls, by a click or a touch.
       this.drawing.addEventListener('click', event => {
-        const [name, index] = (event.target.closest('[data-set]')?.dataset.set ?? '').split('=');
-        const input = this.inputs.find(i => i.dataset.name === name);
-        if (input) { input.value = index; this.stop(); this.show(); this.tell(); }
+        const marked = event.target.closest('[data-set]');
+        if (!marked) return;
+        for (const [name, index] of marked.dataset.set.split(' ').map(pair => pair.split('=')))
+          this.inputs.find(i => i.dataset.name === name).value = index;
+        this.stop(); this.show(); this.tell();
       });
       this.show();
       new ResizeObserver(() => { if (this.width() !== this.drawn) this.show(); }).observe(this.drawing);

@@ -19,4 +19,4 @@ def holder_c(row: int, col: int) -> tuple[int, int]:
 
 
 OPERANDS = {"A": (16, 16, holder_a), "B": (16, 8, holder_b), "C": (16, 8, holder_c)}
-"""Rows, columns and holder of each operand, for a picture."""
+"""Rows, columns and holder of each operand."""
