@@ -16,6 +16,7 @@ from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._roofline import roofline
 from helpers.page.explorers._stepper import stepper
+from helpers.page.explorers._stream_k import stream_k
 from helpers.page.explorers._swizzle import swizzle
 from helpers.page.explorers._tile import tile
 from helpers.page.explorers.core import Control, Explorer, Reading
@@ -33,6 +34,7 @@ __all__ = [
     "pipeline",
     "roofline",
     "stepper",
+    "stream_k",
     "swizzle",
     "tile",
 ]
