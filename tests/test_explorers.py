@@ -24,6 +24,7 @@ from helpers.page.explorers import _banks as bank_room
 from helpers.page.explorers import _coalescing as sector_room
 from helpers.page.explorers import _request as request_room
 from helpers.page.explorers import _stepper as step_room
+from helpers.page.explorers import _stream_k as stream_room
 from helpers.page.explorers import _tile as tile_room
 from helpers.page.explorers.core import Explorer, script, significant, text
 from helpers.record import load, store
@@ -55,6 +56,7 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "hierarchy": explorers.hierarchy,
     "fragments": explorers.fragments,
     "swizzle": explorers.swizzle,
+    "stream_k": explorers.stream_k,
     "pipeline": explorers.pipeline,
     **{f"stepper_{name}": partial(explorers.stepper, name) for name in STEPPED},
 }
@@ -405,6 +407,31 @@ def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout: str) 
     assert len({*places}) == 64 and max(places) < int(shown[0]["bytes"].replace(",", "")) // 2
 
 
+def test_stream_k_says_what_its_bars_show() -> None:
+    """Every step of every tile is done once, and idle is what the bars leave open."""
+    explorer = made("stream_k")
+    for state in explorer.states():
+        shown = explorer.read(**state).text
+        sms, tiles, steps = (state[n] for n in ("sms", "tiles", "steps"))
+        for way, spread in zip(("whole", "cut"), stream_room.both(state), strict=True):
+            done = [
+                (p.tile, k) for own in spread.pieces for p in own for k in range(p.begin, p.end)
+            ]
+            assert sorted(done) == [(t, k) for t in range(tiles) for k in range(steps)]
+            longest = max(sum(p.end - p.begin for p in own) for own in spread.pieces)
+            idle = 100 - 100 * len(done) / (longest * sms)
+            said = shown["idle" if way == "whole" else "idle_cut"]
+            assert float(said) == pytest.approx(idle, abs=0.051)
+            assert float(shown[way]) == pytest.approx(longest / steps, abs=0.0051)
+        assert float(shown["cut"]) <= float(shown["whole"])
+        owners = [{sm for sm, own in enumerate(spread.pieces) for p in own if p.tile == tile}
+                  for tile in range(tiles)]  # fmt: skip
+        assert int(shown["shared"]) == sum(len(those) > 1 for those in owners)
+    assert explorer.read(tiles=5, sms=4, steps=32).text["shared"] == "3"
+    assert explorer.read(tiles=8, sms=4).say == "even"
+    assert explorer.read(tiles=2, sms=6, steps=8).say == "thin"
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_sizes(name: str) -> None:
     explorer = made(name)
@@ -432,6 +459,8 @@ PLACES = {
     "12_lane_map": ("hierarchy",),
     "13_loop_registers": ("tile",),
     "18_who_holds_what": ("fragments", "swizzle"),
+    "22_last_ten_percent": ("stream_k",),
+    "deeper_22_last_ten_percent": ("stream_k",),
     "25_summit": ("ladder",),
 }
 

@@ -57,11 +57,6 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "tiles leave": ch22.leaving,
     "tiles leave, none to overlap": lambda: ch22.leaving(1, store=1.0),
     "descriptor": lambda: ch21.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
-    "stream-K": ch22.stream_k,
-    "stream-K, one tile too many": lambda: ch22.stream_k(7, 6, steps=3),
-    "stream-K, nothing to cut": lambda: ch22.stream_k(8, 4),
-    "stream-K, few tiles": lambda: ch22.stream_k(2, 6, steps=24),
-    "stream-K, few tiles, not even": lambda: ch22.stream_k(2, 5, steps=40),
 }
 
 
@@ -356,25 +351,6 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
         tuning.numbers("hopper.md", r"no such words (\d+)")
     with pytest.raises(DataError, match=r"no nothing\.md"):
         tuning.read("nothing.md")
-
-
-# -- pieces of tiles -----------------------------------------------------------------------------
-
-
-def test_stream_k_says_rounds_and_shares() -> None:
-    share = ch22.stream_k_share(5, 4, 32)
-    assert share == {"whole": 2, "cut": 1.25, "whole_busy": 5 / 8, "cut_busy": 1, "cut_tiles": 3}
-    few = ch22.stream_k_share(3, 4, 16)
-    assert few["cut"] < few["whole"] == 1, "fewer tiles than workers are cut, too"
-    assert ch22.stream_k_share(8, 4, 8)["cut"] == ch22.stream_k_share(8, 4, 8)["whole"] == 2
-    figure = ch22.stream_k()
-    assert "whole they take 2 rounds, with the SMs busy 62.5 %" in figure.alt
-    assert "cut, 1.25 and 100 %" in figure.alt
-    assert "SM 1: 1 steps 8 to 31 and 2 steps 0 to 15" in figure.alt
-    assert "cut, 2 and" not in figure.alt
-    few = ch22.stream_k(2, 6, steps=24)
-    assert "take 1 round, with" in few.alt and "cut, 0.333 and 100 %" in few.alt
-    assert "SM 1: 0 steps 8 to 15" in few.alt
 
 
 # -- wide reads of shared memory -----------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,6 +139,23 @@ def stream_k_pieces(
     return Walk(
         workers, tiles, steps, division or even(max(tiles, 1), max(workers, 1), steps)
     ).pieces(worker)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Pieces by worker; steps of the busiest one; by tile of several pieces, how many."""
+
+    pieces: tuple[tuple[Piece, ...], ...]
+    busiest: int
+    parts: dict[int, int]
+
+
+def spread(workers: int, tiles: int, steps: int, division: Division | None = None) -> Spread:
+    """All that the workers do by a division, default `even`: `stream_k_pieces` of each."""
+    pieces = tuple(stream_k_pieces(w, workers, tiles, steps, division) for w in range(workers))
+    count = Counter(piece.tile for own in pieces for piece in own)
+    busiest = max(sum(piece.end - piece.begin for piece in own) for own in pieces)
+    return Spread(pieces, busiest, {tile: n for tile, n in sorted(count.items()) if n > 1})
 
 
 def _possible(

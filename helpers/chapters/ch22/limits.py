@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from helpers.chapters.ch22.pictures import stream_k_share
 from helpers.chapters.ch22.tries import said
 from helpers.ladder import cuts, hopper
 from helpers.ladder.rungs import catalog, lay_out
@@ -55,13 +54,15 @@ def rounds(size: int) -> dict[str, Any]:
     """
     p, room = catalog["hopper_5"].params, H200.sms // 2
     pairs = -(-size // (2 * p["BM"])) * -(-size // p["BN"])
-    found = stream_k_share(pairs, room, -(-size // 64))
+    steps = -(-size // cuts.BK)
+    ways = {"whole": cuts.Division(pairs, 0), "cut": cuts.even(pairs, room, steps)}
+    spread = {way: cuts.spread(room, pairs, steps, division) for way, division in ways.items()}
+    whole, cut = (found.busiest / steps for found in spread.values())
     return {
-        "size": size, "pairs": pairs, "whole": found["whole"], "cut": found["cut"],
-        "saved": found["whole"] - found["cut"], "whole_busy": 100 * found["whole_busy"],
-        "cut_busy": 100 * found["cut_busy"],
+        "size": size, "pairs": pairs, "whole": whole, "cut": cut, "saved": whole - cut,
+        "whole_busy": 100 * pairs / (whole * room), "cut_busy": 100 * pairs / (cut * room),
         "blocks": lay_out("hopper_5", size, size, size).grid[0],
-        "handed": found["cut_tiles"] * 2 * p["BM"] * p["BN"] * 4 / 1e6,
+        "handed": len(spread["cut"].parts) * 2 * p["BM"] * p["BN"] * 4 / 1e6,
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._request import request
 from helpers.page.explorers._roofline import roofline
 from helpers.page.explorers._stepper import stepper
+from helpers.page.explorers._stream_k import stream_k
 from helpers.page.explorers._swizzle import swizzle
 from helpers.page.explorers._tile import tile
 from helpers.page.explorers.core import Control, Explorer, Reading
@@ -35,6 +36,7 @@ __all__ = [
     "request",
     "roofline",
     "stepper",
+    "stream_k",
     "swizzle",
     "tile",
 ]
