@@ -80,7 +80,7 @@ def test_figures_tables_and_listings_have_numbers_and_addresses() -> None:
     assert [numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")] == ["5.", "D12.", ""]
     page = (
         '<figure class="tile-figure" style="x"><svg/></figure>'
-        '<tile-banks class="tile-explorer"><table><caption>inside</caption></table></tile-banks>'
+        '<tile-stream_k class="tile-explorer"><table><caption>inside</caption></table></tile-stream_k>'
         '<table style="y"><caption style="z"><span a>Times.</span></caption></table>'
         '<figure class="tile-code"><pre/><figcaption>File.</figcaption></figure>'
         '<figure class="tile-figure tile-race"><figcaption>Race.</figcaption></figure>'

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-EXPLORER = r"<(?P<kind>tile-[a-z-]+) class=\"tile-explorer\"(?P<within>.*?)</(?P=kind)>"
+EXPLORER = r"<(?P<kind>tile-[a-z_-]+) class=\"tile-explorer\"(?P<within>.*?)</(?P=kind)>"
 PICTURE = r"<figure class=\"(?P<class>tile-figure|tile-code)[^\"]*\".*?</figure>"
 TABLE = r"<table(?P<table>[^>]*)>\s*<caption[^>]*>(\s*<span[^>]*>)?"
 NUMBERED = re.compile(f"{EXPLORER}|{PICTURE}|{TABLE}", re.S)
