@@ -269,7 +269,7 @@ def test_the_book_has_a_sentence_and_no_widget(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     found = live.tile("tiled_32")
     assert type(found) is Html
-    assert found._repr_html_() == f"<p>{found}</p>"
+    assert found._repr_html_() == f'<div class="tile-note"><p>{found}</p></div>'
     assert str(found).count(".") == 1 and "TILE of tiled_32" in str(found)
 
     monkeypatch.delenv("TILE_BOOK_BUILD")  # ipywidgets alone is missing

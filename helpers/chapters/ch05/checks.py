@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
+
+from helpers.chapters.ch05 import requests
 from helpers.page.exercises import (
+    Axis,
     Check,
     KernelTask,
+    check_chart,
     checked_report,
     exercise,
     number,
@@ -78,3 +84,23 @@ number(
     },
     hint="How many bytes are fetched for one lane, and how many of them does it use?",
 )
+
+
+@exercise("05.4", kind="python")
+def both_prices(answer: Any) -> Iterator[Check]:
+    """Sectors and wavefronts of one request against the stride of its lanes."""
+    apart = {s: s * np.arange(32) for s in (1, 2, 4, 8, 16, 32)}
+    yield from check_chart(
+        answer,
+        Axis("stride (floats)", ("stride|distance|apart", "float|element|word"), log=True),
+        Axis(
+            "sectors, wavefronts of a request",
+            ("sector|wavefront|number|count", "request"),
+            log=True,
+        ),
+        {
+            "sectors": {s: requests.sectors(where) for s, where in apart.items()},
+            "wavefronts": {s: requests.wavefronts(where) for s, where in apart.items()},
+        },
+        hint="The positions of the 32 lanes are the stride times 0 to 31.",
+    )

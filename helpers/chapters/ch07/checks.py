@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from helpers.page.exercises import Check, exercise, number, unseen
+from helpers.page import explorers
+from helpers.page.exercises import Axis, Check, check_table, exercise, number, unseen
 from nogpu import emulator
 
 number(
@@ -122,3 +124,22 @@ def transpose(answer: object) -> Iterator[Check]:
 
 
 unseen.predictions("07.4", unseen.AFTER_LATENCY)
+
+
+@exercise("07.5", kind="python")
+def paddings(answer: Any) -> Iterator[Check]:
+    """Wavefronts of a column and bytes of its tile, by padding."""
+    walk = explorers.banks(walk="column")
+    counted: dict[float, float] = {
+        pad: float(walk.read(pad=pad).text["wavefronts"]) for pad in range(5)
+    }
+    yield from check_table(
+        answer,
+        Axis("padding (floats)", ("pad", "float|word|element")),
+        {
+            Axis("wavefronts", ("wavefront",)): counted,
+            Axis("tile (bytes)", ("byte",)): {pad: 4.0 * 32 * (32 + pad) for pad in counted},
+        },
+        hint="The padding makes every row longer: lane i reads word i * (32 + padding), and the "
+        "tile has 32 such rows of 4 bytes a word.",
+    )

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from helpers.page import explorers
 from helpers.page.exercises import (
+    Axis,
     Check,
     KernelTask,
+    check_chart,
     check_kernel_source,
     exercise,
     matmul_problem,
@@ -110,4 +114,21 @@ def two_buffers(answer: object) -> Iterator[Check]:
         "the sums take their operands from shared memory",
         got=f"{shared:.2f} reads of it and {copied:.2f} of global memory for each multiply-add",
         hint="Keep the stores and the reads of the starter; only the barrier moves.",
+    )
+
+
+@exercise("11.4", kind="python")
+def deep_enough(answer: Any) -> Iterator[Check]:
+    """Clocks of eight tiles against the stages of the ring, for two copies."""
+
+    def clocks(stages: int, copy: int) -> float:
+        read = explorers.pipeline().read(stages=stages, copy=copy, compute=300)
+        return float(read.text["total"].replace(",", ""))
+
+    yield from check_chart(
+        answer,
+        Axis("stages", ("stage|buffer",)),
+        Axis("time of eight tiles (clocks)", ("clock|cycle",)),
+        {str(copy): {n: clocks(n, copy) for n in range(1, 6)} for copy in (400, 800)},
+        hint="`clocks(stages, copy)` gives each of them.",
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.page.exercises import Check, exercise, number
+from helpers.page.exercises import Axis, Check, check_chart, exercise, number
+from helpers.record import measure
 
 number(
     "15.1",
@@ -155,3 +156,17 @@ def best_tile(answer: Callable[[list[tuple[int, int]], int, int, int], Any]) -> 
     for (_, m, n, sms, why), tile, want, text in zip(cases, got, right, answers, strict=True):
         what = f"{m} x {n} on {sms} SMs ({why})"
         yield Check(tile == want, what, got=f"{text}", expected=f"{want}", hint=slip)
+
+
+@exercise("15.4", kind="python")
+def large_tile_wins(answer: Any) -> Iterator[Check]:
+    """Percent of cuBLAS against N, of a small tile and a large one, by the record of the H200."""
+    two, sizes = ("cp_async", "fp32_best"), (512, 1024, 2048, 4096, 8192)
+    rec = measure([*two], sizes=[*sizes], gpu="h200")
+    yield from check_chart(
+        answer,
+        Axis("N", ("n|m|size",), log=True),
+        Axis("rate (% of cuBLAS)", ("cublas|library", "%|percent")),
+        {k: {n: 100 * rec.value(k, n, "cublas_ratio") for n in sizes} for k in two},
+        hint='The column is `cublas_ratio`, and the record `gpu="h200"`.',
+    )

@@ -6,6 +6,7 @@ emulator; what passes there runs on the GPU too, where there is one.
 """
 
 from helpers.page.exercises.answers import close_to, one_of, same_array
+from helpers.page.exercises.charts import Axis, check_chart, check_table
 from helpers.page.exercises.kernels import (
     AWKWARD,
     KernelTask,
@@ -30,6 +31,7 @@ from helpers.page.exercises.results import Check, Result
 
 __all__ = [
     "AWKWARD",
+    "Axis",
     "Check",
     "Exercise",
     "KernelTask",
@@ -38,7 +40,9 @@ __all__ = [
     "Shape",
     "chapters",
     "check",
+    "check_chart",
     "check_kernel_source",
+    "check_table",
     "checked_report",
     "close_to",
     "exercise",

@@ -10,7 +10,7 @@
 .box { position: relative; border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 6px;
   padding: .8em .9em; font-size: .94em; line-height: 1.4; }
 .title { font-weight: 600; margin: 0 0 .5em; }
-.title a { color: inherit; text-decoration: none; opacity: .8; } .title a:hover { text-decoration: underline; }
+.title a { color: inherit; text-underline-offset: .15em; }
 .controls { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 11.5em), 1fr));
   gap: .5em 1.2em; margin: 0 0 .7em; }
 label { display: block; font-size: .92em; min-width: 0; overflow-wrap: anywhere; }
