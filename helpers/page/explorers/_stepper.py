@@ -102,7 +102,7 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         caption=(
             "The matrices of one block, and its tiles of this k0, outlined; in the copy step the "
             "thread's elements are marked in them. In every other step, the values that it reads "
-            "from the tiles are marked, and its patch of C. The grid holds these values and its "
+            "from the tiles are marked, and its thread tile. The grid holds these values and its "
             "sums, in registers: each sum grows by the value at the head of its row times that at "
             "the head of its column."
         ),
