@@ -11,6 +11,7 @@ from helpers.page.explorers._banks import banks
 from helpers.page.explorers._coalescing import coalescing
 from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
+from helpers.page.explorers._march import march
 from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._roofline import roofline
@@ -26,6 +27,7 @@ __all__ = [
     "coalescing",
     "hierarchy",
     "ladder",
+    "march",
     "occupancy",
     "pipeline",
     "roofline",
