@@ -18,10 +18,11 @@ from helpers import matmul, trace
 from helpers.ladder import model
 from helpers.ladder.jobs import duties
 from helpers.ladder.kernel import broken_rules
-from helpers.ladder.rungs import catalog
+from helpers.ladder.rungs import catalog, find
 from helpers.page import explorers
 from helpers.page.explorers import _banks as bank_room
 from helpers.page.explorers import _coalescing as sector_room
+from helpers.page.explorers import _march as march_room
 from helpers.page.explorers import _request as request_room
 from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _stream_k as stream_room
@@ -31,6 +32,7 @@ from helpers.record import load, store
 from helpers.record.entries import Point, Swept
 from nogpu import device, emulator
 from nogpu.errors import ConfigError
+from nogpu.text import without_comments
 from tests.common import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
 
@@ -58,6 +60,7 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "swizzle": explorers.swizzle,
     "stream_k": explorers.stream_k,
     "pipeline": explorers.pipeline,
+    "march": explorers.march,
     **{f"stepper_{name}": partial(explorers.stepper, name) for name in STEPPED},
 }
 COMBINATIONS = 2000
@@ -299,6 +302,65 @@ def test_the_stepper_says_what_its_thread_copies_and_reads() -> None:
         explorers.stepper("vectorised_core", thread=256)
 
 
+def test_the_march_multiplies_behind_both_barriers_and_without_them_does_not() -> None:
+    """Against NumPy; one row in time by luck is the reason for more than one late warp."""
+    explorer, (A, B, *left) = made("march"), march_room.example()
+    for state in explorer.states():
+        if state["at"] < march_room.LAST:
+            continue
+        shown = explorer.read(**state)
+        sums = np.array([row.split() for row in shown.text["sums"].split("; ")], int)
+        lucky = state["barriers"] == "2" and state["late"] == 3
+        assert (sums == A @ B).all() == (state["barriers"] == "12" or lucky), state
+        assert shown.text["right"] == f"{(sums == A @ B).sum()} of 16"
+        assert (shown.say == "end_wrong") == (shown.text["wrong"] != "0") == (sums != A @ B).any()
+        assert (shown.say == "lucky") == lucky
+    tiles = B[:, 0].reshape(march_room.STEPS, march_room.TILE)
+    assert all(len(set(column)) == march_room.STEPS for column in tiles.T)  # a wrong row is seen
+    assert max(A.max(), B.max()) < 5 <= min(x.min() for x in left)
+
+
+def test_the_march_names_its_first_wrong_read() -> None:
+    explorer, (A, B, _, left) = made("march"), march_room.example()
+    wrong = explorer.read(at=march_room.LAST, barriers="2").text
+    assert (wrong["warp"], wrong["k"], wrong["got"]) == ("0", "2", str(left[2, 0]))
+    assert wrong["want"] == str(B[2, 0]) and wrong["true"] == str(A[0, :3] @ B[:3, 0])
+    assert int(wrong["sum"]) == int(wrong["true"]) + A[0, 2] * (left[2, 0] - B[2, 0])
+    assert "because warp 2 has yet to store that row" in explorer.sentence(at=9, barriers="2")
+    assert "warp 3 has already stored a later row" in explorer.sentence(at=30, barriers="1")
+    for late in range(march_room.TILE):  # nobody passes a barrier before the last has come to it
+        rows = march_room.schedule("12", late)
+        for barrier in "12":
+            ends = [[m.end() for m in re.finditer(rf"{barrier}+", row)] for row in rows]
+            assert len(set(map(tuple, ends))) == 1 and len(ends[0]) == march_room.STEPS
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_the_lines_that_a_step_lights_are_those_of_the_core(name: str) -> None:
+    explorer, text = made(f"stepper_{name}"), core_text(name)
+    assert [
+        " ".join(line.split()) for line in explorer.code if " ".join(line.split()) not in text
+    ] == []
+    lit = {n: " ".join(explorer.code[i] for i in at) for n, at in explorer.data["lines"].items()}
+    assert "sum" in lit["step"] and ("_tile" in lit["step"] or "read_frags" in lit["step"])
+    assert "__syncthreads" in lit["copy"] and "sum" not in lit["copy"]
+    assert "_tile" in lit["copy"] or "copy(" in lit["copy"]
+
+
+def test_the_lines_that_the_march_lights_are_those_of_the_core() -> None:
+    explorer, text = made("march"), core_text("tiled_32_core")
+    assert all(" ".join(line.split()) in text for line in explorer.code)
+    lit = {n: [explorer.code[i] for i in at] for n, at in explorer.data["lines"].items()}
+    assert [line.split("[")[0].strip() for line in lit["c"]] == ["A_tile", "B_tile"]
+    assert lit["1"] == lit["2"] and explorer.data["lines"]["1"] < explorer.data["lines"]["2"]
+    assert "sum +=" in lit["k"][1] and lit["C"] == ["C[row * N + col] = sum;"]
+
+
+def core_text(name: str) -> str:
+    """A core's source without comments, its words one space apart."""
+    return " ".join(without_comments(find(name).source).split())
+
+
 def test_occupancy_is_the_models() -> None:
     explorer = explorers.occupancy()
     for state in states(explorer, 500):
@@ -447,7 +509,7 @@ def test_sizes(name: str) -> None:
 PLACES = {
     "ladder": ("ladder", "roofline"),
     "05_coalescing": ("coalescing", "request"),
-    "06_tiling": ("stepper", "roofline"),
+    "06_tiling": ("march", "roofline"),
     "deeper_06_tiling": ("tile",),
     "07_latency": ("occupancy", "banks"),
     "08_block_1d": ("stepper",),
@@ -633,6 +695,9 @@ def test_the_keyboard_reaches_and_moves_every_control(
         )
         if c.kind == "range":
             assert spoken in c.labels
+        if c.plays:  # its button comes next
+            page.keyboard.press("Tab")
+            assert page.evaluate(f"{where}.shadowRoot.activeElement.className") == "play"
     page.wait_for_timeout(400)  # the words are said once the reader rests
     aloud = page.evaluate(f"{where}.shadowRoot.querySelector('[aria-live=polite]').textContent")
     assert aloud == page.evaluate(f"{where}.shadowRoot.querySelector('.say').textContent")
@@ -824,6 +889,70 @@ def test_a_shape_that_is_chosen_sets_its_controls(
     )
     said = page.locator(".tile-explorer .say").inner_text()
     assert said == made(name).sentence(**state) and faults == []
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_a_march_without_its_judge_is_found(browser: Any, folder: tuple[Path, str]) -> None:
+    """The wrong twin: a script that reads before it stores must not pass."""
+    place, _ = folder
+    right = made("march")._repr_html_()
+    body = right.replace("at + 1), 's')", "at), 's')")
+    assert body != right
+    (place / "twin_march.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
+    page, _ = opened(browser, folder, "twin_march")
+    chosen = states(made("march"), 100)
+    shown = page.evaluate(MOVE, chosen)["shown"]
+    assert any(
+        cells["sums"] != made("march").read(**s).text["sums"]
+        for s, (_, cells, *_) in zip(chosen, shown, strict=True)
+    )
+    page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+@pytest.mark.parametrize("name,first", [("march", "at"), ("stepper_block_2d_core", "step")])
+def test_steps_play_when_asked(
+    browser: Any, folder: tuple[Path, str], name: str, first: str, motion: str
+) -> None:
+    """By a key; with less motion a press is one step. A moment of the drawing can be touched."""
+    page, faults = opened(browser, folder, name, reduced_motion=motion, has_touch=True)
+    at = f"document.querySelector('.tile-explorer').state().{first}"
+    begin = made(name).default[first]
+    button = page.locator(".tile-explorer .play")
+    page.wait_for_timeout(900)
+    assert page.evaluate(at) == begin
+    button.press("Enter")
+    assert button.inner_text() == ("Next step" if motion == "reduce" else "Pause")
+    if motion != "reduce":
+        page.wait_for_function(f"{at} === {begin + 2}")
+        button.press("Enter")
+    stood = page.evaluate(at)
+    page.wait_for_timeout(900)
+    assert page.evaluate(at) == stood == begin + (1 if motion == "reduce" else 2)
+    page.locator(f".tile-explorer svg [data-set='{first}=6']").first.tap()
+    assert page.evaluate(at) == 6 and faults == []
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_the_march_lights_the_line_of_each_warp(browser: Any, folder: tuple[Path, str]) -> None:
+    """And strikes out the barriers that are taken away; none stands struck where they are kept."""
+    page, _ = opened(browser, folder, "march")
+    shown = """() => [...document.querySelector('.tile-explorer').shadowRoot.querySelectorAll('.code span')]
+      .map(row => [row.className, row.dataset.at])"""
+    code, lines = made("march").code, made("march").data["lines"]
+    for barriers in march_room.KEPT:
+        page.evaluate(MOVE, [{"at": 3, "barriers": barriers, "late": 2}])
+        rows = page.evaluate(shown)
+        struck = [i for i, (name, _) in enumerate(rows) if "gone" in name]
+        assert struck == [lines[b][0] for b in "12" if b not in barriers]
+        for i, (name, who) in enumerate(rows):
+            at = [w for w, row in enumerate(march_room.schedule(barriers, 2))
+                  if i in lines[row[3]]]  # fmt: skip
+            assert ("lit" in name) == bool(at), (barriers, code[i])
+            assert re.findall(r"\d", who) in ([str(w) for w in at], [])
     page.context.close()
 
 

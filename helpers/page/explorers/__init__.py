@@ -12,6 +12,7 @@ from helpers.page.explorers._coalescing import coalescing
 from helpers.page.explorers._fragments import fragments
 from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
+from helpers.page.explorers._march import march
 from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._request import request
@@ -31,6 +32,7 @@ __all__ = [
     "fragments",
     "hierarchy",
     "ladder",
+    "march",
     "occupancy",
     "pipeline",
     "request",

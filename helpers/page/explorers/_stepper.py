@@ -9,19 +9,29 @@ import numpy as np
 from helpers.colours import BLUE, GREEN
 from helpers.ladder.jobs import Duties, Place, duties
 from helpers.ladder.kernel import Kernel
-from helpers.page.explorers.core import Control, Explorer, Reading, State, significant, text
+from helpers.page.explorers.core import (
+    Control,
+    Explorer,
+    Reading,
+    State,
+    choice,
+    significant,
+    text,
+)
 from helpers.page.explorers.fallbacks import rect, svg, words
+from helpers.page.explorers.loops import loop, marked
 from helpers.wording import counted
+from nogpu.device import WARP
 
 TILES = 2
 """Tiles along K in the example."""
 
 
 def example(d: Duties) -> tuple[np.ndarray, np.ndarray]:
-    """A and B of one block and TILES steps along K: whole numbers from 1 to 3."""
+    """A and B of one block and TILES steps along K: whole numbers from 1 to 9."""
     (m, n), k = d.launch.tile, TILES * d.depth
     rng = np.random.default_rng(8)
-    return rng.integers(1, 4, (m, k)), rng.integers(1, 4, (k, n))
+    return rng.integers(1, 10, (m, k)), rng.integers(1, 10, (k, n))
 
 
 def _span(numbers: Sequence[int]) -> str:
@@ -63,6 +73,9 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
     A, B = example(d)
     threads = tuple(sorted({0, 1, 32, d.check(thread), d.threads - 1}))
     steps = tuple(range(TILES * (depth + 1)))
+    code = loop(name)
+    code = code[: code.index("}") + 1]
+    (inner,) = marked(code, r"int k = 0")
 
     def read(state: State) -> Reading:
         t, (tile, phase) = state["thread"], divmod(state["step"], depth + 1)
@@ -100,15 +113,15 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         kind="stepper",
         title=f"What does one thread of {name} do, step by step?",
         caption=(
-            "The matrices of one block, and its tiles of this k0, outlined; in the copy step the "
-            "thread's elements are marked in them. In every other step, the values that it reads "
-            "from the tiles are marked, and its thread tile. The grid holds these values and its "
-            "sums, in registers: each sum grows by the value at the head of its row times that at "
-            "the head of its column."
+            "Drawn are the rows of A_tile and the columns of B_tile that the thread reads, of so many "
+            "values of k as find room, and between them its sums, in registers. In the copy step "
+            "stands what it copies, mostly for other threads. In every other step each sum grows by "
+            "the marked value of its row times that of its column. Choose any k in the tiles."
         ),
         controls=(
-            Control("step", "step", steps, step, labels=tuple(map(words_of, steps))),
-            Control("thread", "thread", threads, thread, "select"),
+            Control("step", "step", steps, step, labels=tuple(map(words_of, steps)), plays=700),
+            choice("thread", "thread", {t: f"{t}: lane {t % WARP} of warp {t // WARP}"
+                                        for t in threads}, thread),
         ),
         labels={
             "a": "of A, copied or read",
@@ -129,6 +142,11 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
             "n": n,
             "depth": depth,
             "tiles": TILES,
+            "turned": [d.place[x][0] < d.place[x][1] for x in "AB"],
+            "lines": {
+                "copy": list(range(1, inner)),
+                "step": [i for i in marked(code, r"=|read_frags") if i > inner],
+            },
             "A": ["".join(map(str, row)) for row in A.tolist()],
             "B": ["".join(map(str, row)) for row in B.tolist()],
             "threads": {
@@ -144,9 +162,9 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         compute=read,
         picture=_picture(read(default)),
         examples=({}, {"step": 0}, {"step": depth}, {"step": steps[-1]}),
-        wide=("a", "b"),
-        spoken=("sums",),
-    )
+        spoken=("a", "b", "sums"),
+        code=code,
+    )  # fmt: skip
 
 
 def _picture(reading: Reading) -> str:

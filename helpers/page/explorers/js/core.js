@@ -1,6 +1,7 @@
 // What all explorers share: a custom element with native controls, a drawing and its words.
 // An explorer is {values(data, state) -> {say, text: {name: words}, ...}, draw(data, state, found, W)}.
-// A control may play; data.code are lines of code, of which found.lit lights some.
+// A control may play; data.code are lines of code: found.lit lights some, found.gone strikes some out,
+// found.at says beside a line who is at it.
 // A drawing is made for W pixels, 440 or what a phone has, so that its text is never scaled down.
 (() => {
   if (window.TileExplorers) return;
@@ -28,6 +29,9 @@ input:focus-visible, select:focus-visible { outline: 3px solid #d55e00; outline-
 .code { margin: .2em 0 .7em; font: .86em/1.5 ui-monospace, Menlo, Consolas, monospace; overflow-x: auto; }
 .code span { display: block; white-space: pre; padding: 0 .5em; border-left: 3px solid transparent; min-height: 1.5em; }
 .code .lit { border-color: #d55e00; background: color-mix(in srgb, #d55e00 16%, transparent); }
+.code .gone { text-decoration: line-through; }
+.code [data-at]:not([data-at=""])::after { content: attr(data-at); position: sticky; right: 0; margin-left: 1em;
+  padding: 0 .4em; border-radius: 3px; background: #d55e00; color: #111; }
 [data-set] { cursor: pointer; }
 .say { margin: .3em 0 .6em; }
 .drawing { max-width: 600px; margin: 0 auto; }
@@ -199,7 +203,10 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       this.words = fill(data.sentences[found.say], found.text);
       root.querySelector('.say').textContent = this.words;
       for (const cell of this.cells) cell.textContent = found.text[cell.dataset.name] ?? '–';
-      root.querySelectorAll('.code span').forEach((row, i) => row.classList.toggle('lit', (found.lit ?? []).includes(i)));
+      root.querySelectorAll('.code span').forEach((row, i) => {
+        for (const mark of ['lit', 'gone']) row.classList.toggle(mark, (found[mark] ?? []).includes(i));
+        row.dataset.at = found.at?.[i] ?? '';
+      });
       this.drawn = this.width();
       const {width, height, body} = spec.draw(data.data, state, found, this.drawn);
       this.drawing.innerHTML =

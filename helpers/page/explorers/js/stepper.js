@@ -5,13 +5,6 @@
     if (x === 0) return '0';
     return T.number(x, Math.max(0, 2 - Math.floor(Math.log10(x))));
   };
-  // First and length of each run of neighbours.
-  const runs = numbers => numbers.reduce((found, n) => {
-    const last = found[found.length - 1];
-    if (last && last[0] + last[1] === n) last[1]++;
-    else found.push([n, 1]);
-    return found;
-  }, []);
   T.define('stepper', {
     values(d, s) {
       const own = d.threads[s.thread], {rows, cols} = own;
@@ -28,7 +21,7 @@
         madds: T.number(done * cells), reads: T.number(done * each),
         sums: sums.map(row => row.join(' ')).join('; '), products: T.plural(cells, 'product'),
       };
-      const found = {own, tile, phase, sums, a: [], b: [], text, say: 'copy'};
+      const found = {own, tile, phase, sums, text, say: 'copy', lit: phase ? d.lines.step : d.lines.copy};
       if (!phase) {
         [text.a, text.b] = own.copies[tile];
         return found;
@@ -38,55 +31,58 @@
         k: String(phase - 1), a: a.join(' '), b: b.join(' '), x: a[0], y: b[0],
         first: String(sums[0][0]), many_a: T.plural(a.length, 'value'), many_b: T.plural(b.length, 'value'),
       });
-      return {...found, say: 'step', a, b};
+      return {...found, say: 'step'};
     },
-    draw(d, s, {own, tile, phase, sums, a, b}, W) {
-      const K = d.tiles * d.depth, beside = W > 400, gap = 6, top = 12;
-      const z = (beside ? 158 : Math.min(W - 24, 210)) / (K + d.n);
-      const ax = 12, ay = top + K * z + gap, bx = ax + K * z + gap, by = top;
-      // an element is never smaller than can be seen
-      const spot = (x, y, row, col, rows, cols, paint) =>
-        T.rect(x + col * z, y + row * z, Math.max(cols * z, 2.5), Math.max(rows * z, 2.5), paint);
-      const frame = (x, y, rows, cols, more = 'stroke="currentColor"') =>
-        T.rect(x, y, cols * z, rows * z, 'none', more);
-      let body = frame(ax, ay, d.m, K) + frame(bx, by, K, d.n) + frame(bx, ay, d.m, d.n);
-      const now = `stroke="${T.VERMILION}" stroke-width="1.8"`;
-      body += frame(ax + tile * d.depth * z, ay, d.m, d.depth, now);
-      body += frame(bx, by + tile * d.depth * z, d.depth, d.n, now);
-      for (const [r, high] of runs(own.rows)) for (const [c, wide] of runs(own.cols))
-        body += spot(bx, ay, r, c, high, wide, T.GREEN);
-      if (!phase) {
-        for (const [r, c] of own.fetched[0]) body += spot(ax + tile * d.depth * z, ay, r, c, 1, 1, T.VERMILION);
-        for (const [r, c] of own.fetched[1]) body += spot(bx, by + tile * d.depth * z, r, c, 1, 1, T.VERMILION);
-      } else {
-        const k = tile * d.depth + phase - 1;
-        for (const [r, high] of runs(own.rows)) body += spot(ax, ay, r, k, high, 1, T.GREEN);
-        for (const [c, wide] of runs(own.cols)) body += spot(bx, by, k, c, 1, wide, T.GREEN);
-      }
-      const low = ay + d.m * z;
-      for (const [name, x, y] of [['A', ax, low], ['B', bx, by - 13], ['C', bx, low]])
-        body += T.label(x, y + 12, name, 'class="small"');
-      // the numbers: a_frag down, b_frag across, the sums between them
-      const left = beside ? 196 : 0, head = 44, cell = Math.min(34, (W - left - head) / own.cols.length);
-      const y0 = beside ? 40 : low + 44, high = 18, wide = own.cols.length * cell;
-      const middle = 'class="small" text-anchor="middle"';
-      body += T.label(left + head, y0 - 22, phase ? 'b_frag' : 'its sums', 'class="small"');
-      body += T.label(left, y0 - 6, phase ? 'a_frag' : '', 'class="small"');
-      b.forEach((v, j) => { body += T.label(left + head + j * cell + cell / 2 - 1, y0 - 6, v, middle); });
-      sums.forEach((row, i) => {
-        const y = y0 + i * high;
-        if (phase) body += T.label(left + head - 8, y + 12.5, a[i], 'class="small" text-anchor="end"');
-        row.forEach((v, j) => {
-          const x = left + head + j * cell;
-          body += T.label(x + cell / 2 - 1, y + 12.5, v, middle);
-        });
+    draw(d, s, {own, tile, phase, sums}, W) {
+      const {rows, cols, fetched} = own, many = Math.min(d.depth, 8), k = phase - 1;
+      const from = Math.max(0, Math.floor(k / many) * many), left = 24, gap = 8, high = 16;
+      const u = (W - left - gap - 1) / (many + 1.7 * cols.length), za = Math.min(20, u), zs = Math.min(32, 1.7 * u);
+      const copies = fetched.flatMap((places, x) => places.map(place => [x, ...place]));
+      const bx = left + many * za + gap, ay = Math.max(many, copies.length) * high + 32, by = ay - many * high - 16;
+      const value = {A: (i, j) => d.A[rows[i]][tile * d.depth + from + j], B: (i, j) => d.B[tile * d.depth + from + i][cols[j]]};
+      const middle = 'text-anchor="middle"', small = `class="small" ${middle}`, end = 'class="small" text-anchor="end"';
+      const pale = 'stroke="currentColor" stroke-opacity=".4"', strong = 'stroke="currentColor" stroke-width="2"';
+      let body = '';
+      // an operand's part: what is read now is full, what was read is pale; any k of it can be chosen
+      const part = (name, x, y, down, over, w, by) => {
+        for (let i = 0; i < down; i++) for (let j = 0; j < over; j++) {
+          const own = from + (by === 'row' ? i : j), opacity = own === k ? .4 : own < k ? .1 : 0;
+          body += T.rect(x + j * w, y + i * high, w, high, T.GREEN, `fill-opacity="${phase ? opacity : 0}" ${pale}`);
+          if (phase) body += T.label(x + j * w + w / 2, y + i * high + 12, value[name](i, j), small);
+        }
+        for (let i = 0; i < many; i++) {
+          const to = `data-set="step=${tile * (d.depth + 1) + from + i + 1}"`;
+          body += by === 'row' ? T.rect(x, y + i * high, over * w, high, 'transparent', to) : T.rect(x + i * w, y, w, down * high, 'transparent', to);
+        }
+      };
+      part('A', left, ay, rows.length, many, za, 'column');
+      rows.forEach((row, i) => { body += T.label(left - 4, ay + i * high + 12, row, end); });
+      if (phase) {
+        part('B', bx, by, many, cols.length, zs, 'row');
+        cols.forEach((col, j) => { body += T.label(bx + j * zs + zs / 2, by - 4, col, small); });
+        for (let i = 0; i < many; i++) {
+          body += T.label(bx - 4, by + i * high + 12, from + i, end);
+          body += T.label(left + i * za + za / 2, ay - 4, from + i, small);
+        }
+        body += T.label(0, ay - 20, 'A_tile') + T.label(bx - 20, by + 12, 'B_tile', 'text-anchor="end"');
+      } else copies.forEach(([x, row, col], i) => {
+        const name = 'AB'[x], at = tile * d.depth, y0 = i * high + 8;
+        const source = x ? [row + at, col] : [row, col + at], put = d.turned[x] ? [col, row] : [row, col];
+        body += T.label(62, y0 + 12, `${name}[${source.join(', ')}]`, end);
+        body += T.rect(68, y0, 18, high, T.VERMILION, 'fill-opacity=".3" stroke="currentColor" stroke-opacity=".4"');
+        body += T.label(77, y0 + 12, d[name][source[0]][source[1]], small);
+        body += T.label(91, y0 + 12, `→ ${name}_tile[${put.join('][')}]`, 'class="small"');
       });
-      const end = y0 + sums.length * high, x0 = left + head - 1;
-      body += T.rect(x0, y0 - 1, wide, end - y0, T.GREEN, `fill-opacity="${phase ? '.28' : '.08'}"`);
-      const lines = sums.map((_, i) => `M${x0} ${y0 - 1 + i * high}h${wide}`)
-        .concat(own.cols.map((_, j) => `M${(x0 + j * cell).toFixed(1)} ${y0 - 1}v${end - y0}`));
-      body += `<path d="${lines.join('')}M${x0} ${end - 1}h${wide}V${y0 - 1}" fill="none" stroke="${T.GREEN}"/>`;
-      return {width: W, height: Math.max(low + 18, end + 6), body};
+      // the sums, in registers, and the first of them with what it grows by
+      sums.forEach((row, i) => row.forEach((sum, j) => {
+        body += T.rect(bx + j * zs, ay + i * high, zs, high, T.BLUE, `fill-opacity="${phase ? .3 : .08}" ${pale}`);
+        body += T.label(bx + j * zs + zs / 2, ay + i * high + 12, sum, small);
+      }));
+      if (phase) for (const [x, y, w] of [[left + (k - from) * za, ay, za], [bx, by + (k - from) * high, zs], [bx, ay, zs]])
+        body += T.rect(x, y, w, high, 'none', `${strong} pointer-events="none"`);
+      const low = ay + rows.length * high;
+      body += T.label(bx, low + 14, phase ? 'its sums grow' : 'its sums stay');
+      return {width: W, height: low + 20, body};
     },
   });
 })();
