@@ -14,6 +14,7 @@ from helpers.page.explorers._ladder import ladder
 from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._request import request
+from helpers.page.explorers._ring import ring
 from helpers.page.explorers._roofline import roofline
 from helpers.page.explorers._stepper import stepper
 from helpers.page.explorers._tile import tile
@@ -30,6 +31,7 @@ __all__ = [
     "occupancy",
     "pipeline",
     "request",
+    "ring",
     "roofline",
     "stepper",
     "tile",
