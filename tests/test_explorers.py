@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import statistics
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers import matmul, trace
+from helpers import matmul, plan, trace
 from helpers.ladder import model
 from helpers.ladder.jobs import duties
 from helpers.ladder.kernel import broken_rules
@@ -23,7 +25,9 @@ from helpers.page import explorers
 from helpers.page.explorers import _banks as bank_room
 from helpers.page.explorers import _coalescing as sector_room
 from helpers.page.explorers import _march as march_room
+from helpers.page.explorers import _pipeline as pipeline_room
 from helpers.page.explorers import _request as request_room
+from helpers.page.explorers import _ring as ring_room
 from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _stream_k as stream_room
 from helpers.page.explorers import _tile as tile_room
@@ -61,6 +65,8 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "stream_k": explorers.stream_k,
     "pipeline": explorers.pipeline,
     "march": explorers.march,
+    "ring": explorers.ring,
+    "ring_groups": partial(explorers.ring, barriers=False),
     **{f"stepper_{name}": partial(explorers.stepper, name) for name in STEPPED},
 }
 COMBINATIONS = 2000
@@ -494,6 +500,164 @@ def test_stream_k_says_what_its_bars_show() -> None:
     assert explorer.read(tiles=2, sms=6, steps=8).say == "thin"
 
 
+@dataclass
+class Mbarrier:
+    """An mbarrier of one arrival, by the PTX manual: a phase ends with its arrivals and bytes."""
+
+    phase: int = 0
+    arrived: bool = False
+    bytes: int = 0
+
+    def arrive(self, expected: int = 0) -> None:
+        self.arrived, self.bytes = True, self.bytes + expected
+        self.turn()
+
+    def land(self, count: int) -> None:
+        self.bytes -= count
+        self.turn()
+
+    def turn(self) -> None:
+        if self.arrived and not self.bytes:
+            self.phase, self.arrived = self.phase + 1, False
+
+    def ended(self, parity: int) -> bool:
+        return self.phase % 2 != parity
+
+
+@dataclass
+class Place:
+    """RingPlace of kernels/common/mbarrier.cuh, which tile it is at, and since when it waits."""
+
+    slots: int
+    stage: int = 0
+    parity: int = 0
+    tile: int = 0
+    since: int = 0
+
+    def advance(self) -> None:
+        self.stage, self.tile = self.stage + 1, self.tile + 1
+        if self.stage == self.slots:
+            self.stage, self.parity = 0, self.parity ^ 1
+
+
+def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tuple[str, ...]]:
+    """What both sides do at each clock, and the barriers: mma_tma's loops, clock by clock."""
+    full, empty = ([Mbarrier() for _ in range(stages)] for _ in "fe")
+    asks, reads, copies = Place(stages), Place(stages), [(-1, 0)]
+    until = 0  # when the products end, if some run
+    for now in ring_room.CLOCKS:
+        for _, at in (one for one in copies if one[0] == now):
+            full[at].land(32)
+        asked = []
+        if until and until == now:
+            empty[reads.stage].arrive()
+            reads.advance()
+            until, reads.since = 0, now
+        while empty[asks.stage].ended(asks.parity ^ flip):
+            full[asks.stage].arrive(32)
+            copies.append((now + copy, asks.stage))
+            asked.append(asks.tile)
+            asks.advance()
+            asks.since = now
+        if not until and full[reads.stage].ended(reads.parity):
+            until = now + compute
+        first = f"waits for empty[{asks.stage}], parity {asks.parity ^ flip}, since clock {asks.since:,}"
+        if asked:
+            first = f"asks for tile{f's {asked[0]} to' if asked[1:] else ''} {asked[-1]}"
+        second = f"multiply tile {reads.tile}, until clock {until:,}"
+        if not until:
+            second = (
+                f"wait for full[{reads.stage}], parity {reads.parity}, since clock {reads.since:,}"
+            )
+        digits = (
+            f"full {f.phase % 2}, empty {e.phase % 2}" for f, e in zip(full, empty, strict=True)
+        )
+        yield first, second, *digits
+
+
+def by_groups(stages: int, copy: int, compute: int) -> Iterator[tuple[str, ...]]:
+    """The same of mma_pipelined_core: a thread's groups, in order, and the tile in each stage."""
+    groups = [copy] * (stages - 1)  # when each has landed
+    ring: list[int | None] = [*range(stages - 1), None]
+    tile = until = since = 0
+    for now in ring_room.CLOCKS:
+        if until and until == now:
+            ring[tile % stages] = None
+            tile, until, since = tile + 1, 0, now
+        pending = sum(landed > now for landed in groups)
+        if not until and pending <= stages - 2:  # wait_groups<STAGES - 2>
+            assert groups[tile] <= now and ring[tile % stages] == tile
+            until, newest = now + compute, len(groups)
+            assert ring[newest % stages] is None
+            ring[newest % stages] = newest
+            groups.append(now + copy)
+        doing = f"multiply tile {tile}, until clock {until:,}"
+        yield "", doing if until else f"wait for group {tile}, since clock {since:,}"
+
+
+@pytest.mark.parametrize("name", ["ring", "wrong", "ring_groups"])
+def test_the_ring_is_that_of_a_state_machine(name: str) -> None:
+    """Who waits for which phase since when, and the parities, at every clock."""
+    explorer = made(name.replace("wrong", "ring"))
+    fixed = {"parity": ring_room.WRONG} if name == "wrong" else {}
+    times = [(600, 200), (600, 300), (100, 1000), (1000, 100), (300, 300), (700, 400)]
+    for n, (copy, compute) in itertools.product(explorer.controls[0].values, times):
+        state = {"stages": n, "copy": copy, "compute": compute}
+        played = by_groups if name == "ring_groups" else partial(by_barriers, flip=name == "ring")
+        waited = 0
+        for clock, (first, second, *digits) in zip(
+            ring_room.CLOCKS, played(n, copy, compute), strict=True
+        ):
+            shown = explorer.read(clock=clock, **state, **fixed)
+            assert shown.text["second"] == second, (state, clock)
+            assert shown.text["first"] == first or not first, (state, clock)
+            of_stages = shown.text["held"].split("; ")
+            assert len(of_stages) == n
+            assert all(one.endswith(d) for one, d in zip(of_stages, digits, strict=False))
+            assert shown.text["waited"] == f"{waited:,}"
+            assert (shown.say == "stuck") == (name == "wrong")
+            waited += 50 * second.startswith("wait")
+
+
+def test_the_ring_in_the_long_run() -> None:
+    """As the pipeline wherever a copy is hidden, never later with barriers; and the mean wait."""
+    for n, copy, compute in itertools.product(range(2, 6), *[ring_room.LENGTHS[::3]] * 2):
+        ways = [ring_room.run(400, n, copy, compute, barriers=b) for b in (True, False)]
+        with_barriers, in_groups = ways
+        assert in_groups == pipeline_room.run(400, n, copy, compute)
+        pairs = list(zip(with_barriers.start, in_groups.start, strict=True))
+        assert all(one <= other for one, other in pairs)
+        state = {"stages": n, "copy": copy, "compute": compute}
+        for name, way in zip(("ring", "ring_groups"), ways, strict=True):
+            shown = made(name).read(**state)
+            period = (way.start[360] - way.start[60]) / 300  # 300 tiles are whole rounds of 2 to 5
+            assert float(shown.text["ever"]) == pytest.approx(
+                100 * (1 - compute / period), abs=0.051
+            )
+            hidden = not shown.say.endswith("_short")
+            assert hidden == (int(shown.text["need"]) <= n) == (period == compute)
+            assert not hidden or with_barriers.start == in_groups.start
+    alone = (ring_room.run(9, 1, 600, 200, barriers=True), pipeline_room.run(9, 1, 600, 200))
+    assert alone[0] == alone[1]
+
+
+def test_the_ring_speaks_the_kernels_words() -> None:
+    """And the kernel with the wrong phase waits where the figure says, in the emulator."""
+    source, roles = catalog["mma_tma"].source, ring_room.ROLES
+    wait = f"{roles[1]} {roles[2].strip()}"
+    assert all(line in source for line in (wait, roles[4], roles[7], roles[9]))
+    for core in ("fp32_best_core", "mma_pipelined_core"):
+        assert all(line in plan(core, 128, 256, 32).kernel.source for line in ring_room.LOOP[:5])
+    assert source.count(ring_room.RIGHT) == 1
+    wrong = source.replace(ring_room.RIGHT, ring_room.WRONG)
+    run = plan("mma_tma", 64, 64, 128)
+    assert not run.trace().report.findings
+    told = "".join(str(f) for f in run.with_source(wrong).trace().report.findings)
+    for barrier in ("empty[0]", "full[0]"):
+        assert f"waits at {barrier} for a phase that never completes" in told
+        assert barrier in made("ring").sentence(parity=ring_room.WRONG)
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_sizes(name: str) -> None:
     explorer = made(name)
@@ -520,7 +684,10 @@ PLACES = {
     "11_pipelining": ("pipeline", "stepper"),
     "12_lane_map": ("hierarchy",),
     "13_loop_registers": ("tile",),
+    "14_ring_of_tiles": ("ring",),
     "18_who_holds_what": ("fragments", "swizzle"),
+    "19_feeding": ("ring",),
+    "20_copy_engine": ("ring",),
     "22_last_ten_percent": ("stream_k",),
     "deeper_22_last_ten_percent": ("stream_k",),
     "25_summit": ("ladder",),
@@ -645,6 +812,7 @@ def test_the_page_shows_what_python_computes(
 TWINS = {
     "coalescing": ("* s.size / 32)", "* s.size / 31)"),
     "request": ("e * 4 / 32", "e * 4 / 36"),
+    "ring": ("(s.copy + s.compute) / n", "s.copy / (n - 1)"),
 }
 
 
@@ -953,6 +1121,29 @@ def test_the_march_lights_the_line_of_each_warp(browser: Any, folder: tuple[Path
                   if i in lines[row[3]]]  # fmt: skip
             assert ("lit" in name) == bool(at), (barriers, code[i])
             assert re.findall(r"\d", who) in ([str(w) for w in at], [])
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_a_stage_of_the_ring_leads_to_what_happens_next(
+    browser: Any, folder: tuple[Path, str]
+) -> None:
+    """By a touch; with the wrong phase nothing ever happens."""
+    page, faults = opened(
+        browser, folder, "ring", has_touch=True, viewport={"width": 360, "height": 740}
+    )
+    clock = "document.querySelector('.tile-explorer').state().clock"
+    for stage, then in ((0, 1400), (1, 1600), (2, 1800), (2, 2000)):
+        stages = page.locator(".tile-explorer svg g[data-set]")
+        stages.nth(stage).locator("text").first.tap()
+        assert page.evaluate(clock) == then
+    page.locator(".tile-explorer select").select_option(index=1)
+    assert page.locator(".tile-explorer svg g[data-set]").count() == 0
+    assert (
+        page.locator(".tile-explorer .lit").all_inner_texts()[1].strip()
+        == "place.parity);  // wrong"
+    )
+    assert faults == []
     page.context.close()
 
 

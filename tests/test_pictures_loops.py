@@ -1,5 +1,5 @@
-"""Drawings of chapters 13 to 15: a walk through a patch, a ring, tiles dealt to SMs, and counted
-operands.
+"""Drawings of chapters 13 to 15: a walk through a patch, the order of tiles, tiles dealt to SMs, and
+counted operands.
 """
 
 from __future__ import annotations
@@ -40,22 +40,6 @@ def test_a_walk_says_what_neighbours_share(rows: int, columns: int) -> None:
     said = [int(n) for n in re.findall(r"(\d+) multiply-adds? of", figure.alt)]
     assert said == [by_hand(False), by_hand(True)]
     assert (said[0] < said[1]) is (rows > 1 and columns > 1)
-
-
-@pytest.mark.parametrize("stages", [2, 3, 4])
-def test_the_ring_is_the_one_of_a_queue(stages: int) -> None:
-    """Against a queue: step t takes the oldest tile, and the newest goes where it stood a step ago."""
-    places: list[int | None] = [*range(stages - 1), None]
-    figure = ch14.ring(stages, 6)
-    for t in range(6):
-        free = places.index(None)
-        places[free] = t + stages - 1
-        used = places.index(t)
-        assert f"tep {t}: stage {used} holds tile {t}, in use" in figure.alt
-        assert f"tile {t + stages - 1} is asked for into stage {free}" in figure.alt
-        drawn = [word for word in words(figure.svg) if word.startswith("tile ")]
-        assert drawn[t * stages : (t + 1) * stages] == [f"tile {n}" for n in range(t, t + stages)]
-        places[used] = None
 
 
 @pytest.mark.parametrize(("size", "sms"), [(1024, 132), (1025, 40), (100, 7)])
@@ -101,7 +85,7 @@ def test_a_kernel_without_its_zeros_has_sums_in_the_way() -> None:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "walks": ch13.walks,
-    "ring": ch14.ring,
+    "tile order": ch14.tile_order,
     "dealt": lambda: ch15.tiles_per_sm(1024, [(128, 256), (64, 128)], H200),
 }
 

@@ -14,7 +14,6 @@ from helpers import draw as plots
 from helpers import plan, trace
 from helpers.chapters import notes as tuning
 from helpers.chapters.ch17 import pictures as ch17
-from helpers.chapters.ch19 import pictures as ch19
 from helpers.chapters.ch20 import pictures as ch20
 from helpers.chapters.ch20 import tries as tries20
 from helpers.chapters.ch21 import pictures as ch21
@@ -41,8 +40,6 @@ def texts(svg: str) -> Iterator[str]:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "a warp's fragments": lambda: ch17.warp_fragments("wmma_shared"),
-    "ring of four": lambda: ch19.ring(4),
-    "ring of two": lambda: ch19.ring(2, 3),
     **{
         f"block of {name}": lambda name=name, before=before: plots.hopper_block(name, since=before)  # type: ignore[misc]
         for before, name in zip(["", *STEPS], STEPS, strict=False)
@@ -113,21 +110,6 @@ def test_a_warp_uses_each_fragment_with_all_of_the_other_operand() -> None:
 # -- the ring --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stages", [2, 3, 4, 6])
-def test_the_ring_is_the_kernels(stages: int) -> None:
-    """Slots as mma_pipelined walks them: read, then on by one; written where it has read before."""
-    read, write = 0, stages - 1
-    for tile in range(12):
-        assert ch19.role(read, tile, stages) == (tile, "multiplied")
-        assert ch19.role(write, tile, stages) == (tile + stages - 1, "issued")
-        held = [ch19.role(slot, tile, stages) for slot in range(stages)]
-        assert sorted(n for n, _ in held) == list(range(tile, tile + stages))
-        if stages > 2:  # of the groups issued so far, all but the latest stages - 2 have landed
-            assert (tile + 1, "awaited") in held
-        read, write = (read + 1) % stages, read
-    assert ch19.role(0, 1, stages) != (1, "multiplied")
-
-
 def test_the_turns_of_a_ring_are_those_of_the_run() -> None:
     figure = ch20.turns(trace("hopper_2", M=100, N=100, K=500, engines=True))
     assert "stage 0 by fills 0, 3 and 6" in figure.alt
@@ -139,14 +121,6 @@ def test_the_turns_of_a_ring_are_those_of_the_run() -> None:
         ch20.turns(trace("naive", M=8, N=8, K=8, engines=True))
     with pytest.raises(EmulationError, match="engines=True"):
         ch20.turns(trace("hopper_1", M=8, N=8, K=8))
-
-
-def test_a_ring_shows_its_tiles_and_refuses_one_slot() -> None:
-    words = list(texts(ch19.ring(3, 4).svg))
-    assert [words.count(str(n)) for n in (2, 4)] == [1 + 3, 2]
-    for stages, tiles in ((1, 6), (4, 1)):
-        with pytest.raises(ConfigError, match="two or more"):
-            ch19.ring(stages, tiles)
 
 
 # -- a block -------------------------------------------------------------------------------------

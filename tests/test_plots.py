@@ -161,9 +161,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "threads": lambda: ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
     "threads of 16": lambda: ch04.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
     "loops": lambda: ch03.loop_orders(),
-    "ring": lambda: ch20.ring(),
     "box": lambda: ch20.box(),
-    "ring, more stages than steps": lambda: ch20.ring((5,), steps=2, fill=0.0),
 }
 """One figure of every kind, and the awkward ones."""
 

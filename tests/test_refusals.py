@@ -108,7 +108,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (-1, 512), (513, 512), (0, 0)),
     (lambda: ch12.lane_map(trace("tiled_32", M=32, N=32, K=32, samples=True)), DataError,
      "no 16-byte read of A_tile"),
-    *of(ch14.ring, ConfigError, "at least two stages", (1, 3), (3, 0)),
     *of(lambda running, groups: ch14.tile_order(running=running, groups=groups), ConfigError,
         "1 to 64 blocks", (0, (1,)), (65, (1,)), (1, ())),
     *of(lambda *given: ch15.tiles_per_sm(*given, device.gpu("h200")), ConfigError, "at least 1 x 1",

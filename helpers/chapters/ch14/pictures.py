@@ -1,4 +1,4 @@
-"""Pictures of chapter 14: a ring of tiles step by step, and how a kernel numbers tiles of C."""
+"""A picture of chapter 14: how a kernel numbers tiles of C."""
 
 from __future__ import annotations
 
@@ -11,54 +11,6 @@ from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.ladder import model
 from helpers.wording import counted
 from nogpu.errors import ConfigError
-
-
-def ring(stages: int = 3, steps: int = 5) -> Figure:
-    """The stages of a ring, step by step: which tile of K is in use, under way, or asked for now.
-
-    stages: of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies
-    in stage t mod stages; step t multiplies tile t and asks for tile t + stages - 1. Raises
-    ConfigError for fewer than two stages or no step.
-    """
-    if stages < 2 or steps < 1:
-        raise ConfigError(f"{stages=}, {steps=}: a ring has at least two stages, and one step")
-    marks = [
-        Mark("in use: its multiply-adds run", BLUE, 0.9, BLUE),
-        Mark("asked for in this step", VERMILION, 0.45, VERMILION),
-        Mark("on its way, or there already", GREEN, 0.3, GREEN),
-    ]
-
-    def draw(at: Column) -> Canvas:
-        canvas = Canvas(at)
-        y = draw_key(canvas, marks) + 6
-        left = 8 + text_width(f"step {steps - 1}", at.small)
-        cell, tall = min((at.width - left - 2) / stages, 110.0), at.small + 14
-        for stage in range(stages):
-            x = left + (stage + 0.5) * cell
-            canvas.text(x, y + 4, f"stage {stage}", size=at.small, ha="center", weight="bold")
-        y += 14
-        for step in range(steps):
-            canvas.text(left - 6, y + tall / 2, f"step {step}", size=at.small, ha="right")
-            for tile in range(step, step + stages):
-                box = left + tile % stages * cell + 1, y + 1, cell - 2, tall - 2
-                mark = marks[0 if tile == step else 1 if tile == step + stages - 1 else 2]
-                canvas.marked(*box, mark, edge=INK)
-                colour = "#ffffff" if tile == step else INK
-                canvas.centred(*box, f"tile {tile}", size=at.small, colour=colour)
-            y += tall
-        return canvas.end(y + 4)
-
-    events = "; ".join(
-        f"step {t}: stage {t % stages} holds tile {t}, in use, and tile {t + stages - 1} is asked "
-        f"for into stage {(t + stages - 1) % stages}"
-        for t in range(steps)
-    )
-    alt = f"A ring of {stages} stages over {steps} steps. {events[0].upper()}{events[1:]}."
-    caption = (
-        f"A ring of {stages} stages. Each step multiplies one tile and asks for the tile "
-        f"{counted(stages - 1, 'step')} ahead, into the stage that the step before left."
-    )
-    return both(draw, alt, caption)
 
 
 def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:

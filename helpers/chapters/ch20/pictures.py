@@ -1,9 +1,8 @@
-"""Pictures of chapter 20: a ring of stages over time, as a model and as it ran, and a box."""
+"""Pictures of chapter 20: the turns of a ring as it ran, a box, and the call for a tensor map."""
 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,114 +11,17 @@ from typing import TYPE_CHECKING
 from helpers.colours import BLUE, GREY, VERMILION
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Mark, draw_key
 from helpers.ladder import hopper
 from helpers.ladder.hopper import BOX_COLS, ITEM_BYTES
-from helpers.wording import join, number
+from helpers.wording import join
 from nogpu.errors import DataError
 
 if TYPE_CHECKING:
     from helpers.ladder.launch import Trace
     from nogpu.emulator import EngineStep
 
-# -- a ring of stages ----------------------------------------------------------------------------
-
-
-def _ring_schedule(stages: int, steps: int, fill: float) -> list[tuple[float, float, float, float]]:
-    """Of each step: when its copy is asked for and lands, when its products begin and end.
-
-    A copy takes `fill`, the products of a step 1; copies into different stages overlap, products do
-    not, and a stage may be filled again when its products are complete.
-    """
-    schedule: list[tuple[float, float, float, float]] = []
-    for step in range(steps):
-        free = schedule[step - stages][3] if step >= stages else 0.0
-        issued = max(free, schedule[-1][0]) if schedule else 0.0
-        begin = max(issued + fill, schedule[-1][3]) if schedule else issued + fill
-        schedule.append((issued, issued + fill, begin, begin + 1.0))
-    return schedule
-
-
-def ring(
-    stages: Sequence[int] = (1, 3),
-    *,
-    steps: int = 7,
-    fill: float = 2.0,
-) -> Figure:
-    """Rings of these numbers of stages over time: tiles on their way, waiting, multiplied.
-
-    A model, not a measurement: a copy takes `fill` times as long as the products of a step.
-    Raises DataError for a ring without stages, no step, or a negative time.
-    """
-    if not stages or min(stages) < 1 or steps < 1 or not 0 <= fill < math.inf:
-        raise DataError(f"{stages=}, {steps=}, {fill=}: give at least 1 stage and step, fill >= 0")
-    plans = [(count, _ring_schedule(count, steps, fill)) for count in stages]
-    longest = max(schedule[-1][3] for _, schedule in plans)
-    copies = Mark("tile on its way", BLUE, 0.28, BLUE)
-    waits = Mark("landed, waits", None, 1.0, GREY)
-    products = Mark("its products run", VERMILION, 0.4, VERMILION)
-
-    def draw(at: Column) -> Canvas:
-        canvas, small = Canvas(at), at.small
-        thick, gap, head = 16.0, 4.0, 24.0
-        left = 2.0 if at.narrow else 96.0  # on a phone a lane's name stands over it
-        span = at.width - left - 8
-        y = draw_key(canvas, [copies, waits, products])
-
-        def bar(mark: Mark, begin: float, end: float, words: str) -> None:
-            if end <= begin:
-                return
-            x, w = left + span * begin / longest, span * (end - begin) / longest
-            canvas.marked(x, y, w, thick, mark, lw=0.9)
-            canvas.fitted(x, y, w, thick, words)
-
-        for count, schedule in plans:
-            title = f"{count} stage{'s' * (count != 1)}"
-            canvas.text(0, y + head / 2, title, size=at.font, weight="bold")
-            y += head
-            top = y
-            for stage in range(min(count, steps)):
-                y = canvas.row_name(left, y, thick, f"stage {stage}")
-                for step in range(stage, steps, count):
-                    issued, landed, begin, end = schedule[step]
-                    bar(copies, issued, landed, str(step))
-                    bar(waits, landed, begin, "")
-                    bar(products, begin, end, str(step))
-                y += thick + gap
-            y = canvas.row_name(left, y, thick, "Tensor Cores")
-            for step, (_, _, begin, end) in enumerate(schedule):
-                bar(products, begin, end, str(step))
-            y += thick + gap
-            canvas.line(left, top - 3, left, y, lw=0.8)
-            y += 8
-        canvas.line(left, y, left + span, y, lw=0.8)
-        for tick in range(int(longest + 1e-9) + 1):
-            x = left + span * tick / longest
-            canvas.line(x, y, x, y + 4, lw=0.8)
-            if tick % 5 == 0:
-                half = text_width(str(tick), small) / 2
-                canvas.text(max(x, half), y + 11, str(tick), size=small, ha="center")
-        words = "time, in products of one step"
-        canvas.text(left + span / 2, y + 25, words, size=small, ha="center")
-        return canvas.end(y + 34)
-
-    parts = []
-    for count, schedule in plans:
-        total = schedule[-1][3]
-        parts.append(
-            f"{count} stage{'s' * (count != 1)}: {steps} steps take {number(total)}, the Tensor "
-            f"Cores are busy for {number(100 * steps / total)} % of the time"
-        )
-    alt = (
-        f"A model of a ring of stages, where a copy takes {number(fill)} times as long as the "
-        f"products of a step. {'; '.join(parts)}."
-    )
-    caption = f"A model: a copy takes {number(fill)} steps. {'; '.join(parts)}."
-    return both(draw, alt, caption)
-
-
-# -- the turns of a ring, as the emulator took them
-# -------------------------------------------------
+# -- the turns of a ring, as the emulator took them ------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from helpers.page.explorers._march import march
 from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._request import request
+from helpers.page.explorers._ring import ring
 from helpers.page.explorers._roofline import roofline
 from helpers.page.explorers._stepper import stepper
 from helpers.page.explorers._stream_k import stream_k
@@ -36,6 +37,7 @@ __all__ = [
     "occupancy",
     "pipeline",
     "request",
+    "ring",
     "roofline",
     "stepper",
     "stream_k",
