@@ -54,9 +54,14 @@ _code: dict[str, CodeType] = {}
 
 def evaluate(expression: str, names: Mapping[str, int]) -> int:
     """Value of a catalog expression such as "cdiv(N, BN)" over tile sizes and M, N, K."""
+    return int(value_of(expression, names))
+
+
+def value_of(expression: str, names: Mapping[str, float]) -> float:
+    """Value of an expression that need not be whole, such as "(TM + TN) / (TM * TN)"."""
     if expression not in _code:
         _code[expression] = compile(expression, f"<catalog: {expression}>", "eval")
-    return int(eval(_code[expression], _NAMES, dict(names)))  # our own data, no builtins
+    return eval(_code[expression], _NAMES, dict(names))  # type: ignore[no-any-return]  # our own data, no builtins
 
 
 @lru_cache(maxsize=256)

@@ -1,5 +1,9 @@
 // Lab 3: C = A B in tiles of shared memory; each thread computes TM x TN elements in registers.
 // A block computes BM x BN elements of C, with (BM / TM) * (BN / TN) threads. Choose all five.
+/* table
+   BM, BN, BK, TM, TN, threads, shared, sectors, reads, blocks
+   16, 16, 16,  1,  1,     256,   2048,     ...,   ...,    ...
+*/
 extern "C" __global__ void
 lab3(const float* A, const float* B, float* C, int M, int N, int K)
 {

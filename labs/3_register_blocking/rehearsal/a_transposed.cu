@@ -1,3 +1,9 @@
+/* table
+   BM, BN, BK, TM, TN, threads, shared, sectors, reads, blocks
+   64, 64, 16,  8,  8,      64,   8192,   0.125,  0.25,      8
+  128, 64, 16,  8,  8,     128,  12288,   0.094,  0.25,      4
+   32, 64, 16,  8,  8,      32,   6144,   0.188,  0.25,     10
+*/
 extern "C" __global__ void
 lab3(const float* A, const float* B, float* C, int M, int N, int K)
 {

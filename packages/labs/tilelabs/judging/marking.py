@@ -38,6 +38,8 @@ SECTOR = 8
 """Floats of a sector of global memory, 32 bytes: rows that begin with a sector share none with
 another row.
 """
+MOST_TABLE = 4_000
+"""Characters of a table in a comment."""
 MAX_THREADS = 1024
 """Of a block, on every GPU from sm_20 on.
 
@@ -146,7 +148,8 @@ class Marked:
     "bytes", "includes", "compile", "head", "run"; log: the compiler's, cut. registers, spills
     (bytes), stack (bytes of local memory, spills among them): of a thread of the kernel. locked:
     whether both processes were locked into their folders. asks: by what it could tell machines
-    apart (`running.asks`), which costs no point. seconds: by the clock on the wall.
+    apart (`running.asks`), which costs no point. table: what stands in its comment `/* table`.
+    sizes: of its constants, those that it sets to plain numbers. seconds: by the clock on the wall.
     """
 
     refused: str = ""
@@ -159,6 +162,8 @@ class Marked:
     runs: tuple[Run, ...] = ()
     locked: bool = False
     asks: tuple[str, ...] = ()
+    table: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -275,7 +280,21 @@ def mark(
     if by_clang:  # it writes files on its way, and has itself to load
         compile_limits = replace(compile_limits, files=64 * apart.MB, memory=16 * 1024 * apart.MB)
     found = _marked(source, spec, todo, lock, compile_limits, run_limits)
-    return replace(found, locked=lock, seconds=time.monotonic() - began)
+    table, sizes = _said(source, spec)
+    spent = time.monotonic() - began
+    return replace(found, locked=lock, table=table, sizes=sizes, seconds=spent)
+
+
+def _said(source: str | bytes, spec: Specification) -> tuple[str, dict[str, int]]:
+    """The table in a source's comments, at most `MOST_TABLE` characters, and its own constants."""
+    text = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
+    head = re.search(r"/\*\s*table\b", text)
+    found = constants(text)
+    sizes = {name: found[name] for name, _, _ in spec.constants if name in found}
+    if head is None:
+        return "", sizes
+    cut = text[head.end() : head.end() + MOST_TABLE].partition("*/")[0]
+    return "\n".join(tidy(line) for line in cut.splitlines()), sizes
 
 
 def _marked(

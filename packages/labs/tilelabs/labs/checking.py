@@ -14,6 +14,7 @@ from nogpu import device
 from nogpu.errors import UnknownNameError, near_matches
 from tilelabs.judging.marking import Case, Marked, Run, cases, mark
 from tilelabs.judging.timing import Timed, time_on_gpu, words
+from tilelabs.labs import comment_tables
 from tilelabs.labs.rubrics import RESOURCES, Lab, Rubric, Variant, lab
 
 PRACTICE = b"practice: nobody's course"
@@ -153,7 +154,7 @@ def judged(of: Lab, variant: Variant, facts: Marked) -> Checked:
     """Points for facts: right in proportion to the cases, all else whole or not at all.
 
     What counts work counts only for a kernel that is right, and "clean" only for one that is right
-    somewhere.
+    somewhere. A table counts whatever the kernel does.
     """
     parts: dict[str, Part] = {}
     for rubric in of.parts:
@@ -161,14 +162,18 @@ def judged(of: Lab, variant: Variant, facts: Marked) -> Checked:
         parts[rubric.id] = (
             Part(rubric, 0, f"counts once {rubric.after} has its points")
             if before is not None and not (before.full or before.unknown)
-            else _part(rubric, facts, of.tile)
+            else _part(rubric, facts, of)
         )
     return Checked(of, variant, facts, tuple(parts.values()))
 
 
-def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
+def _part(rubric: Rubric, m: Marked, of: Lab) -> Part:
     if rubric.by_hand:
         return Part(rubric, 0, rubric.words)
+    if rubric.table:
+        told = comment_tables.fault(rubric, m.table, of.constants, m.sizes)
+        right_words = f"{rubric.rows} tiles or more, and every column is right"
+        return Part(rubric, 0 if told else rubric.points, told or right_words)
     tried = tuple(dict.fromkeys(r.case for r in m.runs))
     right = m.right
     if not right:
@@ -194,7 +199,7 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
     got = (
         float(getattr(m, rubric.counts))
         if rubric.counts in RESOURCES
-        else m.worst(rubric.counts, tile)
+        else m.worst(rubric.counts, of.tile)
     )
     counted = f"{number(got)} {rubric.words} (asked for: {rubric.bound})"
     good = got >= rubric.least if rubric.least is not None else got <= (rubric.limit or 0.0)

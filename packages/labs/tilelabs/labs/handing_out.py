@@ -29,6 +29,7 @@ def handout(lab: Lab, course: Course, opens: str = "") -> Notebook:
     cells = [
         cell("markdown", _asked(lab, variant, opens), "asked"),
         code_cell(setup(where, what), "setup", ["hide-input"]),
+        *(cell("markdown", _table(part), part.id) for part in lab.parts if part.table),
         cell("markdown", _kernel_words(lab), "kernel-words"),
         code_cell(f"%%cuda {lab.entry}\n{lab.starter(variant)}", "kernel", []),
         *([cell("markdown", _hints(lab), "hints")] if lab.hints else []),
@@ -48,6 +49,11 @@ def _question(lab: Lab, part: Rubric) -> tuple[dict[str, Any], dict[str, Any]]:
     )
     answer = f"%%answer {lab.entry} {part.id}\n{UNANSWERED}"
     return cell("markdown", words, part.id), code_cell(answer, f"{part.id}-answer", [])
+
+
+def _table(part: Rubric) -> str:
+    """What is asked of the table in a comment of the source."""
+    return f"## {part.id.capitalize()}: {part.points} points\n\n{part.ask}"
 
 
 def _asked(lab: Lab, variant: Variant, opens: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,10 @@ class Variant:
 class Rubric:
     """One part of a lab's points. of: what is counted, one of `COUNTED` or `RESOURCES`; default its
     id. limit: the most that it may be, least: the least, over 32 multiply-adds of whole tiles.
-    after: another part that must have its points first. by_hand: a person marks it.
+    after: another part that must have its points first. by_hand: a person marks it. table: columns
+    of a table in a comment of the source by the formula of each, over the lab's constants and the
+    columns before; looks: where to look by column; rows: different tiles at least; rule: of a tile;
+    ask: what students are asked to write, Markdown.
     """
 
     id: str
@@ -58,6 +61,11 @@ class Rubric:
     least: float | None = None
     after: str = ""
     by_hand: bool = False
+    table: Mapping[str, str] = field(default_factory=dict)
+    looks: Mapping[str, str] = field(default_factory=dict)
+    rows: int = 0
+    rule: str = ""
+    ask: str = ""
 
     @property
     def counts(self) -> str:
@@ -205,6 +213,8 @@ def _known(part: Rubric) -> bool:
     """Whether somebody knows how to mark it."""
     if part.by_hand or part.id in ("right", "clean"):
         return True
+    if part.table:
+        return set(part.table) == set(part.looks) and bool(part.rows and part.rule and part.ask)
     return part.counts in (*COUNTED, *RESOURCES) and (part.limit is None) != (part.least is None)
 
 
