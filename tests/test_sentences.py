@@ -109,7 +109,8 @@ def test_every_condition_holds_on_the_record(chapter: str, least: int, deeper: i
         ("09", ch09, "shared_load_conflicts", {"block_2d": 0.1}, {"deeper.collide"}),
         ("09", ch09, "store_sectors_per_request", {"block_2d": 0.1}, {"deeper.stores"}),
         ("10", ch10, "shared_load_instructions", {"vectorised": 0.25}, {"same_reads", "deeper.each", "deeper.same_reads"}),
-        ("10", ch10, "global_load_requests", {"vectorised": 4.0}, {"fewer", "deeper.fewer"}),
+        ("10", ch10, "global_load_requests", {"vectorised": 4.0},
+         {"fewer", "deeper.fewer", "deeper.to_a_quarter"}),
         ("10", ch10, "instructions", {"vectorised": 1.1}, {"fewer", "deeper.fewer"}),
     ],
 )  # fmt: skip
@@ -135,8 +136,8 @@ def test_other_counters_refute_what_rests_on_them_and_nothing_else(
         ("07", ch07, "tiled_padded", 0.9, {"no_gain", "deeper.no_gain"}),
         ("08", ch08, "block_1d", 1.3, {"gain", "with_copies", "deeper.gain"}),
         ("09", ch09, "block_2d", 0.6, {"less_than_half", "twice", "neither", "deeper.neither"}),
-        ("10", ch10, "vectorised", 1.2, {"gain"}),
-        ("10", ch10, "vectorised", 0.7, {"waits"}),
+        ("10", ch10, "vectorised", 1.2, {"gain", "deeper.idle"}),
+        ("10", ch10, "vectorised", 0.7, {"waits", "deeper.idle"}),
         ("11", ch11, "prefetch", 1.2, {"all_gain", "deeper.all_gain"}),
         ("11", ch11, "tiled_pad_rows", 0.5, {"no_gain"}),
     ],
@@ -154,7 +155,8 @@ def test_other_times_refute_what_rests_on_them_and_nothing_else(
     [
         ("cp_async", 8, 90.0, {"deeper.behind"}),
         ("cp_async", 16, 80.0, {"buys_the_step", "deeper.buys_the_step"}),
-        ("prefetch", 16, 84.0, {"both_lose", "deeper.both_lose"}),
+        ("prefetch", 16, 84.0, {"deeper.both_lose"}),
+        ("double_buffer", 16, 84.0, {"both_lose", "deeper.both_lose"}),
         ("vectorised", 16, 70.0, {"deeper.every_step"}),
     ],
 )
