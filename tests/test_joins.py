@@ -47,7 +47,10 @@ def test_what_the_machine_code_does_not_show_is_not_guessed():
     assert found(at(0, 4, 8), of(0, width=8)) == [None] * 3
     assert found(at(0, 4), of(0, width=8, op="store")) == [None, None]
     assert found(at(0), []) == [None]
-    assert found(at(0, 4, step=8), of(0, 4, line=9, op="store")) == [None, None]  # a loop's, of which none is there
+    assert found(at(0, 4, step=8), of(0, 4, line=9, op="store")) == [
+        None,
+        None,
+    ]  # a loop's, of which none is there
 
 
 def test_a_wide_load_may_read_what_nobody_asked_for():
