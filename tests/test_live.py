@@ -17,7 +17,7 @@ from helpers.ladder.kernel import Kernel
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
 from helpers.page import Html, judging, live
-from helpers.record import ImplausibleError, Measurement, protocol, telemetry
+from helpers.record import ImplausibleError, Measurement, load, protocol, telemetry
 from helpers.record import sources as replaying
 from nogpu import device
 from nogpu.emulator import Finding
@@ -32,11 +32,15 @@ PLACED = {
     "09_block_2d": "block_2d",
     "10_vectorised": "vectorised",
     "11_pipelining": "double_buffer",
+    "12_lane_map": "lane_map",
     "13_loop_registers": "warp_tiled",
     "15_tile_for_shape": "fp32_best",
     "17_tensor_cores": "wmma_tiled",
+    "18_who_holds_what": "mma_swizzle",
     "19_feeding": "mma_pipelined",
+    "20_copy_engine": "mma_tma",
     "21_wgmma": "hopper_2",
+    "22_last_ten_percent": "hopper_5",
 }
 EMULATED = [name for name in PLACED.values() if catalog[name].host == "plain"]
 SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}
@@ -74,7 +78,8 @@ def test_an_illegal_tile_names_its_rule_and_reason() -> None:
     k = catalog["block_2d"].with_params(BM=32, TM=16)
     said = live.broken(k, 1024)
     assert live.words(k) in said and "not run" in said
-    assert any(rule.expr in said and rule.reason in said for rule in k.rules)
+    # the reason first, and the rule behind it
+    assert any(f": {rule.reason} (the rule is `{rule.expr}`)." in said for rule in k.rules)
     assert live.broken(catalog["block_2d"], 1024) == ""
 
 
@@ -161,22 +166,40 @@ def test_a_tile_stands_under_the_roof_of_its_precision(
     assert f"{peak} peak of {wording.number(known)} GFLOP/s" in shown
 
 
-def test_a_kernel_for_one_gpu_alone_says_so_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without sm_90 the sentence stands; there, the sliders; a later GPU lacks wgmma too."""
+@pytest.mark.parametrize("name", ["mma_tma", "hopper_2", "hopper_5"])
+def test_a_kernel_for_one_gpu_alone_is_emulated_elsewhere(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without sm_90 it runs once round its ring; a later GPU lacks wgmma too."""
     for arch in (None, "sm_75", "sm_100"):
         gpu = arch and replace(H200, arch=arch)
         monkeypatch.setattr(device, "current", lambda gpu=gpu: gpu)
-        found = live.tile("hopper_2")
-        assert type(found) is Html, arch
-        for words in (
-            "compute capability 9.0,",
-            "BM, BN, STAGES of hopper_2",
-            "trace() runs the kernel",
-        ):
-            assert words in str(found)
-    assert "emulator counts" not in str(found)
+        assert "is run in the emulator" in Page(name).status.value, arch
+    assert "compute capability 9.0 compiles and times" in str(live.promise(catalog[name]))
+    shown = live.emulated(catalog[name])
+    stages = catalog[name].params["STAGES"]
+    assert f"x{64 * (stages + 1)}, one block" in shown and "0.00 multiply-adds" not in shown
+    assert ("no wavefronts are counted" in shown) == name.startswith("hopper")
     monkeypatch.setattr(device, "current", lambda: H200)
-    assert "timed at 1024 on the GPU" in Page("hopper_2").status.value
+    assert "timed at 1024 on the GPU" in Page(name).status.value
+
+
+@pytest.mark.parametrize("name", ["lane_map", "mma_swizzle", "mma_tma", "hopper_5", "tiled_32"])
+def test_what_the_emulator_cannot_time_is_recorded_or_not_known(name: str) -> None:
+    """The time of the same tile, and of no other: a tile that nobody timed has none."""
+    k, record = catalog[name], load("h200")
+    told = live.recorded(k)
+    entries = [
+        entry
+        for section in ("points", "sweep", "tuned")
+        for entry in record.find(section, kernel=name, m=4096, n=4096, k=4096)
+        if entry["params"] == dict(k.params)
+    ]
+    assert "takes no time" in told and "at 4096, recorded on NVIDIA H200" in told
+    assert any(f"{entry['ms']:.3f} ms" in told for entry in entries)
+    assert told in live.emulated(k)
+    untimed = replace(k, params={n: v + 1000 for n, v in k.params.items()})
+    assert live.recorded(untimed).endswith("and no time of this tile is recorded.")
 
 
 def test_an_older_gpu_leaves_a_kernel_to_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +346,7 @@ def test_an_illegal_tile_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page("block_1d")
     monkeypatch.setattr(live, "emulated", lambda kernel: pytest.fail("it ran"))
     page.sliders["TM"].value = 4
-    assert "breaks the rule <code>" in page.rule.value  # before any click
+    assert "(the rule is <code>" in page.rule.value  # before any click
     page.run()
     assert "not run" in page.rule.value
     assert page.result.value == "" and "Nothing runs yet" in page.status.value

@@ -1,4 +1,5 @@
-"""Sliders that run a kernel: the chosen tile, compiled and timed on a GPU or emulated.
+"""Sliders that run a kernel: the chosen tile, compiled and timed on a GPU; or emulated, beside the
+time that is recorded of it.
 
     from helpers import live
     live.tile("tiled_32")
@@ -23,10 +24,13 @@ from typing import Any
 
 from helpers import draw as plots
 from helpers.ladder import model
-from helpers.ladder.kernel import Kernel, broken_rules
+from helpers.ladder.hopper import BOX_COLS
+from helpers.ladder.kernel import DEPTHS, Kernel, broken_rules
 from helpers.ladder.launch import Trace, trace
 from helpers.ladder.rungs import find
 from helpers.page import Html, inline, provenance, table
+from helpers.page.explorers._tile import SIZE as BY_TILE
+from helpers.page.explorers._tile import times as by_tile
 from helpers.page.judging import roomy_arch, whole_tiles
 from helpers.record import DEFAULT_GPU, Measurement, measure
 from helpers.record.trials import PRECISION
@@ -57,9 +61,11 @@ def bar_name(kernel: Kernel) -> str:
 
 def broken(kernel: Kernel, size: int) -> str:
     """Which rule a tile breaks and why, in words; empty for a legal one."""
-    message = f"{words(kernel)} is not legal and is not run. It breaks the rule "
     rules = broken_rules(kernel, size, size, size)
-    return f"{message}`{rules[0].expr}`: {rules[0].reason}." if rules else ""
+    if not rules:
+        return ""
+    why = f"{rules[0].reason} (the rule is `{rules[0].expr}`)"
+    return f"{words(kernel)} is not legal and is not run: {why}."
 
 
 def paragraph(text: str, role: str = "") -> str:
@@ -90,17 +96,11 @@ def promise(kernel: Kernel) -> Html:
     """What stands in the book in place of the sliders."""
     sliders = f"sliders for {', '.join(choices(kernel))} of {kernel.name} appear here"
     text = f"When you run this page in Jupyter or Colab, {sliders}: "
-    if kernel.host == "plain":
-        text += (
-            "a GPU compiles and times the tile that you choose, and without one the emulator "
-            "counts its memory accesses."
-        )
-    else:
-        text = (
-            f"When you run this page on {needs(kernel)}, {sliders}: it compiles and times the tile "
-            "that you choose. Elsewhere there are no sliders, and trace() runs the kernel in the "
-            "emulator."
-        )
+    gpu = "a GPU" if kernel.host == "plain" else needs(kernel)
+    text += (
+        f"{gpu} compiles and times the tile that you choose, and without one the emulator "
+        "counts its memory accesses."
+    )
     return Html(f'<div class="tile-note">{paragraph(text)}</div>', text)
 
 
@@ -112,6 +112,11 @@ def verdict(t: Trace, arch: str = "") -> str:
         return message + f"{t.wrong} wrong elements of C, {len(t.report.findings)} kinds of fault."
     if not t.wavefronts:
         return message + "the result is right."
+    if not t.multiply_adds:
+        return (
+            f"{message}the result is right, and nothing races. Copies and products of engines have "
+            "no lanes, and no wavefronts are counted for them."
+        )
     per = t.multiply_adds / t.wavefronts
     return message + f"{per:.2f} multiply-adds for each wavefront of shared memory."
 
@@ -126,17 +131,32 @@ def trace_rows(t: Trace) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def recorded(kernel: Kernel) -> str:
+    """What the emulator cannot tell, a tile's time: what is recorded of it, or that nothing is."""
+    known = by_tile(kernel, DEFAULT_GPU)
+    ms = known.ms.get(tuple(kernel.params.values()))
+    if ms is None:
+        return "The emulator counts and takes no time, and no time of this tile is recorded."
+    took = f"This tile took {ms:.3f} ms at {BY_TILE[0]}, {known.label}"
+    return f"The emulator counts and takes no time. {took}."
+
+
 def emulated(kernel: Kernel) -> str:
-    """HTML of a run in the emulator: the verdict, the findings, the trace by line, the diagram."""
+    """HTML of a run in the emulator: the verdict, what is recorded of the tile's time, the findings,
+    the trace by line, the diagram.
+    """
     m, n, k = whole_tiles(kernel)
+    if kernel.host != "plain":
+        k = BOX_COLS * (kernel.params.get("STAGES", 1) + 1)  # once round the ring, and a stage more
     arch = roomy_arch(kernel)
     t = trace(kernel, m, n, k, arch=arch)
     findings = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
     caption = f"{kernel.name} with {words(kernel)}, counted in the emulator."
     counts = table(trace_rows(t), caption=caption).html
-    picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=1)._repr_html_()
-    message = verdict(t, arch if arch != kernel.min_arch else "")
-    return paragraph(message) + findings + counts + picture
+    step = int(any(name in kernel.params for name in DEPTHS))
+    picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=step)._repr_html_()
+    message = paragraph(verdict(t, arch if arch != kernel.min_arch else ""))
+    return message + paragraph(recorded(kernel)) + findings + counts + picture
 
 
 def timed(kernel: Kernel, size: int) -> tuple[dict[str, Any], Measurement]:
@@ -213,8 +233,6 @@ def tile(kernel: Kernel | str, size: int = 1024) -> Any:
     if not choices(k):
         raise ConfigError(f"{k.name} has no tile sizes to choose; take tiled_32 or block_2d, say")
     if os.environ.get("TILE_BOOK_BUILD") or find_spec("ipywidgets") is None:
-        return promise(k)
-    if k.host != "plain" and not able(k):
         return promise(k)
     return _widget(k, size)
 
