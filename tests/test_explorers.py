@@ -48,6 +48,8 @@ STEPPED = (
     "vectorised_core",
     "cp_async_core",
 )
+LANES = "WM WN TM TN"
+"""Sizes that the 32 lanes of a warp tie."""
 MAKE: dict[str, Callable[[], Explorer]] = {
     "coalescing": explorers.coalescing,
     "request": explorers.request,
@@ -56,7 +58,8 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "tile_tiled": lambda: explorers.tile("tiled_32"),
     "tile_1d": lambda: explorers.tile("block_1d"),
     "tile_2d": lambda: explorers.tile("block_2d"),
-    "tile_warp": lambda: explorers.tile("warp_tiled"),
+    "tile_warp": lambda: explorers.tile("warp_tiled", together=LANES),
+    "tile_column": lambda: explorers.tile("block_1d", together="BM BN BK TM"),
     "roofline": explorers.roofline,
     "ladder": explorers.ladder,
     "hierarchy": explorers.hierarchy,
@@ -225,6 +228,60 @@ def test_tiles_are_legal_as_the_catalog_says() -> None:
         else:
             intensity = model.arithmetic_intensity("block_2d", 4096, 4096, 4096, **tile)
             assert float(shown.text["intensity"]) == pytest.approx(intensity, abs=0.006)
+
+
+def single_steps(explorer: Explorer) -> list[bool]:
+    """Whether each tile is legal that one step of one slider leads to from where a page opens."""
+    return [
+        explorer.read(**{c.name: c.values[at]}).say != "illegal"
+        for c in explorer.controls
+        if c.name != "gpu"
+        for at in (c.values.index(c.value) - 1, c.values.index(c.value) + 1)
+        if 0 <= at < len(c.values)
+    ]
+
+
+@pytest.mark.parametrize("name", ["tile_tiled", "tile_2d", "tile_warp", "tile_column"])
+def test_a_page_opens_where_half_of_the_steps_are_legal(name: str) -> None:
+    legal = single_steps(made(name))
+    assert 2 * sum(legal) >= len(legal) > 0, legal
+    assert made(name).read().say != "illegal"
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("13_loop_registers", "tile_warp"), ("deeper_08_block_1d", "tile_column")]
+)
+def test_the_pages_ask_for_sizes_that_move_together(page: str, name: str) -> None:
+    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+    [call] = re.findall(r"(?m)^explorers\.tile\(.*\)$", text)
+    asked = eval(call, {"explorers": explorers})
+    assert [c.name for c in asked.controls] == [c.name for c in made(name).controls]
+
+
+def test_what_moves_alone_would_stand_still() -> None:
+    """The control: a slider for each size, and two of twelve steps are legal, or none of eight."""
+    for kernel, legal, of in (("warp_tiled", 2, 12), ("block_1d", 0, 8)):
+        steps = single_steps(explorers.tile(kernel))
+        assert (sum(steps), len(steps)) == (legal, of)
+
+
+def test_one_slider_has_every_set_of_sizes_that_is_legal_somewhere() -> None:
+    tied, alone = made("tile_warp"), explorers.tile("warp_tiled")
+    names = LANES.split()
+    [slider] = [c for c in tied.controls if c.name == tile_room.TOGETHER]
+    legal = {tuple(tile[n] for n in names) for tile in tile_room.table("warp_tiled").tiles}
+    assert {tuple(map(int, value.split(", "))) for value in slider.values} == legal
+    assert slider.label == "WM, WN, TM, TN"
+    for state in states(tied, 200):
+        sizes = dict(zip(names, map(int, state.pop(tile_room.TOGETHER).split(", ")), strict=True))
+        both = tied.read(**state, together=", ".join(map(str, sizes.values())))
+        assert both == alone.read(**state, **sizes)
+
+
+def test_the_reason_stands_before_the_rule() -> None:
+    rule = "2 * 4 * BK * (BM + 4 + BN) <= 49152"
+    told = made("tile_warp").sentence(BK=16)
+    assert f"is not legal: a block's static shared memory holds 48 KB (the rule is {rule})." in told
 
 
 def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(

@@ -25,6 +25,8 @@ SIZE = (4096, 4096, 4096)
 GFLOP = model.flops(*SIZE) / 1e6
 """GFLOP/s of a product that takes 1 ms."""
 NO_TIME = "not recorded"
+TOGETHER = "together"
+"""The slider of sizes that move together."""
 Key = tuple[int, ...]
 
 
@@ -182,11 +184,12 @@ def _timed(recorded: Times) -> str:
     return "only the catalog's own tile was" if count == 1 else f"{count} tiles were"
 
 
-def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
+def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200", together: str = "") -> Explorer:
     """A kernel's tile sizes as sliders: rule, shared memory, registers, occupancy, roofline, time.
 
     The tile's edges must be parameters of the kernel (tiled_*, block_*, vectorised, warp_tiled
-    ...).
+    ...). together: sizes that a rule ties so that none of them can move alone, "WM WN TM TN"; one
+    slider has all their values that some legal tile has.
     """
     k = find(kernel)
     t, recorded = table(k.name), times(k, gpu)
@@ -199,8 +202,14 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
             known[g.arch] = reports(t, g.arch, gpu)
     ms = [recorded.ms.get(tuple(x.values())) for x in t.tiles]
     gpus = roofs(k)
+    tied = together.split()
+    sets = {
+        ", ".join(map(str, values)): dict(zip(tied, values, strict=True))
+        for values in sorted({tuple(x[n] for n in tied) for x in t.tiles})
+    }
 
     def read(state: State) -> Reading:
+        state = state | (sets[state[TOGETHER]] if tied else {})
         g, code = gpus[state["gpu"]], t.at(state)
         shown = {
             "gpu": g["name"],
@@ -245,18 +254,27 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         if recorded.label
         else f"No time of this kernel is recorded on {name}."
     )
-    controls = tuple(
-        Control(n, n, values, k.params[n]) for n, values in zip(t.names, t.choices, strict=True)
-    )
+
+    def moved(x: Mapping[str, int]) -> State:
+        """A tile as the sliders have it."""
+        own_set = {TOGETHER: ", ".join(str(x[n]) for n in tied)} if tied else {}
+        return {n: x[n] for n in t.names if n not in tied} | own_set
+
+    controls = [
+        Control(n, n, values, k.params[n])
+        for n, values in zip(t.names, t.choices, strict=True)
+        if n not in tied
+    ]
+    if tied:
+        default = moved(k.params)[TOGETHER]
+        controls.append(Control(TOGETHER, ", ".join(tied), tuple(sets), default))
     fastest = sorted(range(len(t.tiles)), key=lambda i: (ms[i] is None, ms[i] or 0.0, i))
     own = dict(k.params)
     picked = [own, *(dict(t.tiles[i]) for i in fastest if dict(t.tiles[i]) != own)][:6]
-    illegal = next((-1 - c for c in t.code if c < 0), None)
-    examples = [{n: x[n] for n in t.names} for x in picked]
-    if illegal is not None:
-        index = t.code.index(-1 - illegal)
-        combos = list(itertools.product(*t.choices))
-        examples.append(dict(zip(t.names, combos[index], strict=True)))
+    every = (dict(zip(t.names, values, strict=True)) for values in itertools.product(*t.choices))
+    illegal = (moved(x) for x, code in zip(every, t.code, strict=True) if code < 0)
+    shown_illegal = (x for x in illegal if not tied or x[TOGETHER] in sets)
+    examples = [*map(moved, picked), *itertools.islice(shown_illegal, 1)]
     try:
         rows, columns = geometry(k, *SIZE).tile
         picture = plots.tile_diagram(k, 2 * rows, 2 * columns, 64)._repr_html_()
@@ -287,7 +305,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
             "rate": f"GFLOP/s, {name}",
         },
         sentences={
-            "illegal": "{tile} is not legal. It breaks the rule {expr}: {reason}.",
+            "illegal": "{tile} is not legal: {reason} (the rule is {expr}).",
             "legal": "{tile} is legal, with {threads} threads a block and {intensity} FLOP per "
             "byte. Its time was not recorded.",
             "timed": "{tile} takes {time} at 4096 on the "
@@ -302,6 +320,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
             "kernel": k.name,
             "names": t.names,
             "choices": t.choices,
+            "sets": sets,
             "code": t.code,
             "rules": t.rules,
             "legal": t.legal,

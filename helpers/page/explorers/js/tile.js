@@ -8,8 +8,10 @@
     const from = d.edges[name];
     return typeof from === 'string' ? s[from] : from;
   };
+  const whole = (d, s) => ({...s, ...d.sets[s.together]});  // sizes that one slider moves together
   T.define('tile', {
     values(d, s) {
+      s = whole(d, s);
       const code = d.code[row(d, s)], gpu = d.gpus[s.gpu], arch = gpu.arch;
       const text = {gpu: gpu.name, kernel: d.kernel, tile: d.names.map(n => `${n}=${s[n]}`).join(' ')};
       if (code < 0) {
@@ -34,6 +36,7 @@
       return {...found, say: ms ? 'timed' : 'legal', text};
     },
     draw(d, s, {code, intensity, roof, rate, gpu}, W) {
+      s = whole(d, s);
       const [bm, bn, bk, wm, wn, tm, tn] = ['BM', 'BN', 'BK', 'WM', 'WN', 'TM', 'TN'].map(n => edge(d, s, n));
       // One scale for M, N and K; the frames of A and B are as deep as the deepest slice.
       const side = Math.min(150, (W - 30) / (1 + d.deepest / d.most)), k = side / d.most;
