@@ -19,9 +19,16 @@ def addresses(app: Any, config: Any) -> None:
     config.notfound_urls_prefix = "/" + "/".join(pages.split("/")[3:] + [""]).lstrip("/")
 
 
+def lighter(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Leave out the script of tabs, of which the book has none: sphinx-design sends it always."""
+    files = context.get("script_files", [])
+    context["script_files"] = [f for f in files if "design-tabs" not in str(f.filename)]
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx when it loads the extension."""
     app.connect("config-inited", addresses, priority=100)
+    app.connect("html-page-context", lighter)
     for name in ("sphinxext.opengraph", "sphinx_sitemap", "notfound.extension"):
         app.setup_extension(name)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
