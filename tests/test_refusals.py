@@ -45,7 +45,6 @@ from nogpu.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from tests.test_pictures_tensor import fragments
 from tests.test_plots import PUBLISHED, RECORDED
 
 A = np.arange(20, dtype=np.float32).reshape(4, 5)
@@ -114,10 +113,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (0, [(1, 1)]), (4, []), (4, [(0, 4)])),
     (lambda: ch15.tiles_per_sm(4, [(1, 1)], device.gpu("h200"), slices=(1, 2)), ConfigError,
      "as many numbers of at least 1 as tiles"),
-    (lambda: fragments(lambda row, k: (row % 8 * 4 + k % 4, k // 4 * 2 + row // 8)), DataError,
-     "no neighbours"),
-    (lambda: fragments(lambda row, k: (0, 0)), DataError, "no neighbours"),
-    (lambda: fragments(lane=40), DataError, "lane=40"),
     *of(ch20.box, DataError, "chunks 0 to 7", -1, 8),
     *of(ch21.bit_fields, DataError, "does not fit", 1 << 14, 1 << 64, -1, (0, TWICE)),
     *of(lambda row, col, n=256: ch21.accumulator(row, col, n=n), DataError, "has rows 0 to 63",

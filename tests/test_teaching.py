@@ -25,7 +25,7 @@ from tilelabs.labs import courses, lab, rehearsing
 PAGE = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "requirements" / "grade.Dockerfile").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
-COMMANDS = [line for block in BLOCKS for line in block.splitlines()]
+COMMANDS = [line for block in BLOCKS for line in re.sub(r" \\\n\s+", " ", block).splitlines()]
 HELPERS = [line for line in COMMANDS if line.startswith("python -m helpers")]
 OTHERS = ("python3 -m venv ", ".venv/bin/pip install ", ". .venv/bin/activate", "docker ")
 
