@@ -254,12 +254,17 @@ def thrice(cells: list[str]) -> dict[str, list[Ran]]:
     passes = {"own": once(cells)}
     if not clock.waited:  # nothing was measured: no number has anybody else's name
         return passes | {"other_gpu": passes["own"], "other_record": passes["own"]}
-    record = slower(ROOT / "data" / "measurements" / "h200.json")
+    there, read = ROOT / "data" / "measurements" / "h200.json", store.read
+    record = slower(there)  # other GPUs' records, of L2's rates for one, stay as they are
     silent = {"holds": lambda *_, **__: None}  # a sentence need not be true of that record
     with _in_words():
         passes["other_gpu"] = once(cells, seed=1)
         with (
-            mock.patch.object(store, "read", lambda path: store.parsed(path, record)),
+            mock.patch.object(
+                store,
+                "read",
+                lambda path: store.parsed(path, record) if path.name == there.name else read(path),
+            ),
             mock.patch.multiple(claims, **silent),
             mock.patch.multiple(pages, **silent),
         ):
