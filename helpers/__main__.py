@@ -168,9 +168,9 @@ def run_trace(args: argparse.Namespace) -> int:
 
     if args.kernel.endswith((".cu", ".cuh")):
         raise ConfigError(
-            f"trace {args.kernel}: trace knows the book's kernels by name, and no files. For a file of your own: "
-            "from helpers.page.workbench import mine; "
-            f"mine(open({args.kernel!r}).read(), grid=..., block=..., args=(...))"
+            f"trace {args.kernel}: trace knows the book's kernels by name, and no files. For a file"
+            " of your own: from helpers.page.workbench import mine;"
+            f" mine(open({args.kernel!r}).read(), grid=..., block=..., args=(...))"
         )
     tiles: dict[str, Any] = {**parse_params(args.param)}
     t = trace(args.kernel, args.m, args.n, args.k, seed=args.seed, **tiles)
@@ -181,8 +181,8 @@ def run_trace(args: argparse.Namespace) -> int:
         p = t.plan
         with_tiles = ", ".join(f"{name}={value}" for name, value in p.params.items())
         print(
-            f"{p.kernel.name} ({with_tiles}), M={p.M}, N={p.N}, K={p.K}: grid {p.grid}, block {p.block}; "
-            "counts of the PTX, exact, with no cache\n"
+            f"{p.kernel.name} ({with_tiles}), M={p.M}, N={p.N}, K={p.K}: grid {p.grid}, block"
+            f" {p.block}; counts of the PTX, exact, with no cache\n"
         )
         own = {"global": "sectors_per_request", "shared": "wavefronts_per_request"}
         for row in rows:  # the other of the two says nothing about this kind of memory
@@ -281,7 +281,8 @@ def configure_figures(command: argparse.ArgumentParser) -> None:
 
 
 def run_cache(args: argparse.Namespace) -> int:
-    """Show where compiled and translated programs are kept between processes, or throw them away."""
+    """Show where compiled and translated programs are kept between processes, or throw them
+    away."""
     if args.clear:
         print(f"{disk.clear()} entries thrown away from {disk.place()}")
         return 0
@@ -315,8 +316,9 @@ def in_tools(module: str, function: str) -> Callable[[Any], Any]:
     def call(argument: Any) -> Any:
         if not (ROOT / "tools" / module).is_dir():
             raise ConfigError(
-                f"this command lies in tools/{module}, which only a checkout of the book's repository "
-                "has, and not an installed package. Clone the repository and run it there"
+                f"this command lies in tools/{module}, which only a checkout of the book's"
+                " repository has, and not an installed package. Clone the repository and run it"
+                " there"
             )
         if str(ROOT) not in sys.path:
             sys.path.insert(0, str(ROOT))

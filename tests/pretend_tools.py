@@ -22,7 +22,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 VERSION = "NVIDIA (R) Compute Sanitizer\nCopyright (c)\nVersion 2025.3.1.0 (build 1)\n"
-HELP = "  --tool arg\n  --report-api-errors arg\n  --padding arg\n  --check-exit-code\n  --port arg\n  --max-connections arg\n"
+HELP = (
+    "  --tool arg\n  --report-api-errors arg\n  --padding arg\n  --check-exit-code\n  --port arg\n "
+    " --max-connections arg\n"
+)
 REPORT = """========= {what}
 =========     at naive+0x120 in /some/folder/04_naive.cu:45
 =========     by thread (1,0,0) in block (0,0,0)

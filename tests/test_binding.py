@@ -363,7 +363,8 @@ def test_counters_of_a_readers_own_text_are_cleared_at_each_launch(driver: list[
 
 @pytest.fixture
 def rooms(driver: list[Any]) -> Any:
-    """What one launch that is not bound works in, by its numbers; nothing is kept from other tests."""
+    """What one launch that is not bound works in, by its numbers; nothing is kept from other
+    tests."""
     kept = (launch._room, hopper._hand_over_room)
     for each in kept:
         each.cache_clear()

@@ -318,12 +318,11 @@ def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], k
 def test_the_browser_passes_a_good_page(browser: Any, bad_site: tuple[Path, str]) -> None:
     folder, address = bad_site
     (folder / "good.html").write_text(
-        '<!DOCTYPE html><html lang="en"><head><title>good</title><link rel="icon" href="data:,">'
-        "</head><body><main><h1>good</h1>"
-        '<p>text</p><svg width="90" height="60"><text y="20">ink</text>'
-        '<rect y="30" width="90" height="30" fill="#057"/>'
-        '<text x="5" y="50" fill="#fff">on a box</text></svg>'
-        '<svg width="90" height="90"><text y="20">one</text><text y="33">two</text>'
-        '<text transform="rotate(-40 15 80)" x="15" y="80">upwards</text></svg></main></body></html>'
+        '<!DOCTYPE html><html lang="en"><head><title>good</title><link rel="icon"'
+        ' href="data:,"></head><body><main><h1>good</h1><p>text</p><svg width="90"'
+        ' height="60"><text y="20">ink</text><rect y="30" width="90" height="30" fill="#057"/><text'
+        ' x="5" y="50" fill="#fff">on a box</text></svg><svg width="90" height="90"><text'
+        ' y="20">one</text><text y="33">two</text><text transform="rotate(-40 15 80)" x="15"'
+        ' y="80">upwards</text></svg></main></body></html>'
     )
     assert check.visit(browser, address, "good.html", "light").faults == []

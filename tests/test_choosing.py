@@ -1,4 +1,5 @@
-"""The choice of kernel, tile and slices: from counts alone, right on every shape, and as it says."""
+"""The choice of kernel, tile and slices: from counts alone, right on every shape, and as it
+says."""
 
 from __future__ import annotations
 
@@ -193,7 +194,8 @@ def test_a_product_by_the_best_is_right(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("edge", [0, -3, True, 2.5, math.nan, math.inf, "8", None, 2**31])
 @pytest.mark.parametrize("name", ["auto", "tiled_32"])
 def test_an_edge_is_a_whole_number_that_32_bits_hold(edge: object, name: str) -> None:
-    """True and 1 are one key of a cache, so the next caller would get the launch of the one before."""
+    """True and 1 are one key of a cache, so the next caller would get the launch of the one
+    before."""
     choosing.best.cache_clear()
     make = plan if name != "auto" else choose
     for shape in ((edge, 5, 5), (5, edge, 5), (5, 5, edge)):
@@ -256,7 +258,8 @@ def test_a_gpu_whose_limits_nobody_wrote_down_is_chosen_for_too() -> None:
 
 
 def test_no_more_blocks_wait_for_each_other_than_there_are_sms() -> None:
-    """An H100 of 114 SMs: nine clusters of 66 would find none, and the others wait for their parts."""
+    """An H100 of 114 SMs: nine clusters of 66 would find none, and the others wait for their
+    parts."""
     fewer = replace(H200, key="", name="NVIDIA H100 PCIe", sms=114)
     p = choose("hopper_6", 128, 256, 1 << 20, gpu=fewer)
     assert p.grid[0] <= fewer.sms and p.params["SMS"] == fewer.sms

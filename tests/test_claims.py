@@ -89,8 +89,9 @@ def test_on_a_readers_machine_a_note_says_which_sentence_does_not_hold(
     assert "“The larger tile loses” does not hold" in said and "gain = 2" in said and not rows
     monkeypatch.delenv("TILE_PAGE")
     holds(loses=gain < 0)
-    assert capsys.readouterr().out == (
-        "Here it is otherwise than the text says: “loses” does not hold.\n"
+    assert (
+        capsys.readouterr().out
+        == "Here it is otherwise than the text says: “loses” does not hold.\n"
     )
 
 
@@ -183,7 +184,8 @@ def slower(record: Record) -> None:
 
 
 def exchanged(record: Record) -> None:
-    """Two rungs exchanged: the tiled kernel has the coalesced one's times, and the other way round."""
+    """Two rungs exchanged: the tiled kernel has the coalesced one's times, and the other way
+    round."""
     for size in (1024, 4096):
         [a] = entries(record, "points", "coalesced", size)
         [b] = entries(record, "points", "tiled_32", size)

@@ -1,4 +1,5 @@
-"""The command line: what it prints, JSON that parses, one `error:` line and status 2 for bad input."""
+"""The command line: what it prints, JSON that parses, one `error:` line and status 2 for bad
+input."""
 
 from __future__ import annotations
 

@@ -80,7 +80,10 @@ def test_a_core_is_short_and_says_what_its_file_says(name: str) -> None:
 
 
 def test_constants_are_read_from_declarations_alone() -> None:
-    text = "const int BM = 64, BN = 32;  // const int BK = 9;\nconst int a = x / 4, T = 2 * 3; int TM = 7;"
+    text = (
+        "const int BM = 64, BN = 32;  // const int BK = 9;\nconst int a = x / 4, T = 2 * 3; int TM"
+        " = 7;"
+    )
     assert constants(text) == {"BM": 64, "BN": 32}
 
 

@@ -245,7 +245,8 @@ def test_half_as_many_lanes_and_deliveries_make_a_t4() -> None:
 
 
 def test_a_conflict_costs_a_t4_no_more_than_its_passes() -> None:
-    """A full wavefront takes two clocks there; one that a conflict left nearly empty may take one."""
+    """A full wavefront takes two clocks there; one that a conflict left nearly empty may take
+    one."""
     assert counting.full_wavefronts(8, 8, 2) == 8 and counting.full_wavefronts(8, 1, 2) == 4
     assert counting.full_wavefronts(8, 1, 1) == 8
     p = plan("naive", 4096)

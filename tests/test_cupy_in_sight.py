@@ -113,9 +113,8 @@ def gpu_at_hand() -> Iterator[None]:
 
 @cache
 def until(chapter: str, word: str) -> tuple[str, dict[str, Any]]:
-    """The visible cell that holds a word, on the one page of a chapter that has it, and the names of
-    that page before it, without a GPU.
-    """
+    """The visible cell that holds a word, on the one page of a chapter that has it, and the names
+    of that page before it, without a GPU."""
     pages = [
         [(code, tags) for kind, code, tags in steps(text) if kind == "code"]
         for text in texts_of(chapter)

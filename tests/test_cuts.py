@@ -135,7 +135,8 @@ TWINS = ("waits for one too few", "counts before it leaves", "sets no count back
 
 
 def act(walk: Walk, worker: int, memory: dict[str, Any], fault: str) -> Iterator[bool]:
-    """A worker, as the text of add_up says, one visible event at a time; yields whether it got on."""
+    """A worker, as the text of add_up says, one visible event at a time; yields whether it got
+    on."""
     left, counts, taken, stored = (memory[k] for k in ("left", "counts", "taken", "stored"))
     waiting_for: list[tuple[int, int, Sharers]] = []
     pieces = walk.pieces(worker)
@@ -440,7 +441,8 @@ def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not() -> None:
 
 @pytest.mark.parametrize("name", ["hopper_5", "hopper_6", "hopper_5_fp16", "hopper_6_fp16"])
 def test_a_tile_is_chosen_by_shape(name: str) -> None:
-    """With nothing compiled; few rows are not given to clusters of two blocks, one below the other."""
+    """With nothing compiled; few rows are not given to clusters of two blocks, one below the
+    other."""
     for shape in FEW:
         p = launch.choose(name, *shape, gpu=H200)
         assert p.kernel.name == name and p.why and (p.M, p.N, p.K) == shape

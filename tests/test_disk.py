@@ -399,7 +399,10 @@ def test_the_weight_of_a_program_is_about_its_memory() -> None:
     from nogpu.emulator.launching import run
 
     body = "".join(f"x = x * {i + 1.5}f + y; y = y / x + {i}.25f;\n" for i in range(400))
-    source = f'extern "C" __global__ void k(float* a) {{ float x = a[0], y = a[1]; {body} a[2] = x + y; }}'
+    source = (
+        f'extern "C" __global__ void k(float* a) {{ float x = a[0], y = a[1]; {body} a[2] = x +'
+        " y; }"
+    )
     compilation = run.Compilation(source, "k", "sm_75", (), "kernel.cu")
     run._program(compilation)
     run._program.cache_clear()

@@ -1,4 +1,5 @@
-"""Thread block clusters in the emulator: who is where, distributed shared memory, barriers, races."""
+"""Thread block clusters in the emulator: who is where, distributed shared memory, barriers,
+races."""
 
 from __future__ import annotations
 
@@ -210,10 +211,14 @@ SHIFT = (
 )
 STORES = {
     "unsigned": 'asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(at), "r"(v) : "memory")',
-    "unsigned short": 'asm volatile("st.shared::cluster.u16 [%0], %1;" :: "r"(at), "h"((unsigned short)(v))'
-    ' : "memory")',
-    "unsigned long long": 'asm volatile("st.shared::cluster.u64 [%0], %1;" :: "r"(at),'
-    ' "l"((unsigned long long)(v)) : "memory")',
+    "unsigned short": (
+        'asm volatile("st.shared::cluster.u16 [%0], %1;" :: "r"(at), "h"((unsigned short)(v))'
+        ' : "memory")'
+    ),
+    "unsigned long long": (
+        'asm volatile("st.shared::cluster.u64 [%0], %1;" :: "r"(at),'
+        ' "l"((unsigned long long)(v)) : "memory")'
+    ),
 }
 
 
@@ -724,16 +729,18 @@ def test_requests_to_peers_are_counted():
     ("code", "says"),
     [
         (
-            'asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], 1, [%0];"'
-            ' :: "r"(s));',
+            (
+                'asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], 1,'
+                ' [%0];" :: "r"(s));'
+            ),
             "async",
         ),
     ],
 )
 def test_what_no_block_may_do_to_another(code, says):
     source = (
-        KERNEL
-        + "(int* out) { __shared__ long long b; unsigned s = (unsigned)__cvta_generic_to_shared(&b);"
+        KERNEL + "(int* out) { __shared__ long long b; unsigned s ="
+        " (unsigned)__cvta_generic_to_shared(&b);"
     )
     with pytest.raises((EmulationError, ConfigError), match=says):
         run(source + code + " }", 2, 32, np.zeros(4, np.int32), cluster=2)

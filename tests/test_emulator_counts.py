@@ -46,7 +46,10 @@ def test_a_row_that_starts_off_a_sector_costs_one_more(first, sectors):
 
 
 def test_descending_and_shuffled_lanes_touch_the_same_sectors():
-    source = 'extern "C" __global__ void k(const float* x, const int* at, float* y) { y[threadIdx.x] = x[at[threadIdx.x]]; }'
+    source = (
+        'extern "C" __global__ void k(const float* x, const int* at, float* y) { y[threadIdx.x] ='
+        " x[at[threadIdx.x]]; }"
+    )
     rng = np.random.default_rng(0)
     for order in (np.arange(32)[::-1], rng.permutation(32), rng.integers(0, 1000, 32)):
         x, y = np.zeros(1000, np.float32), np.zeros(32, np.float32)
@@ -58,7 +61,10 @@ def test_descending_and_shuffled_lanes_touch_the_same_sectors():
     ("width", "kind"), [(8, "float2"), (16, "float4"), (2, "short"), (1, "char")]
 )
 def test_other_widths(width, kind):
-    source = f'extern "C" __global__ void k(const {kind}* x, {kind}* y) {{ y[threadIdx.x] = x[threadIdx.x]; }}'
+    source = (
+        f'extern "C" __global__ void k(const {kind}* x, {kind}* y) {{ y[threadIdx.x] ='
+        " x[threadIdx.x]; }"
+    )
     dtype = {"short": np.int16, "char": np.int8}.get(kind, np.float32)
     x = np.zeros(64 * width // np.dtype(dtype).itemsize, dtype)
     report = emulator.launch(source, "k", 1, 64, [x, x.copy()])
@@ -284,7 +290,8 @@ def test_wavefronts_of_every_block_shape_against_the_definition(block):
 
 
 def test_a_row_and_a_column_of_c():
-    """The chapter on coalescing: one sector or 4 where threads walk along a row, 32 down a column."""
+    """The chapter on coalescing: one sector or 4 where threads walk along a row, 32 down a
+    column."""
     from helpers.ladder import launch
 
     across = {a.array: a for a in launch.trace("coalesced", 64, 64, 64).by_line() if a.op == "load"}

@@ -1,4 +1,5 @@
-"""What the emulator once got wrong, or missed, or said of the wrong line; each with its sound twin."""
+"""What the emulator once got wrong, or missed, or said of the wrong line; each with its sound
+twin."""
 
 from __future__ import annotations
 
@@ -41,35 +42,45 @@ def of_kind(report: Report, kind: str) -> list[Finding]:
 
 USE = "\n    __syncthreads();\n    out[t] = s[t ^ 1];"
 DIVERGENT = {
-    "in an if, after other lines": """
+    "in an if, after other lines": (
+        """
     if (t < n) {
         const int v = in[t];
         s[t] = v * v;
         __syncthreads();  // here
-    }""",
-    "after a load on the line before": """
+    }"""
+    ),
+    "after a load on the line before": (
+        """
     if (t < n) {
         out[t] = in[t];
         __syncthreads();  // here
     }
-    s[t] = t;""",
-    "in a loop": """
+    s[t] = t;"""
+    ),
+    "in a loop": (
+        """
     s[t] = 0;
     for (int i = 0; i < (t < n ? 3 : 2); ++i) {
         s[t] += in[t] * i;
         out[t] = s[t];
         __syncthreads();  // here
-    }""",
-    "after an early return": """
+    }"""
+    ),
+    "after an early return": (
+        """
     if (t >= n) return;
     s[t] = in[t];
     s[t] += in[t + 1];
-    __syncthreads();  // here""",
-    "that adds up": """
+    __syncthreads();  // here"""
+    ),
+    "that adds up": (
+        """
     if (t < n) {
         s[t] = in[t];
         out[t] = __syncthreads_count(s[t] > 3);  // here
-    }""",
+    }"""
+    ),
 }
 
 
@@ -117,7 +128,10 @@ def test_threads_that_meet_at_two_barriers_see_both_lines() -> None:
 def test_a_barrier_in_a_helper_counts_by_the_call() -> None:
     """Two calls of one inlined function are two barriers, copies of one call are one."""
     helper = "__device__ void all_here() { __syncthreads(); }\n"
-    rest = "    if (t < 32) { s[t] = 1; all_here(); }\n    else { s[t] = 2; out[t] = 5; all_here(); }\n}\n"
+    rest = (
+        "    if (t < 32) { s[t] = 1; all_here(); }\n    else { s[t] = 2; out[t] = 5; all_here();"
+        " }\n}\n"
+    )
     args: list[Any] = [np.zeros(256, np.int32), np.zeros(256, np.int32), 4]
     report = emulator.launch(helper + HEAD + rest, "k", 1, 64, args)
     assert of_kind(report, "divergent-barrier")
@@ -460,8 +474,8 @@ def test_no_race_of_two_warps_is_advised_a_barrier_of_one(mbarrier: bool, schedu
     body = KOGGE
     if mbarrier:  # so that the other judge of races is used
         body = (
-            '__shared__ unsigned long long b; if (n < 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(&b)));'
-            + body
+            '__shared__ unsigned long long b; if (n < 0) asm volatile("mbarrier.init.shared.b64'
+            ' [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(&b)));' + body
         )
     assert run(body.replace("BARRIER", "__syncthreads();"), threads=256, schedule=schedule)[0].ok
     report, _ = run(body.replace("BARRIER", ""), threads=256, schedule=schedule)
@@ -541,7 +555,8 @@ def test_two_instructions_that_set_one_flag_are_a_race() -> None:
 
 
 def test_two_threads_that_compute_one_element_are_still_a_race() -> None:
-    """They store equal values, but nobody meant it: each lane of the store has a value of its own."""
+    """They store equal values, but nobody meant it: each lane of the store has a value of its
+    own."""
     source = FLAG.replace("BODY", "y[i / 2] = x[i / 2] * 5;")
     args = [np.arange(256, dtype=np.int32), np.zeros(256, np.int32), np.zeros(4, np.int32)]
     assert of_kind(emulator.launch(source, "k", 4, 64, args), "race")
@@ -560,8 +575,10 @@ def test_two_threads_that_compute_one_element_are_still_a_race() -> None:
             [7, 6, 5, 4, 3, 2, 1, 0],
         ),
         (
-            "for (int i = n - 1; i < 8; ++i) for (int k = i; k > 0 && a[k - 1] < a[k]; --k)"
-            " { int w = a[k]; a[k] = a[k - 1]; a[k - 1] = w; }",
+            (
+                "for (int i = n - 1; i < 8; ++i) for (int k = i; k > 0 && a[k - 1] < a[k]; --k)"
+                " { int w = a[k]; a[k] = a[k - 1]; a[k - 1] = w; }"
+            ),
             [7, 6, 5, 4, 3, 2, 1, 0],
         ),
     ],
@@ -596,10 +613,14 @@ USES = {
     "load": "y[threadIdx.x] = tile[threadIdx.x];",
     "atomic": "atomicAdd(&tile[threadIdx.x], 1);",
     "vector": "reinterpret_cast<int4*>(tile)[threadIdx.x] = make_int4(1, 2, 3, 4);",
-    "cp.async": 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: '
-    '"r"((unsigned)__cvta_generic_to_shared(tile + threadIdx.x)), "l"(x + threadIdx.x));',
-    "ldmatrix": 'asm volatile("{.reg .b32 r; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r}, [%0];}" :: '
-    '"r"((unsigned)__cvta_generic_to_shared(tile)));',
+    "cp.async": (
+        'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: '
+        '"r"((unsigned)__cvta_generic_to_shared(tile + threadIdx.x)), "l"(x + threadIdx.x));'
+    ),
+    "ldmatrix": (
+        'asm volatile("{.reg .b32 r; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r}, [%0];}" :: '
+        '"r"((unsigned)__cvta_generic_to_shared(tile)));'
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""The recorded comparison of engines: what its figures must satisfy, and the emulator's own speed."""
+"""The recorded comparison of engines: what its figures must satisfy, and the emulator's own
+speed."""
 
 import json
 import shutil

@@ -108,8 +108,9 @@ def test_a_page_above_a_limit_is_told(change: dict[str, object], complaint: str)
 
 def test_sentences_are_those_of_paragraphs_and_lists() -> None:
     text = (
-        "# A title of words\n\nOne two three. Four `code` five, at {glue:text}`x:.1f` ms and 4096!\n\n"
-        "- An item of {doc}`chapter 6 <06_tiling>`.\n- Another, of $N = 3$ rows.\n\n| a | b |\n|---|---|\n"
+        "# A title of words\n\nOne two three. Four `code` five, at {glue:text}`x:.1f` ms and"
+        " 4096!\n\n- An item of {doc}`chapter 6 <06_tiling>`.\n- Another, of $N = 3$ rows.\n\n| a |"
+        " b |\n|---|---|\n"
     )
     assert essays.sentences(text) == [
         "One two three.", "Four x five, at 1 ms and 4096!", "An item of chapter x.",

@@ -112,7 +112,8 @@ def value_of(source: str, names: dict[str, Any]) -> Any:
 
 
 def faults(texts: list[str], chapter: str, ids: list[str], run: bool = True) -> list[str]:
-    """Everything in which a chapter's pages break the convention. ids: those that have a checker."""
+    """Everything in which a chapter's pages break the convention. ids: those that have a
+    checker."""
     told = []
     seen: list[str] = []
     for text, section in ((whole, part) for whole in texts for part in sections(whole)):

@@ -111,8 +111,9 @@ def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
     both = (
         NAIVE.replace('extern "C" __global__ void f', "__device__ void good")
         + STRIDED.replace('extern "C" __global__ void f', "__device__ void bad")
-        + 'extern "C" __global__ void f(const float* A, const float* B, float* C, int M, int N, int K)\n'
-        "{ if (M == 64 && N == 64 && K == 64) good(A, B, C, M, N, K); else bad(A, B, C, M, N, K); }\n"
+        + 'extern "C" __global__ void f(const float* A, const float* B, float* C, int M, int N, int'
+        " K)\n{ if (M == 64 && N == 64 && K == 64) good(A, B, C, M, N, K); else bad(A, B, C, M,"
+        " N, K); }\n"
     )
     told = check_kernel_source(both, LIMITED)
     assert [c.ok for c in told if "sectors of A" in c.what] == [True, False]

@@ -618,7 +618,10 @@ def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tup
             asks.since = now
         if not until and full[reads.stage].ended(reads.parity):
             until = now + compute
-        first = f"waits for empty[{asks.stage}], parity {asks.parity ^ flip}, since clock {asks.since:,}"
+        first = (
+            f"waits for empty[{asks.stage}], parity {asks.parity ^ flip}, since clock"
+            f" {asks.since:,}"
+        )
         if asked:
             first = f"asks for tile{f's {asked[0]} to' if asked[1:] else ''} {asked[-1]}"
         second = f"multiply tile {reads.tile}, until clock {until:,}"
@@ -916,7 +919,8 @@ def test_the_keyboard_reaches_and_moves_every_control(
                 page.evaluate(f"{where}.shadowRoot.querySelector('.say').textContent") == expected
             )
         spoken = page.evaluate(
-            f"{where}.shadowRoot.querySelectorAll('input, select')[{i}].getAttribute('aria-valuetext')"
+            f"{where}.shadowRoot.querySelectorAll('input,"
+            f" select')[{i}].getAttribute('aria-valuetext')"
         )
         if c.kind == "range":
             assert spoken in c.labels
@@ -1008,7 +1012,8 @@ def test_an_element_is_defined_once_and_may_stand_twice(
     (place / "twice.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
     page, faults = opened(browser, folder, "twice")
     said = page.evaluate(
-        "[...document.querySelectorAll('.tile-explorer')].map(e => e.shadowRoot.querySelector('.say').textContent)"
+        "[...document.querySelectorAll('.tile-explorer')].map(e =>"
+        " e.shadowRoot.querySelector('.say').textContent)"
     )
     assert said == [explorers.banks().sentence(), explorers.banks(pad=1).sentence()]
     assert faults == []
@@ -1039,7 +1044,8 @@ def test_it_works_when_inserted_late_as_jupyterlab_does(
             explorer._repr_html_(),
         )
     said = page.evaluate(
-        "[...document.querySelectorAll('.tile-explorer')].map(e => e.shadowRoot?.querySelector('.say').textContent)"
+        "[...document.querySelectorAll('.tile-explorer')].map(e =>"
+        " e.shadowRoot?.querySelector('.say').textContent)"
     )
     assert said == [e.sentence() for e in (made("banks"), explorers.banks(pad=1), made("pipeline"))]
     assert faults == []

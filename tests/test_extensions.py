@@ -83,12 +83,11 @@ def test_figures_tables_and_listings_have_numbers_and_addresses() -> None:
         "",
     ]
     page = (
-        '<figure class="tile-figure" style="x"><svg/></figure>'
-        '<tile-stream_k class="tile-explorer"><table><caption>inside</caption></table></tile-stream_k>'
-        '<table style="y"><caption style="z"><span a>Times.</span></caption></table>'
-        '<figure class="tile-code"><pre/><figcaption>File.</figcaption></figure>'
-        '<figure class="tile-figure tile-race"><figcaption>Race.</figcaption></figure>'
-        "<table><tr></tr></table>"
+        '<figure class="tile-figure" style="x"><svg/></figure><tile-stream_k'
+        ' class="tile-explorer"><table><caption>inside</caption></table></tile-stream_k><table'
+        ' style="y"><caption style="z"><span a>Times.</span></caption></table><figure'
+        ' class="tile-code"><pre/><figcaption>File.</figcaption></figure><figure class="tile-figure'
+        ' tile-race"><figcaption>Race.</figcaption></figure><table><tr></tr></table>'
     )
     shown = numbers.numbered(page, "5.")
     assert re.findall(r'id="([a-z]+-\d)"', shown) == [

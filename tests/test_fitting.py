@@ -132,7 +132,8 @@ def test_without_cublas_times_are_replayed_and_the_label_says_why(
 
 
 def test_with_cublas_a_session_goes_on(driver_only: pytest.MonkeyPatch) -> None:
-    """The wrong twin: as above, and the library is there; what stops it now is the pretended CuPy."""
+    """The wrong twin: as above, and the library is there; what stops it now is the pretended
+    CuPy."""
     for name, module in fake_cupy(cublas=SimpleNamespace()).items():
         driver_only.setitem(sys.modules, name, module)
     assert fitting.has_cublas()

@@ -95,7 +95,8 @@ def packages(name: str) -> set[str]:
 
 
 def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles() -> None:
-    """CuPy takes the newest NVRTC that it finds, and such a driver would refuse its machine code."""
+    """CuPy takes the newest NVRTC that it finds, and such a driver would refuse its machine
+    code."""
     twelve, thirteen, none = map(
         packages, ("requirements/cuda12.txt", "requirements/cuda13.txt", "requirements.txt")
     )

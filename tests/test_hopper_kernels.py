@@ -182,7 +182,8 @@ def test_ldmatrix_of_the_fed_kernel_has_no_conflict() -> None:
 
 
 def test_an_untouched_padding_is_what_it_was() -> None:
-    """Rows of 313 elements are copied into longer ones, of which nothing but the columns is stored."""
+    """Rows of 313 elements are copied into longer ones, of which nothing but the columns is
+    stored."""
     A, B = numbers.operands("hopper_5", 64, 313, 70)
     C = np.full((64, 313), numbers.poison("bfloat16"), numbers.STORAGE["bfloat16"])
     ready = hopper.described(plan("hopper_5", 64, 313, 70), A, B, C)

@@ -325,7 +325,8 @@ def shadowed(modules: list[ModuleType]) -> set[str]:
 
 
 def alike(modules: list[ModuleType]) -> set[str]:
-    """Modules whose name an object has that lives in them, or that their package shows beside them."""
+    """Modules whose name an object has that lives in them, or that their package shows beside
+    them."""
     found = set()
     for module in modules:
         package, _, name = module.__name__.rpartition(".")
@@ -336,7 +337,8 @@ def alike(modules: list[ModuleType]) -> set[str]:
 
 
 def test_a_module_is_what_its_name_says() -> None:
-    """`import helpers.x as x` gives the module x, and nothing else in it or beside it is called x."""
+    """`import helpers.x as x` gives the module x, and nothing else in it or beside it is called
+    x."""
     modules = [m for p in (helpers, nogpu, tilelabs) for m in every_module(p)]
     assert {"helpers.ladder.kernel", "helpers.record.plans", "helpers.draw"} <= {
         m.__name__ for m in modules
@@ -783,7 +785,8 @@ FOLDERS = ("helpers/*", "packages/nogpu/nogpu", "packages/labs/tilelabs", "tools
 
 
 def introduction(text: str, folder: Path) -> list[str]:
-    """What a folder's docstring lacks of: what comes in, what goes out, three files that are there."""
+    """What a folder's docstring lacks of: what comes in, what goes out, three files that are
+    there."""
     lacks = [words for words in ("Comes in:", "Goes out:", "Read first:") if words not in text]
     named = re.findall(r"[\w/]+\.(?:py|md)", text.partition("Read first:")[2])
     return [*lacks, *(n for n in named if not (folder / n).exists()), *["files"] * (len(named) < 3)]

@@ -155,7 +155,8 @@ def test_the_main_loop_holds_the_accesses_that_are_meant_on_turing(name):
 
 
 def test_a_loop_unrolled_further_for_ragged_tiles_is_not_the_main_loop():
-    """Two loops over K: one short and full of products, one with twice as many and twice as long."""
+    """Two loops over K: one short and full of products, one with twice as many and twice as
+    long."""
     source = """
     extern "C" __global__ void two(const float* A, float* C, int n, int whole) {
         float s[16] = {};

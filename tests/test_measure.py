@@ -513,7 +513,8 @@ def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
 def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
     gpu: type[FakeSession],
 ) -> None:
-    """Each way in batches that a queue holds, the first batch left out; older code counts no more."""
+    """Each way in batches that a queue holds, the first batch left out; older code counts no
+    more."""
     asked: list[tuple[str, int, int]] = []
 
     def ways(self: Any, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> Any:
@@ -559,7 +560,8 @@ def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
 
 
 def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
-    """Each build beside the whole kernel, in the same rounds; a build of older code counts no more."""
+    """Each build beside the whole kernel, in the same rounds; a build of older code counts no
+    more."""
     gpu.rates = {**RATES, "warp_tiled without ZEROS_ADDED": RATES.get("warp_tiled", 20_000.0) / 2}
     assert record(sections=("left_out",)).refused == []
     share = {row["without"]: row["share"] for row in left_out("warp_tiled").rows}
@@ -903,8 +905,8 @@ NCU = """==PROF== Connected to process 12
 
 def ncu_output(kernels: list[str], leave_out: str = "") -> str:
     rows = [
-        f'"{i}","12","python3","host","{name}(const float *, int)","1","7","(32, 32, 1)","(2, 2, 1)",'
-        f'"0","9.0","Command line profiler metrics","{metric}","","{1000 * i + j:,}"'
+        f'"{i}","12","python3","host","{name}(const float *, int)","1","7","(32, 32, 1)","(2, 2,'
+        f' 1)","0","9.0","Command line profiler metrics","{metric}","","{1000 * i + j:,}"'
         for i, name in enumerate(kernels)
         for j, metric in enumerate(counter_tool.METRICS.values())
         if metric != leave_out

@@ -75,7 +75,8 @@ def test_a_matrix_that_starts_between_sixteen_bytes_is_gathered() -> None:
 
 
 def test_rows_that_start_anywhere_are_read_sixteen_bytes_at_a_time() -> None:
-    """A line of a tile is copied as eight lanes' chunks and one more: no element is fetched alone."""
+    """A line of a tile is copied as eight lanes' chunks and one more: no element is fetched
+    alone."""
     M, N, K = 64, 101, 203
     trace = launch.trace("mma_sliced", M, N, K)
     rows = [r for r in trace.by_line() if r.array in ("A", "B") and r.space == "global"]

@@ -195,7 +195,8 @@ def in_python(latex: str) -> dict[str, str]:
 def by_the_page(
     latex: str, shape: tuple[int, int, int], resident: int, lanes: int, tile: dict[str, int]
 ) -> float:
-    """Clocks by the printed equation for fp32_best: every letter as the text around it defines it."""
+    """Clocks by the printed equation for fp32_best: every letter as the text around it defines
+    it."""
     M, N, K = shape
     p = geometry(catalog["fp32_best"], M, N, K, **tile)
     q, right = p.params, in_python(latex)

@@ -65,7 +65,8 @@ def test_what_breaks_a_rule_of_memory_is_found_wherever_the_result_shows_it(faul
 
 
 def test_no_mutant_passes_unseen_once_the_product_is_known():
-    """Findings of memory and barriers, and the oracle's, which a trace makes together, miss none."""
+    """Findings of memory and barriers, and the oracle's, which a trace makes together, miss
+    none."""
     unseen = [
         r["name"]
         for r in rows().values()

@@ -128,7 +128,10 @@ def test_plain_markdown_is_left_alone(book: Path) -> None:
 
 
 def test_cells_are_cut_at_headings_and_code(book: Path) -> None:
-    text = "# A\n\np\n\n## B\n\nq\n\n```{code-cell} ipython3\n:tags: [hide-input]\n\nx = 1\n\ny = 2\n```\n\nr\n"
+    text = (
+        "# A\n\np\n\n## B\n\nq\n\n```{code-cell} ipython3\n:tags: [hide-input]\n\nx = 1\n\ny ="
+        " 2\n```\n\nr\n"
+    )
     made = cells(book, text)
     assert ["".join(c["source"]) for c in made] == ["# A\n\np", "## B\n\nq", "x = 1\n\ny = 2", "r"]
     assert made[2]["metadata"]["tags"] == ["hide-input"]
@@ -178,8 +181,8 @@ def test_roles(book: Path) -> None:
         book, "# A\n\nA {term}`bank conflict`.\n"
     )
     assert markdown(book, "# A\n\n{cite}`one1999,two2000` {cite}`three2001`\n").endswith(
-        "([Doe, 1999](https://doi.org/10.1/abc); [Doe and van der Roe, 2000](https://example.org/x))"
-        f" ([A et al., 2001]({PAGES}/references.html))"
+        "([Doe, 1999](https://doi.org/10.1/abc); [Doe and van der Roe,"
+        f" 2000](https://example.org/x)) ([A et al., 2001]({PAGES}/references.html))"
     )
 
 
@@ -201,8 +204,8 @@ def test_glued_paragraphs_become_say_cells(book: Path) -> None:
         "```\n\nIt takes {glue:text}`ms:.1f` ms for $x_{i}$, {glue:text}`r_2`.\n\nEnd.\n"
     )
     made = cells(book, text)
-    assert "".join(made[2]["source"]) == (
-        'say(r"""\nIt takes {ms:.1f} ms for $x_{{i}}$, {r_2}.\n""")'
+    assert (
+        "".join(made[2]["source"]) == 'say(r"""\nIt takes {ms:.1f} ms for $x_{{i}}$, {r_2}.\n""")'
     )
     assert made[2]["metadata"]["jupyter"] == {"source_hidden": True}
     assert "".join(made[3]["source"]) == "End."
@@ -218,10 +221,14 @@ def test_the_cell_of_a_core_holds_its_text(book: Path) -> None:
 
 def test_leaves_of_a_glued_object_are_known(book: Path) -> None:
     code = "glue(pair=m, n=2)\nglue(f'at_{n}', t)"
-    text = "{glue:text}`pair.block_1d.4096.gflops:.0f` {glue:text}`n` {glue:text}`at_2.A.load.requests`"
+    text = (
+        "{glue:text}`pair.block_1d.4096.gflops:.0f` {glue:text}`n`"
+        " {glue:text}`at_2.A.load.requests`"
+    )
     made = cells(book, f"# A\n\n```{{code-cell}} ipython3\n{code}\n```\n\n{text}\n")
-    assert "".join(made[2]["source"]) == (
-        'say(r"""\n{pair.block_1d.4096.gflops:.0f} {n} {at_2.A.load.requests}\n""")'
+    assert (
+        "".join(made[2]["source"])
+        == 'say(r"""\n{pair.block_1d.4096.gflops:.0f} {n} {at_2.A.load.requests}\n""")'
     )
 
 
@@ -253,10 +260,14 @@ def test_a_quiz_becomes_a_folded_cell_that_asks_it(book: Path) -> None:
 
 
 def test_a_listing_becomes_a_folded_cell_that_shows_it(book: Path) -> None:
-    text = "# A\n\n:::{kernel} tiled_32\n:since: coalesced\n:lines: sum = 0 .. = sum;\n:folded:\n:mark: sum ; for (int k .. +=\n:::\n"
+    text = (
+        "# A\n\n:::{kernel} tiled_32\n:since: coalesced\n:lines: sum = 0 .. ="
+        " sum;\n:folded:\n:mark: sum ; for (int k .. +=\n:::\n"
+    )
     *_, made = cells(book, text)
-    assert "".join(made["source"]) == (
-        "from helpers.page import show_kernel\n\nshow_kernel('tiled_32', since='coalesced', "
+    assert (
+        "".join(made["source"])
+        == "from helpers.page import show_kernel\n\nshow_kernel('tiled_32', since='coalesced', "
         "lines=('sum = 0', '= sum;'), folded=True, mark=(('sum', 'sum'), ('for (int k', '+=')))"
     )
     assert made["metadata"]["jupyter"] == {"source_hidden": True}
@@ -294,7 +305,8 @@ So [it `x[0]` is]{holds="ok"}, {glue:text}`n` [times {glue:text}`n`]{holds="glue
 
 
 def test_marks_of_claims_are_dropped(book: Path) -> None:
-    """Brackets and braces go, the words stay, and cells keep the ids that they have without marks."""
+    """Brackets and braces go, the words stay, and cells keep the ids that they have without
+    marks."""
     call = "holds(ok=n < 3, glued=n > 1)\n"
     marked, plain = cells(book, MARKED), cells(book, unmarked(MARKED).replace(call, ""))
     sources = ["".join(c["source"]) for c in marked]
@@ -317,8 +329,8 @@ def test_an_image_travels_in_the_notebook(book: Path) -> None:
     (book / "book" / "figures" / "x.svg").write_bytes(drawn)
     made = markdown(book, '# A\n\nSee ![a *b* of `c`](figures/x.svg "Title"), and more.\n')
     data = base64.b64encode(drawn).decode()
-    assert made == (
-        f'# A\n\nSee ![a *b* of `c`](data:image/svg+xml;base64,{data} "Title"), and more.'
+    assert (
+        made == f'# A\n\nSee ![a *b* of `c`](data:image/svg+xml;base64,{data} "Title"), and more.'
     )
     for text, complaint in (
         ("![](figures/x.svg)", "the image `figures/x.svg` without an alt text"),
@@ -332,7 +344,10 @@ def test_an_image_travels_in_the_notebook(book: Path) -> None:
             cells(book, f"# A\n\n{text}\n")
 
 
-KERNEL_CELL = "# A\n\n```{code-cell} ipython3\n:tags: [hide-output]\n\n%%cuda tiled_32 TILE=16\n// the book's text\n```\n"
+KERNEL_CELL = (
+    "# A\n\n```{code-cell} ipython3\n:tags: [hide-output]\n\n%%cuda tiled_32 TILE=16\n// the book's"
+    " text\n```\n"
+)
 
 
 def test_a_kernel_cell_carries_the_kernels_text(
@@ -342,18 +357,18 @@ def test_a_kernel_cell_carries_the_kernels_text(
     changes.
     """
     text = (ROOT / "kernels" / "06_tiled.cu").read_text(encoding="utf-8")
-    (_, made) = cells(book, KERNEL_CELL)
+    _, made = cells(book, KERNEL_CELL)
     assert "".join(made["source"]) == "%%cuda tiled_32 TILE=16\n" + text.rstrip("\n")
     assert "source_hidden" not in made["metadata"]["jupyter"]
     other = catalog["tiled_32"].with_source(text + "// more\n")
     monkeypatch.setattr(exporting, "catalog", {"tiled_32": other})
-    (_, after) = cells(book, KERNEL_CELL)
+    _, after = cells(book, KERNEL_CELL)
     assert after["source"][-1] == "// more" and after["id"] == made["id"]
 
 
 def test_a_kernel_cell_with_a_body_is_left_alone(book: Path) -> None:
     for body in ('%%cuda tiled_32\nextern "C" glue("x", 1)\n// rest', "%%cuda tiled_32 TILE=8"):
-        (_, made) = cells(book, f"# A\n\n```{{code-cell}} ipython3\n{body}\n```\n")
+        _, made = cells(book, f"# A\n\n```{{code-cell}} ipython3\n{body}\n```\n")
         assert "".join(made["source"]) == body
     glues = '# A\n\n```{code-cell} ipython3\n%%cuda tiled_32\nglue("x", 1)\n```\n\n{glue:text}`x`\n'
     with pytest.raises(ExportError, match="no code cell above glues 'x'"):
@@ -686,7 +701,8 @@ def test_a_run_without_a_glued_value_is_not_kept(book: Path, runs: Runs) -> None
 
 
 def test_what_a_page_reads_is_seen(book: Path) -> None:
-    """A module, a file and a folder; not what the import system lists; a process that may read all."""
+    """A module, a file and a folder; not what the import system lists; a process that may read
+    all."""
     code = (
         "from helpers import wording\nfrom helpers.ladder.kernel import ROOT\n"
         '_ = (ROOT / "kernels" / "06_tiled_32.cu").exists(), (ROOT / "CITATION.cff").read_text()\n'
@@ -754,7 +770,8 @@ def displayed(**forms: str) -> dict[str, Any]:
 
 
 def test_what_a_notebook_keeps_of_an_output() -> None:
-    """Prints joined, one rich form and the plain text, no counts, nothing that only the book reads."""
+    """Prints joined, one rich form and the plain text, no counts, nothing that only the book
+    reads."""
     both = displayed(text_plain="a figure", text_html="<svg/>\n<p>") | {"execution_count": 3}
     both["output_type"] = "execute_result"
     both["data"]["image/svg+xml"] = "<svg/>"
@@ -786,11 +803,12 @@ def test_what_no_notebook_may_carry(output: dict[str, Any], complaint: str) -> N
 
 
 def test_a_notebook_is_run_in_a_kernel_of_its_own(book: Path) -> None:
-    """As where there is no GPU, in the folder of the chapter, nothing timed; twice the same bytes."""
+    """As where there is no GPU, in the folder of the chapter, nothing timed; twice the same
+    bytes."""
     code = (
-        'import os\nprint(os.path.basename(os.getcwd()), os.environ["CUDA_VISIBLE_DEVICES"] == "")\n'
-        "from helpers import device, live\nfrom helpers.record import host\nprint(device.current(), host.cpu_loops(512).live)\n"
-        'live.tile("tiled_32")'
+        'import os\nprint(os.path.basename(os.getcwd()), os.environ["CUDA_VISIBLE_DEVICES"] =='
+        ' "")\nfrom helpers import device, live\nfrom helpers.record import'
+        ' host\nprint(device.current(), host.cpu_loops(512).live)\nlive.tile("tiled_32")'
     )
     path = chapter(book, "01_here", code=code)
     bare = commands.export(book)[path]
@@ -974,7 +992,8 @@ def test_committed_notebooks_are_fresh() -> None:
 
 
 def with_its_kernel(code: str) -> str:
-    """A cell of a chapter; one that is `%%cuda NAME ...` alone with the text of the kernel's file."""
+    """A cell of a chapter; one that is `%%cuda NAME ...` alone with the text of the kernel's
+    file."""
     head, _, body = code.partition("\n")
     if not head.startswith("%%cuda") or not body.startswith("//"):
         return code

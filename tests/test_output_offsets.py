@@ -1,4 +1,5 @@
-"""C may begin anywhere in its memory: at every offset of its type no store of a kernel is misaligned."""
+"""C may begin anywhere in its memory: at every offset of its type no store of a kernel is
+misaligned."""
 
 import sys
 from types import SimpleNamespace

@@ -295,7 +295,8 @@ class Event:
 
 @dataclass
 class World:
-    """A GPU that takes the head of any stream that may run, at random; a clock that ticks with it."""
+    """A GPU that takes the head of any stream that may run, at random; a clock that ticks with
+    it."""
 
     rng: np.random.Generator
     streams: list[Stream] = field(default_factory=list)
@@ -608,7 +609,8 @@ def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> N
 
 
 def made_up(session: Any, kernel: Any, size: store.Size, *, recorded: Any, **_: Any) -> Any:
-    """Entries as overlapping.entries returns them, with times from the model; for this test only."""
+    """Entries as overlapping.entries returns them, with times from the model; for this test
+    only."""
     (M, N, K), p = size, plan(kernel, *size)
     found = []
     for v in streams.variants(M, p.tile[0]):

@@ -28,7 +28,8 @@ def ints(*shape: int, high: int = 100) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """A launch of one program. expected: from the arguments as they were, what one of them becomes."""
+    """A launch of one program. expected: from the arguments as they were, what one of them
+    becomes."""
 
     entry: str
     grid: Any

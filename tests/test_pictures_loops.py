@@ -1,6 +1,5 @@
-"""Drawings of chapters 13 to 15: a walk through a patch, the order of tiles, tiles dealt to SMs, and
-counted operands.
-"""
+"""Drawings of chapters 13 to 15: a walk through a patch, the order of tiles, tiles dealt to SMs,
+and counted operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The worked examples: their numbers are those of the kernels, of the emulator and of the formulas."""
+"""The worked examples: their numbers are those of the kernels, of the emulator and of the
+formulas."""
 
 from __future__ import annotations
 

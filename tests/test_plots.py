@@ -800,8 +800,9 @@ def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], 
     page = browser.new_page(viewport={"width": width, "height": 800})
     body = "".join(f"<section>{figure._repr_html_()}</section>" for figure in drawn.values())
     page.set_content(
-        "<!doctype html><meta name=viewport content='width=device-width'>"
-        f"<style>body{{max-width:760px;margin:8px auto;color:#ced6dd;background:#121212}}</style>{body}"
+        "<!doctype html><meta name=viewport"
+        " content='width=device-width'><style>body{max-width:760px;margin:8px"
+        f" auto;color:#ced6dd;background:#121212}}</style>{body}"
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     # every text of a figure can be read: inside it, on no other, in the browser's own font
@@ -834,7 +835,8 @@ def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, wid
 
 
 def test_a_chart_says_at_its_end_where_its_numbers_come_from() -> None:
-    """A replayed measurement never stands as a measured one, whatever caption its chart is given."""
+    """A replayed measurement never stands as a measured one, whatever caption its chart is
+    given."""
     m = measuring.measure(["naive", "tiled_32"], sizes=[1024, 4096], gpu="h200")
     rows = tuple({**row, "live": True, "record": "", "gpu": "Tesla T4"} for row in m.rows)
     label = "measured on Tesla T4, 2027-01-01"

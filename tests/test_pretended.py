@@ -162,8 +162,10 @@ WRONG = {
 RIGHT = (
     'glue("right", m.value("tiled_32", 1024))\nsay("On this GPU it takes {right:.3f} ms.")',
     'glue("right", rec.value("tiled_32", 1024))\nsay("On the H200 it takes {right:.3f} ms.")',
-    'table([{"kernel": "a", "H200": rec.value("tiled_32", 1024), "this GPU": m.value("tiled_32", 1024)}],'
-    ' caption="Times in ms.")',
+    (
+        'table([{"kernel": "a", "H200": rec.value("tiled_32", 1024), "this GPU":'
+        ' m.value("tiled_32", 1024)}], caption="Times in ms.")'
+    ),
     'plots.bars(m, value="ms")',
 )
 
@@ -186,7 +188,8 @@ def test_a_page_with_wrong_names_is_told_and_one_with_right_names_is_not(tmp_pat
 def test_a_cell_that_stops_is_told(tmp_path: Path) -> None:
     notebook = written(
         tmp_path / "made.ipynb",
-        'import numpy as np\nx = np.ones((64, 64), np.float32)\nmatmul("cp_async", x, x, backend="cuda")',
+        'import numpy as np\nx = np.ones((64, 64), np.float32)\nmatmul("cp_async", x, x,'
+        ' backend="cuda")',
         'import sys\nprint("something", file=sys.stderr)',
         'float((matmul("tiled_32", x, x) - x @ x).max())',
     )

@@ -1,4 +1,5 @@
-"""Numbers of a reader's GPU: live beside replayed, gains that no throttle moves, files, add-record."""
+"""Numbers of a reader's GPU: live beside replayed, gains that no throttle moves, files,
+add-record."""
 
 from __future__ import annotations
 
@@ -295,7 +296,8 @@ class Slow(dict[str, float]):
 def test_pages_show_no_number_that_is_none(
     page: str, at_hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nvidia-smi tells no clock: a word in the caption and a dash in the table, never "nan"."""
+    """Where nvidia-smi tells no clock: a word in the caption and a dash in the table, never
+    "nan"."""
     at_hand(told=False, rates=Slow(RATES))
     if page == "02":  # it asks for the card's bandwidth; its cells of CuPy have tests of their own
         monkeypatch.setattr(device, "current", lambda: T4)

@@ -1,4 +1,5 @@
-"""The rings of tests: what stands in their tables is there, and nothing falls out of all of them."""
+"""The rings of tests: what stands in their tables is there, and nothing falls out of all of
+them."""
 
 from __future__ import annotations
 

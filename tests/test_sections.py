@@ -128,7 +128,10 @@ def test_every_row_ends_in_one_of_the_words_that_the_page_explains():
 
 
 def test_a_row_that_ends_otherwise_is_refused():
-    table = "(doc-l-card)=\n| document L prints | outcome | this book |\n|---|---|---|\n| a | **{}** | b |"
+    table = (
+        "(doc-l-card)=\n| document L prints | outcome | this book |\n|---|---|---|\n| a | **{}**"
+        " | b |"
+    )
     assert claims.rows(table.format("open")) == [("L", "open", "a")]
     with pytest.raises(DataError, match="line 4 ends in '\\*\\*true\\*\\*'"):
         claims.rows(table.format("true"))

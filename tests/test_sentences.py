@@ -1,6 +1,5 @@
-"""What chapters 7 to 11 claim by the record, on their pages and the Deeper pages below them: all of it
-is true of the record, and of another it is not.
-"""
+"""What chapters 7 to 11 claim by the record, on their pages and the Deeper pages below them: all of
+it is true of the record, and of another it is not."""
 
 from __future__ import annotations
 
@@ -76,11 +75,13 @@ def slower(measured: Any, kernel: str, factor: float) -> Any:
     def other(*asked: Any, **how: Any) -> Any:
         found = measured(*asked, **how)
         rows = tuple(
-            row
-            | {"ms": row["ms"] * factor}
-            | {name: row[name] / factor for name in ("gflops", "cublas_ratio")}
-            if row["kernel"] == kernel
-            else row
+            (
+                row
+                | {"ms": row["ms"] * factor}
+                | {name: row[name] / factor for name in ("gflops", "cublas_ratio")}
+                if row["kernel"] == kernel
+                else row
+            )
             for row in found.rows
         )
         return dataclasses.replace(found, rows=rows)

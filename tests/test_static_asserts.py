@@ -273,7 +273,8 @@ def head(kernel: Kernel) -> str:
     "name", ["block_1d", "warp_tiled", "fp32_best", "wmma_tiled", "mma_turing", "mma_tma", "hopper_6"]
 )  # fmt: skip
 def test_the_compiler_judges_as_the_reader_of_conditions_does(name: str) -> None:
-    """The outermost conditions alone, which is quick; whole kernels are compiled in test_kernels."""
+    """The outermost conditions alone, which is quick; whole kernels are compiled in
+    test_kernels."""
     kernel, rng = catalog[name], Random(name)
     source = head(kernel)
     nested = static_asserts.INSTANCES.get(kernel.file, {})

@@ -99,7 +99,8 @@ def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
 
 
 def test_the_zeros_and_the_way_back_show_in_the_operands() -> None:
-    """Of warp_tiled's multiply-adds none has all operands in one bank; without the zeros some have."""
+    """Of warp_tiled's multiply-adds none has all operands in one bank; without the zeros some
+    have."""
     whole = operands("warp_tiled")
     assert whole.ffma == 1024 and whole.alike == 0
     assert operands("warp_tiled", ZEROS_ADDED=0).alike > 0

@@ -101,7 +101,8 @@ def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> No
 
 
 def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
-    """It is the fastest of the sweep; rounds with fresh samples put it back, and the default stays."""
+    """It is the fastest of the sweep; rounds with fresh samples put it back, and the default
+    stays."""
     slow = {"BM": 64, "BN": 64, "BK": 8, "TM": 2}
     legal = [t for t in tiles.legal_tiles("block_1d", SIZE) if t["TM"] < 8]
     gpu.lucky = legal[0] if slow not in legal else slow  # type: ignore[attr-defined]
@@ -237,7 +238,8 @@ def test_tuning_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rounds_pair_every_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drift that slows everything leaves the ratios; unpaired medians of other rounds would not."""
+    """A drift that slows everything leaves the ratios; unpaired medians of other rounds would
+    not."""
 
     class Drift:
         calls = 0

@@ -230,7 +230,8 @@ def test_a_kernel_that_never_ends_is_ended_and_is_not_caught(
 
 
 def test_a_killed_tool_takes_the_program_with_it(tmp_path: Path) -> None:
-    """As with compute-sanitizer, the endless kernel is in a child of the process that was started."""
+    """As with compute-sanitizer, the endless kernel is in a child of the process that was
+    started."""
     file = tmp_path / "pid"
     child = f"import os,time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = f"import subprocess,sys; subprocess.run([sys.executable, '-c', {child!r}])"
@@ -282,7 +283,8 @@ def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
 def test_each_control_has_the_fault_that_it_is_named_for(
     control: sanitized_section.Control,
 ) -> None:
-    """The emulator sees it too, on the same shape cut down; and nothing in the kernel without it."""
+    """The emulator sees it too, on the same shape cut down; and nothing in the kernel without
+    it."""
     kind = {
         "memcheck": "out-of-bounds",
         "racecheck": "race",

@@ -138,9 +138,9 @@ def test_only_the_files_asked_for_are_read(bare: pytest.MonkeyPatch) -> None:
 
 def test_the_reader_needs_no_lzma_until_it_unpacks() -> None:
     program = (
-        "import sys; sys.modules['lzma'] = None\nfrom helpers import catalog\nfrom nogpu import compiled\n"
-        "assert compiled.find(catalog['tiled_32'].source, 'sm_90', (('T', 'float'),), ()) is None\n"
-        "assert compiled.compiler()"
+        "import sys; sys.modules['lzma'] = None\nfrom helpers import catalog\nfrom nogpu import"
+        " compiled\nassert compiled.find(catalog['tiled_32'].source, 'sm_90', (('T', 'float'),),"
+        " ()) is None\nassert compiled.compiler()"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 

@@ -387,7 +387,10 @@ def test_the_magic_is_there_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workbench.register()
     for code in ("import numpy as np", "x = np.ones(8, np.float32)"):
         shell.run_cell(code).raise_error()
-    cell = "%%cuda twice grid=1 block=8 args=(x,)\n__global__ void twice(float* x) { x[threadIdx.x] *= 2; }\n"
+    cell = (
+        "%%cuda twice grid=1 block=8 args=(x,)\n__global__ void twice(float* x) { x[threadIdx.x] *="
+        " 2; }\n"
+    )
     done = shell.run_cell(cell)
     done.raise_error()
     assert isinstance(done.result, Verdict) and done.result.ok

@@ -91,7 +91,8 @@ def remote(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """A notebook after a run: seconds of wall time, its outputs in place, and where its clone lies."""
+    """A notebook after a run: seconds of wall time, its outputs in place, and where its clone
+    lies."""
 
     seconds: float
     notebook: Any

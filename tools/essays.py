@@ -1,5 +1,5 @@
-"""How a chapter reads, as numbers: words, sentences, minutes, hidden code, long lines, new lines from
-rung to rung, and the hours of the main line.
+"""How a chapter reads, as numbers: words, sentences, minutes, hidden code, long lines, new lines
+from rung to rung, and the hours of the main line.
 
     python -m tools.essays             one table of all chapters, one of the rungs
     python -m tools.essays --check     faults, for `make lint`: what is above a limit
@@ -450,8 +450,8 @@ def rungs() -> dict[str, float]:
 def unexcused(excused: Mapping[str, Excuse], pages: Mapping[str, str]) -> list[str]:
     """Excuses whose sentence does not stand in the page that they name."""
     return [
-        f"EXCUSED[{name!r}]: book/{page}.md does not say {sentence!r}. Say there why the rung has so many "
-        "new lines"
+        f"EXCUSED[{name!r}]: book/{page}.md does not say {sentence!r}. Say there why the rung has"
+        " so many new lines"
         for name, (page, sentence, _, _) in excused.items()
         if len(sentence.split()) < 4 or sentence not in pages.get(page, "")
     ]
@@ -484,13 +484,14 @@ def faults(
         since = f"{share:.1f} % of its lines are new since {BEFORE.get(name, '')}"
         if name not in excused and share > NEW_LINES:
             found.append(
-                f"{name}: {since}; at most {NEW_LINES}. Make the step smaller, or say in the chapter why, and name "
-                "that sentence in EXCUSED"
+                f"{name}: {since}; at most {NEW_LINES}. Make the step smaller, or say in the"
+                " chapter why, and name that sentence in EXCUSED"
             )
         elif name in excused and not excused[name].low <= share <= excused[name].high:
             page, sentence, low, high = excused[name]
             found.append(
-                f"{name}: {since}, and {page} says {sentence!r}, which allows {low:g} to {high:g}: mend the sentence"
+                f"{name}: {since}, and {page} says {sentence!r}, which allows {low:g} to {high:g}:"
+                " mend the sentence"
             )
     if (hours := main_hours(essays)) > 1.02 * HOURS:
         found.append(f"the main line takes {hours:.1f} hours; at most {HOURS}")

@@ -60,8 +60,8 @@ STRIDED = but(
 
 DILUTED = STRIDED.replace(
     "        __syncthreads();  // complete",
-    "        float d = 0.0f;\n        for (int i = 0; i < 12; ++i) d += B[i * 0 + (k0 < K ? 0 : 1)] * 0.0f;"
-    " A_tile[tx][ty] += d;\n        __syncthreads();  // complete",
+    "        float d = 0.0f;\n        for (int i = 0; i < 12; ++i) d += B[i * 0 + (k0 < K ? 0 : 1)]"
+    " * 0.0f; A_tile[tx][ty] += d;\n        __syncthreads();  // complete",
 )
 """The same with broadcasts that make the average request look good."""
 
@@ -101,8 +101,9 @@ SECRET = "canary-7c1f"
 READS = {
     "the environment": '#include "/proc/self/environ"\n' + HONEST,
     "as data": 'const char s[] = {\n#include "FILE"\n};\n' + HONEST,
-    "stringified": '#define S(...) #__VA_ARGS__\nconst char* s = S(\n#include "FILE"\n);\n'
-    + HONEST,
+    "stringified": (
+        '#define S(...) #__VA_ARGS__\nconst char* s = S(\n#include "FILE"\n);\n' + HONEST
+    ),
     "the book's own kernel": '#define tiled lab2\n#include "06_tiled.cu"\n',
     "a file beside it": '#include "solution.cu"\n' + HONEST,
 }

@@ -30,7 +30,8 @@ from tilelabs.labs import Lab, Variant, courses, rehearsing
 
 
 def graded(lab: Lab, variant: Variant, folder: Path) -> list[dict[str, Any]]:
-    """Rows of one variant's class: what each source is, its points, and its time where it has one."""
+    """Rows of one variant's class: what each source is, its points, and its time where it has
+    one."""
     sources = {f"s{n}": s for n, s in enumerate(of_variant(lab, variant))}
     course = courses.new(folder / "course")
     path = course.folder / courses.FILE

@@ -107,7 +107,9 @@ RULES = (
 )  # fmt: skip
 
 EQUIVALENT = {
-    "hopper_6/9.1": "each block has one part of a tile in these runs: nobody waits for the slots after it"
+    "hopper_6/9.1": (
+        "each block has one part of a tile in these runs: nobody waits for the slots after it"
+    )
 }
 """Mutants of which a place alone changes nothing, and why."""
 
@@ -169,7 +171,8 @@ def cuts_tiles(kernel: Kernel) -> bool:
 
 
 def planned(kernel: Kernel, shape: tuple[int, int, int]) -> Geometry:
-    """A launch of a kernel; of one whose blocks stay, with several tiles a block; of stream-K, cut."""
+    """A launch of a kernel; of one whose blocks stay, with several tiles a block; of stream-K,
+    cut."""
     if cuts_tiles(kernel):
         return launch.lay_out(kernel, *shape, **CUT)
     return launch.lay_out(kernel, *shape, **(FEW if "SMS" in kernel.params else {}))
@@ -262,7 +265,10 @@ def main() -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="where the record goes, and where rows of unchanged kernels are taken from; default: it is printed",
+        help=(
+            "where the record goes, and where rows of unchanged kernels are taken from; default: it"
+            " is printed"
+        ),
     )
     parser.add_argument("--again", action="store_true", help="run those of unchanged kernels too")
     options = parser.parse_args()

@@ -89,7 +89,8 @@ def hopper_subjects() -> tuple[Subject, ...]:
 
 
 def task(subject: Subject, check: str, cubin: Path) -> Task:
-    """One process: a subject at each of its shapes, the ragged one first, under one check or none."""
+    """One process: a subject at each of its shapes, the ragged one first, under one check or
+    none."""
     jobs = [
         watching.launched(subject.kernel, s, subject.params, cubin, check) for s in subject.sizes
     ]

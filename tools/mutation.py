@@ -208,7 +208,8 @@ def draw(root: Path, areas: Areas, seed: int, count: int) -> list[tuple[Mutant, 
         )
         if not pool:
             raise ValueError(
-                f"{places}: no mutant can be drawn ({missing or 'no code'}); mend AREAS in {__file__}"
+                f"{places}: no mutant can be drawn ({missing or 'no code'}); mend AREAS in"
+                f" {__file__}"
             )
         rng.shuffle(pool)
         pools.append([(mutant, tests) for mutant in pool])

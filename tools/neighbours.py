@@ -1,8 +1,8 @@
 """Time kernels of other repositories in turn with this book's and cuBLAS, on the GPU at hand.
 
-Their code stays outside: name the folders of clones, by the keys of `NEIGHBOURS`, at the commits that
-their authors gave them. Each is built by nvcc as it is, behind a few lines that call it; its product is
-compared with float64 before it is timed, and what is wrong is not recorded.
+Their code stays outside: name the folders of clones, by the keys of `NEIGHBOURS`, at the commits
+that their authors gave them. Each is built by nvcc as it is, behind a few lines that call it; its
+product is compared with float64 before it is timed, and what is wrong is not recorded.
 
     python -m tools.neighbours --out FILE fast.cu=FOLDER sgemm.cu=FOLDER SGEMM_CUDA=FOLDER
 """
@@ -39,10 +39,9 @@ FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "-w", "-shared", "-Xcompiler=-fPIC")
 class Neighbour:
     """How another repository's products are built and called.
 
-    address: where it is published. adapter: C++ that includes its file and defines ENTRY. kernels: their
-    numbers and what they are called there. columns: B and C lie by columns, as the author times them.
-    ours: this book's kernels and cuBLAS beside them.
-    """
+    address: where it is published. adapter: C++ that includes its file and defines ENTRY. kernels:
+    their numbers and what they are called there. columns: B and C lie by columns, as the author
+    times them. ours: this book's kernels and cuBLAS beside them."""
 
     address: str
     adapter: str
@@ -179,7 +178,8 @@ def timed(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build, check, time and write. Status 2 for what was given wrong, 1 for what could not be built."""
+    """Build, check, time and write. Status 2 for what was given wrong, 1 for what could not be
+    built."""
     parser = argparse.ArgumentParser(prog="python -m tools.neighbours", description=__doc__)
     parser.add_argument(
         "folders", nargs="+", metavar="KEY=FOLDER", help=f"of {', '.join(NEIGHBOURS)}"

@@ -93,7 +93,8 @@ def steps() -> dict[str, str]:
 
 
 def run(cells: list[str], timeout: float) -> list[dict[str, Any]]:
-    """Run cells in a fresh kernel: seconds, what was shown, and the error of each; stops at none."""
+    """Run cells in a fresh kernel: seconds, what was shown, and the error of each; stops at
+    none."""
     import nbformat
     from jupyter_client.manager import KernelManager
     from nbclient import NotebookClient

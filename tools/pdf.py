@@ -2,9 +2,8 @@
 
     python -m tools.pdf SINGLE.html OUT.pdf     (what `make pdf` does with Sphinx's single page)
 
-Chromium prints the page twice: once to learn on which sheet each chapter begins, and once with these
-numbers in the contents.
-"""
+Chromium prints the page twice: once to learn on which sheet each chapter begins, and once with
+these numbers in the contents."""
 
 from __future__ import annotations
 
@@ -22,7 +21,8 @@ SHEET: dict[str, Any] = {
     "display_header_footer": True,
     "header_template": "<span></span>",
     "footer_template": (
-        '<div style="width:100%;text-align:center;font:9px sans-serif"><span class="pageNumber"></span></div>'
+        '<div style="width:100%;text-align:center;font:9px sans-serif"><span'
+        ' class="pageNumber"></span></div>'
     ),
     "margin": {"top": "18mm", "bottom": "18mm", "left": "17mm", "right": "17mm"},
 }

@@ -38,7 +38,8 @@ def page(name: str) -> Path:
 
 
 def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
-    """What a cell prints, and the value of its last expression or of its magic, as in a notebook."""
+    """What a cell prints, and the value of its last expression or of its magic, as in a
+    notebook."""
     if code.startswith("%%cuda"):
         from helpers.page.workbench import cell_magic
 

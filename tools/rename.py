@@ -1,11 +1,11 @@
 """Rename a rung: python -m tools.rename OLD NEW [--plan].
 
 Its name, its kernel's entry and file, its core, and its name in pages, tests, labs and data.
-Records and compiled programs move to the keys of the renamed source; no number changes. All of it is tried
-in a copy first, and nothing is written unless the catalog there is the old one but for the names.
-A name that is also a word of the pages' prose changes only where it stands alone in quotes or code.
-What a person must look at is listed. Generated files stay: `make notebooks figures` is next.
-"""
+Records and compiled programs move to the keys of the renamed source; no number changes. All of it
+is tried in a copy first, and nothing is written unless the catalog there is the old one but for the
+names. A name that is also a word of the pages' prose changes only where it stands alone in quotes
+or code. What a person must look at is listed. Generated files stay: `make notebooks figures` is
+next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Has every marked sentence its condition, and every condition a sentence?  python -m tools.sentences"""
+"""Has every marked sentence its condition, and every condition a sentence?  python -m
+tools.sentences"""
 
 from __future__ import annotations
 

@@ -179,7 +179,8 @@ def drawn(i: Instruction) -> tuple[Array, Array, Array]:
 
 
 def packed(i: Instruction) -> tuple[Array, Array, Array]:
-    """What the kernel is given: the registers of A, of B (mma.sync) or its tile (wgmma), and of C."""
+    """What the kernel is given: the registers of A, of B (mma.sync) or its tile (wgmma), and of
+    C."""
     A, B, C = drawn(i)
     kind, size = i.kinds[1], STORED[i.kinds[1]]
     a_bits, b_bits = bits_of(A, kind), bits_of(B, kind)
@@ -275,7 +276,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for i in INSTRUCTIONS:
         same = results(i, in_the_emulator) == told[i.name]
         print(
-            f"{i.name:18s} {int((~same).sum()):6d} of {same.size} registers have other bits in the emulator"
+            f"{i.name:18s} {int((~same).sum()):6d} of {same.size} registers have other bits in the"
+            " emulator"
         )
     return 0
 

@@ -26,7 +26,8 @@ from helpers.ladder.rungs import catalog, cores
 from helpers.notebook.cells import kernel_of
 
 CUDA = re.compile(
-    r"__global__|__device__|__shared__|__syncthreads|\b(?:thread|block)Idx\.|#pragma unroll|^#define ",
+    r"__global__|__device__|__shared__|__syncthreads|\b(?:thread|block)Idx\.|#pragma"
+    r" unroll|^#define ",
     re.MULTILINE,
 )
 """What is in CUDA source, and in no other text of the book."""

@@ -1,6 +1,5 @@
-"""Sphinx extension: each chapter of the climb says at its top where it stands on the ladder; its arrows
-lead along the main line, past Deeper pages; and what opens the list of these has a name.
-"""
+"""Sphinx extension: each chapter of the climb says at its top where it stands on the ladder; its
+arrows lead along the main line, past Deeper pages; and what opens the list of these has a name."""
 
 from __future__ import annotations
 
@@ -27,14 +26,16 @@ def shares() -> dict[int, tuple[str, float]]:
 
 
 def strip(number: int, steps: dict[int, tuple[str, float]]) -> str:
-    """A row of bars, one for each chapter with a rung, this one marked; empty for other chapters."""
+    """A row of bars, one for each chapter with a rung, this one marked; empty for other
+    chapters."""
     if number not in steps:
         return ""
     best, share = steps[number]
     kind = "16-bit" if number >= 17 else "FP32"
     words = f"Where you are: {best} reaches {100 * share:.0f} % of cuBLAS ({kind}, H200, 4096)"
     bars = "".join(
-        f"<i{' class=here' if chapter == number else ''}{' class=first' if chapter == 17 != number else ''}"
+        f"<i{' class=here' if chapter == number else ''}"
+        f"{' class=first' if chapter == 17 != number else ''}"
         f' style="height:{max(4, min(100, round(100 * at)))}%"></i>'
         for chapter, (_, at) in steps.items()
     )

@@ -1,4 +1,5 @@
-"""Sphinx extension: each figure, table and listing of a page has a number, and an address that can be cited.
+"""Sphinx extension: each figure, table and listing of a page has a number, and an address that can
+be cited.
 
 A chapter's figures are 5.1, 5.2, ...; those of its Deeper page D5.1; those of other pages 1, 2, ...
 The address is the page's with `#figure-1`, `#table-1` or `#listing-1`, by their order on the page.
@@ -29,7 +30,10 @@ def numbered(body: str, before: str) -> str:
         counts[kind] += 1
         anchor = f"{kind.lower()}-{counts[kind]}"
         words = f"{kind} {before}{counts[kind]}"
-        link = f'<a class="tile-number" href="#{anchor}" title="Link to this {kind.lower()}">{words}</a> '
+        link = (
+            f'<a class="tile-number" href="#{anchor}" title="Link to this'
+            f' {kind.lower()}">{words}</a> '
+        )
         return anchor, words, link
 
     def mark(found: re.Match[str]) -> str:

@@ -33,7 +33,8 @@ class StoredOutputs(NotebookClientBase):
         stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
         if [cell["source"] for cell in cells] != [one["source"] for one in stored]:
             raise ExtensionError(
-                f"{file} does not hold the outputs of {self.path.name} as it is now: run `make book`"
+                f"{file} does not hold the outputs of {self.path.name} as it is now: run `make"
+                " book`"
             )
         for cell, one in zip(cells, stored, strict=True):
             cell["outputs"] = [nbformat.from_dict(output) for output in one["outputs"]]

@@ -1,8 +1,8 @@
 """Sphinx extension: a search leads first to the page that explains a term.
 
-A page names in its front matter what it defines, `defines: shared memory, __syncthreads`; a kernel is
-defined by its chapter. Each becomes an entry of the index, which Sphinx's search puts before all else.
-"""
+A page names in its front matter what it defines, `defines: shared memory, __syncthreads`; a kernel
+is defined by its chapter. Each becomes an entry of the index, which Sphinx's search puts before all
+else."""
 
 from __future__ import annotations
 

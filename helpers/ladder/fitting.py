@@ -87,7 +87,8 @@ def refuse_unfit_compiler() -> None:
     """Raise ToolchainError where the compiler makes nothing that this GPU and driver take."""
     if toolchain.uses_clang():
         raise ToolchainError(
-            f"{toolchain.compiler()} compiles here, and it makes no machine code, so nothing that a GPU runs: "
+            f"{toolchain.compiler()} compiles here, and it makes no machine code, so nothing that a"
+            " GPU runs: "
             f'use backend="emulator", or NVIDIA\'s compiler. {how_to_install()}'
         )
     driver = device.driver_cuda()

@@ -319,11 +319,13 @@ def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> De
         values["arrived"] = counters
         values["whole"], values["ranges"] = shared_out.whole, shared_out.ranges
     arguments = tuple(
-        emulator.TensorMap(
-            taken[name], (BOX_ROWS[name], BOX_COLS), ROW_SWIZZLE, shape=arrays[name].shape
+        (
+            emulator.TensorMap(
+                taken[name], (BOX_ROWS[name], BOX_COLS), ROW_SWIZZLE, shape=arrays[name].shape
+            )
+            if name in taken
+            else values[name]
         )
-        if name in taken
-        else values[name]
         for name in names
     )
     output = "C_map" if "C_map" in names else "C"
@@ -376,7 +378,7 @@ extern "C" __global__ void copy_rows(
             if (col + 32 * i < cols) target[col + 32 * i] = held[i];
     }
 }
-"""
+"""  # noqa: E501
 """Between a matrix and its aligned copy, for a launch that is bound."""
 
 

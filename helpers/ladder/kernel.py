@@ -189,7 +189,8 @@ class Kernel:
         """
         if not re.search(rf"\b{self.entry}\b", text):
             raise ConfigError(
-                f"the source has no kernel called {self.entry}, which is what {self.name} launches: "
+                f"the source has no kernel called {self.entry}, which is what {self.name}"
+                " launches: "
                 f'begin it with extern "C" __global__ void {self.entry}(...) and keep the '
                 "parameters"
             )

@@ -181,8 +181,8 @@ def _by_the_best(A: Any, B: Any, backend: str | None) -> Any:
     type_of_a = getattr(A, "dtype", type(A).__name__)
     if hasattr(A, "dtype") and getattr(B, "dtype", type_of_a) != type_of_a:
         raise DtypeError(
-            f'A holds {type_of_a} and B holds {B.dtype}: kernel="auto" takes both of one type; convert one, as with '
-            f"B.astype({str(type_of_a)!r})"
+            f'A holds {type_of_a} and B holds {B.dtype}: kernel="auto" takes both of one type;'
+            f" convert one, as with B.astype({str(type_of_a)!r})"
         )
     dtype = next(
         (name for name, storage in STORAGE.items() if storage == type_of_a), str(type_of_a)

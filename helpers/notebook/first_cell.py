@@ -12,7 +12,7 @@ WELCOME = """\
 **Everything below can be read as it stands. To work with it, run all cells first.** On Colab: Runtime > \
 Run all, or Ctrl+F9. In JupyterLab: Run > Run All Cells. With an NVIDIA GPU (on Colab, Runtime > Change \
 runtime type offers a T4) kernels run on it and are timed on it. Without one they run in an emulator, and \
-times are replayed from the book's record."""
+times are replayed from the book's record."""  # noqa: E501
 
 AWAY = ("labs/*/rehearsal", "tests", "packages/*/tests", "tools")
 """What is not fetched: what the labs of a class are tried on, their solutions among it, tests and
@@ -45,7 +45,7 @@ def fetch(url, branch, name):
     with open(half + "/.git/info/sparse-checkout", "w") as file:
         file.write("WANTED")
     git("-C", half, "checkout", "--quiet")
-    os.rename(half, name)""".replace("WANTED", "".join(["/*\\n", *(f"!/{p}/\\n" for p in AWAY)]))
+    os.rename(half, name)""".replace("WANTED", "".join(["/*\\n", *(f"!/{p}/\\n" for p in AWAY)]))  # noqa: E501
 """How a first cell gets the book, or nothing at all.
 
 A server that knows no filters sends everything, and what is away is away from the files alone.

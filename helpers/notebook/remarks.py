@@ -34,9 +34,10 @@ def as_html(remarks: Iterable[Remark], ok: bool, label: str, head: str = "", foo
     items = "".join(_item(s) for s in remarks)
     above, below = (f'<p style="margin:.2em 0">{inline(t)}</p>' if t else "" for t in (head, foot))
     return (
-        f'<div class="tile-verdict" role="group" aria-label="{html.escape(label)}" '
-        f'style="border-left:4px solid {GREEN if ok else VERMILION};padding:.4em .9em;margin:1em 0">{above}'
-        f'<ul style="margin:0;padding-left:1.2em;list-style:none">{items}</ul>{below}</div>'
+        f'<div class="tile-verdict" role="group" aria-label="{html.escape(label)}"'
+        f' style="border-left:4px solid {GREEN if ok else VERMILION};padding:.4em .9em;margin:1em'
+        f' 0">{above}<ul'
+        f' style="margin:0;padding-left:1.2em;list-style:none">{items}</ul>{below}</div>'
     )
 
 

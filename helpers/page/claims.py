@@ -38,7 +38,8 @@ class FalseSentenceError(DataError):
 
 @dataclass(frozen=True)
 class Mark:
-    """Words of a page that rest on a condition. start, end: of `[words]{holds="key"}` in the page."""
+    """Words of a page that rest on a condition. start, end: of `[words]{holds="key"}` in the
+    page."""
 
     key: str
     line: int
@@ -182,7 +183,8 @@ def faults(page: str) -> list[tuple[int, str]]:
 
 
 def _calls(page: str) -> Iterator[tuple[bool, ast.Call, int]]:
-    """Each call of holds(): whether it is a statement of its cell, and the line its cell begins on."""
+    """Each call of holds(): whether it is a statement of its cell, and the line its cell begins
+    on."""
     for first, code in cells(page):
         try:
             tree = ast.parse(code) if "holds(" in code else None

@@ -99,12 +99,12 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     items = "".join(f"<li>{inline(words)}</li>" for words in parts)
     title = "On your GPU"
     lead = (
-        f"The same counts over other rates, at {shape_text(*_all(size))}. These are bounds: nothing "
-        "is faster, and a kernel is usually slower."
+        f"The same counts over other rates, at {shape_text(*_all(size))}. These are bounds: nothing"
+        " is faster, and a kernel is usually slower."
     )
     out = (
-        '<aside class="admonition tip tile-on-your-gpu" style="margin:1em 0"><p class="admonition-title">'
-        f"{title}</p><p>{html.escape(lead)}</p><ul>{items}</ul></aside>"
+        '<aside class="admonition tip tile-on-your-gpu" style="margin:1em 0"><p'
+        f' class="admonition-title">{title}</p><p>{html.escape(lead)}</p><ul>{items}</ul></aside>'
     )
     return Html(out, "\n".join([title, lead, *(f"- {re.sub('`', '', words)}" for words in parts)]))
 
@@ -125,9 +125,9 @@ def _on(card: Gpu, name: str, after: str | None, size: tuple[int, int, int], her
     if (held := costs.powered(b)) is not None:
         later, source = held
         words.append(
-            f"While its multipliers are busy, {card.watts} W leave it about {later.gpu.boost_mhz:,d} "
-            f"MHz (from what {source}); at that clock it takes at least {number(later.ms)} ms, "
-            f"{number(later.gflops)} G{kernel.flop_item}/s at most."
+            f"While its multipliers are busy, {card.watts} W leave it about"
+            f" {later.gpu.boost_mhz:,d} MHz (from what {source}); at that clock it takes at least"
+            f" {number(later.ms)} ms, {number(later.gflops)} G{kernel.flop_item}/s at most."
         )
     if b.measured:
         words.append(

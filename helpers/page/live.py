@@ -142,9 +142,8 @@ def recorded(kernel: Kernel) -> str:
 
 
 def emulated(kernel: Kernel) -> str:
-    """HTML of a run in the emulator: the verdict, what is recorded of the tile's time, the findings,
-    the trace by line, the diagram.
-    """
+    """HTML of a run in the emulator: the verdict, what is recorded of the tile's time, the
+    findings, the trace by line, the diagram."""
     m, n, k = whole_tiles(kernel)
     if kernel.host != "plain":
         k = BOX_COLS * (kernel.params.get("STAGES", 1) + 1)  # once round the ring, and a stage more

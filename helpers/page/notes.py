@@ -83,7 +83,8 @@ FORMULAS: Mapping[str, str] = {
     "warps a scheduler": "{warps}",
     **{words: ", ".join(named) for words, named in REASONS.items() if words != "it issues"},
 }
-"""Rows of `stall_note` by what ncu was asked for; of reasons, what stands for REASON in `STALLED`."""
+"""Rows of `stall_note` by what ncu was asked for; of reasons, what stands for REASON in
+`STALLED`."""
 
 
 def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
@@ -117,9 +118,11 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
         rows,
         columns=order,
         turned=True,
-        caption=f"At {size}: how busy units of the SM are, then what a warp does, in percent of "
-        "its time: it issues, or waits for the thing named. Read by ncu; a warp that waits costs "
-        "nothing while another one issues.",
+        caption=(
+            f"At {size}: how busy units of the SM are, then what a warp does, in percent of its"
+            " time: it issues, or waits for the thing named. Read by ncu; a warp that waits costs"
+            " nothing while another one issues."
+        ),
         formats=dict.fromkeys(order[1:], ".1f"),
         note=record.label([e for e in record.data["stalls"] if e["kernel"] in kernels]),
         folded=ncu.named({w: f for w, f in FORMULAS.items() if w in order})

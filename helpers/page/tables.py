@@ -84,10 +84,10 @@ def table(
     its row. headers: what stands above a column, if not its name (a kernel's as it is written,
     others with spaces). of: the measurements that its numbers are of, one or several; the note ends
     with where they come from. formats: a format specification or a function for a column. A missing
-    value is shown as a dash. folded: what stands below, behind the words "ncu's names". On a narrow screen the table scrolls inside its frame; turned: a row
-    becomes a column, for few things with many properties. Raises DataError if a column does not
-    exist or has no header, or there is no row.
-    """
+    value is shown as a dash. folded: what stands below, behind the words "ncu's names". On a narrow
+    screen the table scrolls inside its frame; turned: a row becomes a column, for few things with
+    many properties. Raises DataError if a column does not exist or has no header, or there is no
+    row."""
     records = _records(rows)
     known = list(dict.fromkeys(name for row in records for name in row))
     chosen = list(columns) if columns is not None else known
@@ -180,8 +180,9 @@ def _table(
     )
     if folded:
         foot += (
-            '<details class="tile-note" style="margin:.2em 0"><summary><small>ncu’s names</small></summary>'
-            f'<small style="overflow-wrap:anywhere">{inline(folded)}</small></details>'
+            '<details class="tile-note" style="margin:.2em 0"><summary><small>ncu’s'
+            " names</small></summary><small"
+            f' style="overflow-wrap:anywhere">{inline(folded)}</small></details>'
         )
     out = (
         f'<div class="tile-table" style="margin:1em 0"><div role="group" tabindex="0" '

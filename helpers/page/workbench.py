@@ -136,8 +136,9 @@ def mine(
         lacking = [name for name, value in launch.items() if value is None]
         if lacking:
             raise ConfigError(
-                f"no rung is named, and {', '.join(lacking)} is not given: name the rung whose place "
-                'your kernel takes, mine(source, "tiled_32"), or give grid, block and args'
+                f"no rung is named, and {', '.join(lacking)} is not given: name the rung whose"
+                ' place your kernel takes, mine(source, "tiled_32"), or give grid, block and'
+                " args"
             )
         if tiles:
             raise ConfigError(

@@ -75,22 +75,22 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
         raise ConfigError(f"{path} is the record of {key} itself: there is nothing to add")
     if key == DEFAULT_GPU and not published:
         raise ConfigError(
-            f"{target.name} is the book's own record, which its sentences are held to, and this file "
-            f"is of a {added.gpu['name']} too. Keep yours apart with --gpu my_{key}, or say "
-            "--published to add to the book's"
+            f"{target.name} is the book's own record, which its sentences are held to, and this"
+            f" file is of a {added.gpu['name']} too. Keep yours apart with --gpu my_{key}, or say"
+            " --published to add to the book's"
         )
     books = _books_own(str(added.gpu["name"]))
     theirs = [e for _, e in _entries(added) if books.get((e.section, e.about)) != e]
     if not theirs:
         raise DataError(
-            f"{path} holds the book's own times of the {added.gpu['name']} and no other: `record` goes on "
-            "from them. Measure again, with --again, and add the file then"
+            f"{path} holds the book's own times of the {added.gpu['name']} and no other: `record`"
+            " goes on from them. Measure again, with --again, and add the file then"
         )
     record = store.read(target) if target.exists() else store.empty(target, added.gpu, PROTOCOL)
     if record.gpu["name"] != added.gpu["name"]:
         raise ConfigError(
-            f"{target} holds times of a {record.gpu['name']}, and {path} of a {added.gpu['name']}: give "
-            "the record another name with --gpu"
+            f"{target} holds times of a {record.gpu['name']}, and {path} of a {added.gpu['name']}:"
+            " give the record another name with --gpu"
         )
     before, new, replaced = {(e.section, e.about) for _, e in _entries(record)}, 0, 0
     for entry in theirs:
@@ -134,8 +134,8 @@ def _owner(added: Record, gpu: str | None) -> tuple[Gpu, str]:
     lacking = [n for n in ("arch", "sms", "max_clock_mhz") if not facts.get(n)]
     if lacking:
         raise DataError(
-            f"{added.path} does not say the {', '.join(lacking)} of its {name}: no number in it can be "
-            f"held against a peak. Make the file again on that GPU: {_HOW}"
+            f"{added.path} does not say the {', '.join(lacking)} of its {name}: no number in it can"
+            f" be held against a peak. Make the file again on that GPU: {_HOW}"
         )
     if gpu is not None and not re.fullmatch(r"[a-z0-9_]+", gpu):
         raise ConfigError(f"--gpu {gpu!r}: use lower-case letters, digits and _ (a file name)")
@@ -145,8 +145,8 @@ def _owner(added: Record, gpu: str | None) -> tuple[Gpu, str]:
     own = known.key if known else slug(name)
     if gpu is not None and gpu != own and gpu in device.TABLED:
         raise ConfigError(
-            f"--gpu {gpu} was asked for, and {added.path} holds times of a {name}: they would stand "
-            f"under the wrong name. Use --gpu {own}, or leave --gpu out"
+            f"--gpu {gpu} was asked for, and {added.path} holds times of a {name}: they would stand"
+            f" under the wrong name. Use --gpu {own}, or leave --gpu out"
         )
     key = gpu or own
     if known is not None and key == own:
@@ -178,8 +178,8 @@ def _same(added: Record, known: Gpu) -> bool:
     if words - {*re.findall(r"[a-z0-9]+", known.name.lower()), "nvidia", "geforce", "tesla"}:
         return False
     raise DataError(
-        f"{added.path} says that it is of a {name}, but with {', '.join(differ)}: it is not of that "
-        f"card, and its times would stand under the wrong name. Make it again on that GPU: {_HOW}"
+        f"{added.path} says that it is of a {name}, but with {', '.join(differ)}: it is not of that"
+        f" card, and its times would stand under the wrong name. Make it again on that GPU: {_HOW}"
     )
 
 
@@ -220,7 +220,8 @@ def _precision(name: str) -> str:
 
 
 def _check_point(where: str, p: Point) -> None:
-    """A point's own numbers: a kernel of the book at a legal tile, and figures that fit each other."""
+    """A point's own numbers: a kernel of the book at a legal tile, and figures that fit each
+    other."""
     if p.kernel not in catalog and p.kernel not in BASELINES:
         known = near_matches(p.kernel, [*catalog, *BASELINES])
         raise DataError(f"{where} is about a kernel {p.kernel!r}, which the book has not. {known}")
@@ -244,8 +245,8 @@ def _check_point(where: str, p: Point) -> None:
         fault = f"says {p.cublas_ratio:g} of {p.baseline}, whose time makes it {of:g}"
     if fault:
         raise DataError(
-            f"{where}, {p.kernel} at {shape(p.size)}, {fault}: nothing is added. Make the file again "
-            f"on that GPU: {_HOW}"
+            f"{where}, {p.kernel} at {shape(p.size)}, {fault}: nothing is added. Make the file"
+            f" again on that GPU: {_HOW}"
         )
 
 

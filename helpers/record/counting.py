@@ -104,8 +104,8 @@ def assign(
     profiled = [name for name, _ in launches]
     if profiled != wanted:
         raise DataError(
-            f"ncu profiled {len(profiled)} launches ({', '.join(profiled[:5])} ...), and the jobs are "
-            f"{len(wanted)} ({', '.join(wanted[:5])} ...): they cannot be told apart"
+            f"ncu profiled {len(profiled)} launches ({', '.join(profiled[:5])} ...), and the jobs"
+            f" are {len(wanted)} ({', '.join(wanted[:5])} ...): they cannot be told apart"
         )
     names = {metric: name for name, metric in {**what.required, **what.optional}.items()}
     counted = [
@@ -127,8 +127,8 @@ def tool_path() -> str:
     path = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
     if not path:
         raise ToolchainError(
-            "hardware counters need Nsight Compute, and ncu is not on the PATH. Install it with the "
-            "CUDA toolkit, or record without --counters"
+            "hardware counters need Nsight Compute, and ncu is not on the PATH. Install it with the"
+            " CUDA toolkit, or record without --counters"
         )
     return path
 

@@ -181,7 +181,8 @@ class LaunchCost(Launch, section="launches"):
 
 @dataclass(frozen=True)
 class Transfer(Entry, section="transfers", required=True):
-    """Copies of so many bytes, "h2d" or "d2h", from or to "pageable" or "pinned" memory; gbs: GB/s."""
+    """Copies of so many bytes, "h2d" or "d2h", from or to "pageable" or "pinned" memory; gbs:
+    GB/s."""
 
     direction: Key[Text]
     memory: Key[Text]

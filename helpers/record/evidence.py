@@ -62,7 +62,8 @@ def _label(rows: Sequence[SanitizerRun | ShapesRun | MutantRun]) -> str:
 
 
 def error_count(rows: Sequence[SanitizerRun]) -> int | str | None:
-    """Errors of one check over several launches; in words if one did not run to its end, or None."""
+    """Errors of one check over several launches; in words if one did not run to its end, or
+    None."""
     if not rows:
         return None
     unfinished = [r.state for r in rows if r.state != "ran"]
@@ -99,7 +100,8 @@ def sanitizer_table(path: Path | None = None) -> Table | None:
 
 
 def shapes_table(path: Path | None = None) -> Table | None:
-    """Every kernel over many shapes on a GPU; None where there is no record. path: default, H200's."""
+    """Every kernel over many shapes on a GPU; None where there is no record. path: default,
+    H200's."""
     record = _record_of(path, "shapes", f"shapes_{DEFAULT_GPU}")
     rows: list[ShapesRun] = _current(record.data["rows"]) if record else []
     if not rows:

@@ -367,7 +367,8 @@ class Session:
         baseline = BASELINES[name]
         if not self.supports(baseline.min_arch):
             raise ConfigError(
-                f"{baseline.title} needs {toolchain.words_for(baseline.min_arch)}; this GPU is {self.gpu.arch}"
+                f"{baseline.title} needs {toolchain.words_for(baseline.min_arch)}; this GPU is"
+                f" {self.gpu.arch}"
             )
         in_type, out_type = _CUDA_TYPE[baseline.dtype], _CUDA_TYPE[out_dtype]
 

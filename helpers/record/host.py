@@ -269,7 +269,8 @@ def _time_loops(size: store.Size, unoptimised: bool) -> list[dict[str, Any]]:
 
 
 def _time_numpy(size: store.Size) -> dict[str, Any]:
-    """NumPy's product on one thread, in a process of its own: the thread count is fixed at import."""
+    """NumPy's product on one thread, in a process of its own: the thread count is fixed at
+    import."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
         **os.environ,

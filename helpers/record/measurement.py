@@ -112,7 +112,8 @@ class Measurement:
                     )
                 return row
         raise DataError(
-            f"{name} at {shape(wanted)} is not in this measurement. It has: {listing(self.rows, [name])}"
+            f"{name} at {shape(wanted)} is not in this measurement. It has:"
+            f" {listing(self.rows, [name])}"
         )
 
     @property
@@ -163,7 +164,8 @@ class Measurement:
         mine, other = self._row(new, at), self._row(old, before)
         if (mine["gpu"], mine["record"]) != (other["gpu"], other["record"]):
             raise ConfigError(
-                f"{name_of(new)} was timed on {_where(mine)} and {name_of(old)} on {_where(other)}: "
+                f"{name_of(new)} was timed on {_where(mine)} and {name_of(old)} on"
+                f" {_where(other)}: "
                 "times of two GPUs make no gain. Take both from one record, as in "
                 f'measure([...], gpu="{mine["record"] or other["record"]}").gain(...)'
             )
@@ -187,20 +189,21 @@ class Measurement:
         if not entries:
             own = " but text of your own, which no record holds" if self.entries else ""
             raise ConfigError(
-                f"nothing of the book's kernels was measured here{own} ({self.label}): save() writes times of "
-                'this machine\'s GPU. Every row, whatever it is, goes into a table with m.frame.to_csv("m.csv")'
+                f"nothing of the book's kernels was measured here{own} ({self.label}): save()"
+                " writes times of this machine's GPU. Every row, whatever it is, goes into a table"
+                ' with m.frame.to_csv("m.csv")'
             )
         path = Path(path)
         if path.resolve().parent == store.FOLDER.resolve():
             raise ConfigError(
-                f"{path} lies among the records, which take only what is checked: save under another "
-                f"name, then run: python -m helpers add-record {path.name}"
+                f"{path} lies among the records, which take only what is checked: save under"
+                f" another name, then run: python -m helpers add-record {path.name}"
             )
         record = store.read(path) if path.exists() else store.empty(path, self.facts, PROTOCOL)
         if record.gpu["name"] != self.gpu:
             raise ConfigError(
-                f"{path} holds times of a {record.gpu['name']}, and these are of a {self.gpu}: give "
-                "another file"
+                f"{path} holds times of a {record.gpu['name']}, and these are of a {self.gpu}: give"
+                " another file"
             )
         for entry in entries:
             record.merge(entry)

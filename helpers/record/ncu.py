@@ -1,4 +1,5 @@
-"""The hardware counters that a record holds: our names, and those by which Nsight Compute knows them."""
+"""The hardware counters that a record holds: our names, and those by which Nsight Compute knows
+them."""
 
 from __future__ import annotations
 
@@ -76,9 +77,8 @@ NAMES: Mapping[str, str] = MappingProxyType({**METRICS, **OPTIONAL, **ISSUE, **S
 def named(columns: Mapping[str, str]) -> str:
     """The columns of a table by ncu's names, as one sentence.
 
-    columns: a column's words -> a formula of our names in braces, such as "{shared_load_wavefronts} +
-    {shared_store_wavefronts}".
-    """
+    columns: a column's words -> a formula of our names in braces, such as "{shared_load_wavefronts}
+    + {shared_store_wavefronts}"."""
     return (
         "; ".join(f"{words}: {formula.format_map(NAMES)}" for words, formula in columns.items())
         + "."

@@ -185,7 +185,8 @@ class ByGpu(Mapping[str, model.Occupancy]):
 
 
 def _target(kernel: Kernel, arch: str) -> str:
-    """What to compile a kernel for on a GPU of this architecture: "sm_90a" for one that needs it."""
+    """What to compile a kernel for on a GPU of this architecture: "sm_90a" for one that needs
+    it."""
     return f"{arch}a" if kernel.min_arch == f"{arch}a" else arch
 
 

@@ -103,7 +103,8 @@ def point(
 
 
 def _itself(name: str, what: str) -> tuple[dict[str, Contender], dict[str, int], str, str]:
-    """cuBLAS timed against itself: the ratio should be 1, and its spread is the protocol's noise."""
+    """cuBLAS timed against itself: the ratio should be 1, and its spread is the protocol's
+    noise."""
     both = {
         "kernel": of_library(name, what, judged=True),
         "baseline": of_library(name, f"{name} beside {what}"),

@@ -26,7 +26,9 @@ PROTOCOL = {
     "cache": "warm: operands that fit in L2 stay there from one launch to the next",
     "check": "output poisoned before, compared after with a float64 product; see helpers.record",
     "copies": "pageable host memory, cudaMemcpy, by the host's clock, median of three",
-    "overlap": "host arrays to host result by the host's clock, variants in random order, round by round",
+    "overlap": (
+        "host arrays to host result by the host's clock, variants in random order, round by round"
+    ),
     "first_ms": "compile, load and launch with empty caches; CUDA itself already initialised",
 }
 """How the numbers of a record were taken, in its own words."""

@@ -130,7 +130,8 @@ def counters(
             raise DataError(
                 f"{record.path.name} has no counters of {name}"
                 + (f" at {shape(size_of(size))}" if size is not None else "")
-                + f". It has: {listing(record.of(Counted))}. Record them on that GPU with: python -m "
+                + f". It has: {listing(record.of(Counted))}. Record them on that GPU with:"
+                " python -m "
                 f"helpers record --counters --kernels {name}"
             )
         entry = max(counted, key=lambda e: e.m * e.n * e.k)
@@ -214,8 +215,8 @@ def left_out(kernel: Kernel | str, gpu: str = DEFAULT_GPU) -> Rows:
     ]
     if not builds:
         raise DataError(
-            f"{record.path.name} has no {k.name} without its parts, of today's code. Record them on that "
-            "GPU with: python -m helpers record --no-points --left-out"
+            f"{record.path.name} has no {k.name} without its parts, of today's code. Record them on"
+            " that GPU with: python -m helpers record --no-points --left-out"
         )
     return Rows(record.gpu["name"], record.label(builds), tuple(builds))
 
@@ -271,7 +272,8 @@ def tuned(kernel: Kernel | str, size: int | Size = 4096, gpu: str = DEFAULT_GPU)
 
 
 def ragged(kernel: str = "fp32_best", gpu: str = DEFAULT_GPU) -> Ragged | None:
-    """The recorded choice of tile over the ragged set on a GPU, or None where it is not complete."""
+    """The recorded choice of tile over the ragged set on a GPU, or None where it is not
+    complete."""
     try:
         return ragged_result(store.load(gpu), kernel)
     except UnknownNameError:
@@ -305,7 +307,8 @@ def ladder_title(rows: Sequence[Mapping[str, Any]], size: Size, *, live: bool = 
 
 
 def ladder_notes(rows: Sequence[Mapping[str, Any]], size: Size, gpu: str) -> list[str]:
-    """What else the record says of a ladder: what was left out and why, and tiles that were found."""
+    """What else the record says of a ladder: what was left out and why, and tiles that were
+    found."""
     lines = [f"not measured here: {reason}" for reason in skipped(gpu, size)]
     for row in rows:
         best = tuned(row["kernel"], size, gpu) if row["kernel"] in catalog else None

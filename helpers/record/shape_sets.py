@@ -84,10 +84,10 @@ class Ragged:
 
     def __str__(self) -> str:
         return (
-            f"{self.kernel} over {len(self.entries)} ragged shapes: {100 * self.share:.1f} % of cuBLAS "
-            f"(geometric mean; {100 * self.default:.1f} % with the default tile alone), the worst "
-            f"{100 * self.worst:.1f} %; every element right, the largest error {self.error:.2f} of its "
-            "tolerance"
+            f"{self.kernel} over {len(self.entries)} ragged shapes: {100 * self.share:.1f} % of"
+            f" cuBLAS (geometric mean; {100 * self.default:.1f} % with the default tile alone), the"
+            f" worst {100 * self.worst:.1f} %; every element right, the largest error"
+            f" {self.error:.2f} of its tolerance"
         )
 
 

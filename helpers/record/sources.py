@@ -86,7 +86,8 @@ _HOW: Mapping[type, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record, replayed. why: the reason in words, where this machine's GPU should have measured."""
+    """A record, replayed. why: the reason in words, where this machine's GPU should have
+    measured."""
 
     record: Record
     why: str = ""
@@ -124,10 +125,10 @@ class Recorded:
         names = ",".join(dict.fromkeys(name for _, name, _ in wanted))
         edges = ",".join(dict.fromkeys(str(size[0]) for size in sizes))
         return (
-            f"{self.record.path.name} has no {what} of {'; '.join(missing) or 'any kernel'}. It has: "
-            f"{listing(self.record.of(kind), names.split(','))}. Record it on that GPU with: python -m helpers record "
-            f"--gpu {self.record.key} {options.format(names=names, sizes=edges)}"
-            + (f". {self.why}" if self.why else "")
+            f"{self.record.path.name} has no {what} of {'; '.join(missing) or 'any kernel'}. It"
+            f" has: {listing(self.record.of(kind), names.split(','))}. Record it on that GPU with:"
+            f" python -m helpers record --gpu {self.record.key}"
+            f" {options.format(names=names, sizes=edges)}" + (f". {self.why}" if self.why else "")
         )
 
 

@@ -245,7 +245,8 @@ class Record:
         raise AttributeError(f"a Record has {', '.join(data)}, and no {name!r}")
 
     def of(self, kind: type[E], **wanted: Any) -> list[E]:
-        """Entries of a section of a measurement file, by its class, whose fields have these values."""
+        """Entries of a section of a measurement file, by its class, whose fields have these
+        values."""
         return self.find(kind.section, **wanted)
 
     def find(self, section: str, **wanted: Any) -> list[Any]:
@@ -288,11 +289,13 @@ class Record:
     def _writable(self) -> None:
         if self.shared:
             raise DataError(
-                f"{self.path.name} was loaded to be read by all: read it with store.read to change it"
+                f"{self.path.name} was loaded to be read by all: read it with store.read to"
+                " change it"
             )
 
     def write(self) -> None:
-        """Write the file whole or not at all: one entry a line, so that a diff shows what changed."""
+        """Write the file whole or not at all: one entry a line, so that a diff shows what
+        changed."""
         self._writable()
         head = rounded(self.head) if "gpu" in self.head else self.head
         lines = [f"{json.dumps(n)}: {json.dumps(v, allow_nan=False)}" for n, v in head.items()]
@@ -390,7 +393,8 @@ def read_validation(path: Path, kind: str) -> Record:
 
 
 def start_validation(path: Path, kind: str) -> Record:
-    """The file to go on with: the one at path, else the book's own of that name, else an empty one."""
+    """The file to go on with: the one at path, else the book's own of that name, else an empty
+    one."""
     for there in (path, VALIDATION / path.name):
         if there.exists():
             record = read_validation(there, kind)
@@ -427,7 +431,8 @@ def shape(size: Size) -> str:
 
 
 def label(gpu_name: str, entries: Iterable[Any], verb: str = "recorded on") -> str:
-    """A provenance line: GPU, dates, driver, CUDA, cuBLAS, commits; versions of the latest entry."""
+    """A provenance line: GPU, dates, driver, CUDA, cuBLAS, commits; versions of the latest
+    entry."""
     notes = [e["recorded"] for e in entries]
     if not notes:
         return f"nothing {verb} {gpu_name} yet"

@@ -1,4 +1,5 @@
-"""What the driver reports through nvidia-smi: versions once, SM clock and power while we measure."""
+"""What the driver reports through nvidia-smi: versions once, SM clock and power while we
+measure."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ _SENTENCE = re.compile(r"(?s).+?(?:[.!?][)\"”]*(?=\s|$)|$)\s*")
 def in_prose(
     text: str, found: Sequence[Number], here: str
 ) -> Iterator[tuple[Number, str, str, str]]:
-    """Numbers of a text whose sentence, or what stands before it, names another GPU than their own."""
+    """Numbers of a text whose sentence, or what stands before it, names another GPU than their
+    own."""
     text = _LINK.sub(lambda m: " " * len(m[0]), text)
     for paragraph in re.finditer(r"(?:.+\n?)+", text):
         known: list[tuple[int, str]] = []
@@ -127,7 +128,8 @@ _CLAUSE = re.compile(r"[,;:]\s|\b(?:and|but|where|while|against|than)\b")
 
 
 def _nearest(number: Number, inside: Sequence[tuple[int, str]], text: str) -> set[str]:
-    """Whose a number is by the names in its sentence: in its clause, else before it, else after it."""
+    """Whose a number is by the names in its sentence: in its clause, else before it, else after
+    it."""
     first = max((m.end() for m in _CLAUSE.finditer(text, 0, number.start)), default=0)
     last = next((m.start() for m in _CLAUSE.finditer(text, number.end)), len(text))
     clause = [who for at, who in inside if first <= at < last]

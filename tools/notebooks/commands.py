@@ -245,8 +245,9 @@ def outputs_for_book(
         failed = "1 page" if len(failures) == 1 else f"{len(failures)} pages"
         raise ExportError(
             "\n\n".join(failures)
-            + f"\n\n{failed} failed, and the book is not built. The other pages' runs are kept: mend what is "
-            "named above and call `make book` again; it runs what failed and what changed, and no more."
+            + f"\n\n{failed} failed, and the book is not built. The other pages' runs are kept:"
+            " mend what is named above and call `make book` again; it runs what failed and what"
+            " changed, and no more."
         )
 
 

@@ -1,4 +1,5 @@
-"""A chapter as a notebook: each cut of its MyST as plain Markdown, or an error that names the line."""
+"""A chapter as a notebook: each cut of its MyST as plain Markdown, or an error that names the
+line."""
 
 from __future__ import annotations
 
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 SUBSET = (
-    "headings, paragraphs, lists, tables, block quotes, $math$ and $$math$$ (with a label), fenced "
-    'code (python, cuda, c, cpp, bash, text, json), ![images](of book/figures), [words]{holds="key"}, '
-    "code-cell, quiz, kernel, note, tip, important, warning, admonition, dropdown, (target)=, the roles "
-    "ref, doc, term, eq, cite and glue:text, and HTML comments"
+    "headings, paragraphs, lists, tables, block quotes, $math$ and $$math$$ (with a label), fenced"
+    " code (python, cuda, c, cpp, bash, text, json), ![images](of book/figures),"
+    ' [words]{holds="key"}, code-cell, quiz, kernel, note, tip, important, warning, admonition,'
+    " dropdown, (target)=, the roles ref, doc, term, eq, cite and glue:text, and HTML comments"
 )
 """What a chapter may be written in; README.md beside it says the same at more length."""
 ADMONITIONS = {"note": "Note", "tip": "Tip", "important": "Important", "warning": "Warning"}
@@ -462,12 +463,16 @@ class Exporter:
         """A marker for a glued number, which `say` turns into a field."""
         name, _, spec = content.partition(":")
         if not NAME.fullmatch(name) or re.search(r"[{}]", spec):
-            advice = "Name it like a Python variable or `pair.naive.4096.ms`, with a format after a colon."
+            advice = (
+                "Name it like a Python variable or `pair.naive.4096.ms`, with a format after a"
+                " colon."
+            )
             raise self.fail(line, f"the glued name `{content}`", advice)
         if not any(re.fullmatch(pattern, name) for pattern in self.glued):
             raise ExportError(
-                f"{self.page.path}:{line + 1}: no code cell above glues {name!r}. A notebook runs "
-                f"from top to bottom: call glue({name.split('.')[0]}=value) before the text that shows it."
+                f"{self.page.path}:{line + 1}: no code cell above glues {name!r}. A notebook runs"
+                f" from top to bottom: call glue({name.split('.')[0]}=value) before the text that"
+                " shows it."
             )
         return f"{OPEN}{name}{':' if spec else ''}{spec}{CLOSE}"
 

@@ -41,7 +41,8 @@ class Page:
 
     @cached_property
     def plain_text(self) -> str:
-        """The text without its marks of claims, line for line: a notebook reads as plain sentences."""
+        """The text without its marks of claims, line for line: a notebook reads as plain
+        sentences."""
         return claims.unmarked(self.text)
 
     @property

@@ -34,8 +34,8 @@ TIMEOUT = 3600
 """Seconds that one cell may take, and its outputs after it: a slow machine is no fault of a page.
 """
 NOT_YET = (
-    "Not run here yet. The cells below show what they tell where there is no GPU, with times from the "
-    "record. Run all cells, and what they tell here takes its place.\n"
+    "Not run here yet. The cells below show what they tell where there is no GPU, with times from"
+    " the record. Run all cells, and what they tell here takes its place.\n"
 )
 """What the first cell of a notebook carries: what it told where the notebook was made is of no use.
 """
@@ -88,7 +88,10 @@ def run(notebook: Notebook, folder: Path) -> Run:
     ran = nbformat.reads(json.dumps(notebook), as_version=4)
     with tempfile.TemporaryDirectory(prefix="page-") as away:
         log = Path(away) / "inputs"
-        watch = f"__import__('runpy').run_path({watching.__file__!r})['watch']({str(ROOT)!r}, {str(log)!r})"
+        watch = (
+            f"__import__('runpy').run_path({watching.__file__!r})['watch']({str(ROOT)!r},"
+            f" {str(log)!r})"
+        )
         client = NotebookClient(
             ran,
             timeout=TIMEOUT,

@@ -42,9 +42,10 @@ def whole(run: Run, page: str) -> Run:
     shown = sorted(set(GLUE.findall(page)))
     if lost := [name for name in shown if name not in run.glued]:
         raise ExportError(
-            f"{running.source_of(run.notebook)}: the text shows {lost[0]!r}"
-            f"{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which no output of the run holds: it was "
-            "glued nowhere, or lost on its way. The run is not kept; the same command runs it again."
+            f"{running.source_of(run.notebook)}: the text shows"
+            f" {lost[0]!r}{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which no output"
+            " of the run holds: it was glued nowhere, or lost on its way. The run is not kept; the"
+            " same command runs it again."
         )
     kept = {name: run.glued[name] for name in shown}
     return Run(run.notebook, kept, run.inputs, run.seconds)

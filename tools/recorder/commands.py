@@ -161,7 +161,8 @@ def run_sweep(args: argparse.Namespace) -> int:
 
 
 def run_tune(args: argparse.Namespace) -> int:
-    """Find a kernel's best tile on this GPU and confirm it, or measure the choice on ragged shapes."""
+    """Find a kernel's best tile on this GPU and confirm it, or measure the choice on ragged
+    shapes."""
     request = requested(args, sections=("ragged",) if args.shapes == "ragged" else ("tuned",))
     outcome = campaign.tune(request, say)
     counts = f"{outcome.path}: {outcome.measured} confirmed, {outcome.present} there already"

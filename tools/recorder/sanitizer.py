@@ -101,7 +101,8 @@ def _offered(tool: str) -> frozenset[str]:
 
 
 def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
-    """The command line of one check. slot: which of the runs side by side; each has its own ports."""
+    """The command line of one check. slot: which of the runs side by side; each has its own
+    ports."""
     ports = (("--port", str(49152 + PORTS * slot)), ("--max-connections", str(PORTS)))
     chosen = [
         word
@@ -124,7 +125,8 @@ _RACES = re.compile(
 
 
 _MESSAGE = re.compile(
-    r"^=+ ((?:Invalid|Misaligned|Uninitialized|Barrier error|Deadlock detected|Host API (?:uninit|memory)"
+    r"^=+ ((?:Invalid|Misaligned|Uninitialized|Barrier error|Deadlock detected|Host API"
+    r" (?:uninit|memory)"
     r"|(?:Error: |Warning: )?(?:Race reported|(?:\(Warp Level Programming\) )?Potential)"
     r"|Hardware|Fatal|Kernel hit)[^\n]*)"
     r"(?:\n=+ +(at [^\n]*))?",
@@ -134,7 +136,8 @@ _MESSAGE = re.compile(
 
 _BROKEN = re.compile(
     r"^=+ [^\n]*(Internal Sanitizer Error|[Dd]evice not supported|first instrumented API call"
-    r"|No attachable process|[Uu]nable to find injection|Failed to (?:initialize|connect)|timed-out)",
+    r"|No attachable process|[Uu]nable to find injection|Failed to"
+    r" (?:initialize|connect)|timed-out)",
     re.MULTILINE,
 )
 
@@ -155,7 +158,8 @@ def read_log(text: str, check: str) -> tuple[int, str]:
     summaries = list((_RACES if check == "racecheck" else _ERRORS).finditer(text))
     if len(summaries) != 1:
         raise DataError(
-            f"the log of {check} has {len(summaries)} summaries of the known form. It says:\n{_end(text)}"
+            f"the log of {check} has {len(summaries)} summaries of the known form. It"
+            f" says:\n{_end(text)}"
         )
     summary = summaries[0][0].lstrip("= ").strip()
     if check == "racecheck":
@@ -230,8 +234,8 @@ def compile_all(
 class Task:
     """One process to run: launches, with a check of compute-sanitizer watching, or with none ("").
 
-    jobs: what tools.recorder.launcher is told. what: for messages. row: the caller's note of what it is.
-    """
+    jobs: what tools.recorder.launcher is told. what: for messages. row: the caller's note of what
+    it is."""
 
     what: str
     check: str
@@ -259,7 +263,8 @@ class Verdict:
 
 
 def reported(text: str) -> list[dict[str, Any]]:
-    """The lines "@ {...}" that tools.recorder.launcher prints, one a launch, among all other output."""
+    """The lines "@ {...}" that tools.recorder.launcher prints, one a launch, among all other
+    output."""
     return [json.loads(line[2:]) for line in text.splitlines() if line.startswith("@ {")]
 
 

@@ -1,4 +1,5 @@
-"""What a campaign is made of: the request, the steps that a section lacks, the budget, the outcome."""
+"""What a campaign is made of: the request, the steps that a section lacks, the budget, the
+outcome."""
 
 from __future__ import annotations
 
@@ -129,7 +130,8 @@ TAKEN = float("-inf")
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a step, in words. tally: the field of the Outcome that counts it, and how many."""
+    """What came of a step, in words. tally: the field of the Outcome that counts it, and how
+    many."""
 
     text: str
     tally: str = "measured"

@@ -1,4 +1,5 @@
-"""Copies, kernels and their noise, from a measurement and the H200's record: numbers of chapter 2."""
+"""Copies, kernels and their noise, from a measurement and the H200's record: numbers of chapter
+2."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def fewer(before: Trace, after: Trace) -> dict[str, float]:
 
 
 def reported(t: Trace) -> float:
-    """Multiply-adds of a warp for each wavefront of shared memory, with every read counted alone."""
+    """Multiply-adds of a warp for each wavefront of shared memory, with every read counted
+    alone."""
     shared = sum(r.wavefronts for r in t.by_line() if r.space == "shared")
     return t.multiply_adds / shared
 
@@ -52,11 +53,10 @@ def where_it_went() -> SimpleNamespace:
     """Why the gain is smaller than the cut: what L1 had kept, and what binds with tiles.
 
     ratio: multiply-adds for a wavefront of shared memory, by ncu. hits: of L1, in percent. past:
-    sectors of loads that go past it at 1024, in millions. roof: TFLOP/s; near: percent of it that is
-    reached, near_before: by the coalesced kernel; roofs, nearer: the two factors of the gain.
+    sectors of loads that go past it at 1024, in millions. roof: TFLOP/s; near: percent of it that
+    is reached, near_before: by the coalesced kernel; roofs, nearer: the two factors of the gain.
     classic: percent of the lower of the two roofs of a classic roofline. mix: the coalesced
-    kernel's loop. is_l1: whether L1 binds both.
-    """
+    kernel's loop. is_l1: whether L1 binds both."""
     h200 = device.gpu("h200")
     slope = h200.bandwidth_gbs * model.arithmetic_intensity("tiled_32", 4096, 4096, 4096)
     bounds = {name: costs.bounds(name, 4096, gpu="h200") for name in PAIR}

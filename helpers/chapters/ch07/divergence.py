@@ -24,7 +24,8 @@ WHO = {"all": "0", "warp": "(t / 32)", "lane": "t"}
 
 
 def instructions(who: str) -> int:
-    """Instructions that four warps issue for a hundred steps. who: an expression of the thread t."""
+    """Instructions that four warps issue for a hundred steps. who: an expression of the thread
+    t."""
     report = emulator.launch(
         BRANCH,
         "branch",

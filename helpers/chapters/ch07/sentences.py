@@ -70,9 +70,8 @@ def of_the_record() -> SimpleNamespace:
 
 
 def notes() -> SimpleNamespace:
-    """Document P's tile and its rectangle: occupancy in percent, and whether the time at 1024 is the
-    same to a percent.
-    """
+    """Document P's tile and its rectangle: occupancy in percent, and whether the time at 1024 is
+    the same to a percent."""
 
     def printed(metric: str, **where: int) -> dict[str, float]:
         rows = published(document="P", metric=metric, **where)

@@ -88,7 +88,8 @@ class MoreWarps:
 
 
 def with_more_warps(gpu: str = DEFAULT_GPU) -> MoreWarps:
-    """What more warps on an SM do to the same tile of warp_tiled, from the sweep over MIN_BLOCKS."""
+    """What more warps on an SM do to the same tile of warp_tiled, from the sweep over
+    MIN_BLOCKS."""
     entries = _swept("warp_tiled", gpu)
     by_tile: dict[tuple[tuple[str, int], ...], dict[int, float]] = {}
     for r in entries:

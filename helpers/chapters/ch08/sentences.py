@@ -16,9 +16,9 @@ NAMES = ("tiled_32", "block_1d")
 
 
 def of_the_record() -> SimpleNamespace:
-    """Multiply-adds a wavefront, counted and predicted; roofs and rates in TFLOP/s, roofs as a ratio; shares in
-    percent; binds_at_a_fifth: whether L1 binds the tiled kernel at a fifth of cuBLAS.
-    """
+    """Multiply-adds a wavefront, counted and predicted; roofs and rates in TFLOP/s, roofs as a
+    ratio; shares in percent; binds_at_a_fifth: whether L1 binds the tiled kernel at a fifth of
+    cuBLAS."""
     h200 = device.gpu("h200")
     rec = measure(list(NAMES), sizes=[512, 1024, 1025, 4096], gpu="h200")
     bound = {n: costs.bounds(n, 4096, gpu="h200") for n in NAMES}

@@ -33,12 +33,16 @@ class Steps:
         return max(v for (name, _), v in self.share.items() if name == kernel)
 
     def alike(self, one: str, other: str) -> list[float]:
-        """Rate of `one` over that of `other`, for tiles with BK = 8 and two buffers that are alike."""
+        """Rate of `one` over that of `other`, for tiles with BK = 8 and two buffers that are
+        alike."""
         rates = [
-            {(*(e["params"][n] for n in SIDES), e["blocks_per_sm"]): e["cublas_ratio"] for e in self.swept
-             if e["kernel"] == k and e["params"]["BK"] == 8 and e["params"].get("STAGES", 2) == 2}
+            {
+                (*(e["params"][n] for n in SIDES), e["blocks_per_sm"]): e["cublas_ratio"]
+                for e in self.swept
+                if e["kernel"] == k and e["params"]["BK"] == 8 and e["params"].get("STAGES", 2) == 2
+            }
             for k in (one, other)
-        ]  # fmt: skip
+        ]
         return [rates[0][tile] / rates[1][tile] for tile in rates[0] if tile in rates[1]]
 
     def top(self, kernel: str, sums: int) -> float:
@@ -105,7 +109,13 @@ def tuned_rows(
             continue
         t = best["params"]
         rows.append(
-            {"kernel": k, "tiles": best["tiles"], "small": steps.top(k, 64), "large": steps.top(k, 128), "best": 100 * best["cublas_ratio"], "tile": f"{t['BM']}x{t['BN']}x{t['BK']}, "
-            f"{t['TM']}x{t['TN']}"},
-        )  # fmt: skip
+            {
+                "kernel": k,
+                "tiles": best["tiles"],
+                "small": steps.top(k, 64),
+                "large": steps.top(k, 128),
+                "best": 100 * best["cublas_ratio"],
+                "tile": f"{t['BM']}x{t['BN']}x{t['BK']}, {t['TM']}x{t['TN']}",
+            },
+        )
     return rows

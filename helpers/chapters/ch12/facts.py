@@ -1,4 +1,5 @@
-"""The numbers that chapter 12 shows: what its map saves, and what the last ten percent consist of."""
+"""The numbers that chapter 12 shows: what its map saves, and what the last ten percent consist
+of."""
 
 from __future__ import annotations
 

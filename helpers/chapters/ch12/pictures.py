@@ -90,15 +90,19 @@ def _told(report: Any) -> tuple[str, dict[str, int]]:
         costs.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
     finding = "; ".join(costs)
     return (
-        f"A warp's 32 lanes over its part of C, {len(set(rows))} rows of thread tiles by "
-        f"{len(set(columns))} columns of them: lane 0 has row {rows[0]}, column {columns[0]}, lane "
-        f"1 row {rows[1]}, column {columns[1]}, lane 2 row {rows[2]}, column {columns[2]}. "
-        f"{finding[0].upper()}{finding[1:]}"
-    ), waves
+        (
+            f"A warp's 32 lanes over its part of C, {len(set(rows))} rows of thread tiles by"
+            f" {len(set(columns))} columns of them: lane 0 has row {rows[0]}, column {columns[0]},"
+            f" lane 1 row {rows[1]}, column {columns[1]}, lane 2 row {rows[2]}, column"
+            f" {columns[2]}. {finding[0].upper()}{finding[1:]}"
+        ),
+        waves,
+    )
 
 
 def lane_map(report: Any) -> Figure:
-    """Which lane of a warp computes which thread tile of C, and how its reads of A and B are served.
+    """Which lane of a warp computes which thread tile of C, and how its reads of A and B are
+    served.
 
     report: what trace() or emulator.launch() returned of a kernel that reads A_tile (a row holds
     one k) and B_tile 16 bytes at a time, or several of them by title, drawn one below the other;

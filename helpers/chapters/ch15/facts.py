@@ -1,6 +1,5 @@
-"""The numbers that chapter 15 shows: tiles of SMs, what the formula says of each candidate, and what
-the record says of the choice.
-"""
+"""The numbers that chapter 15 shows: tiles of SMs, what the formula says of each candidate, and
+what the record says of the choice."""
 
 from __future__ import annotations
 
@@ -21,7 +20,8 @@ Row = dict[str, Any]
 
 
 class Candidates:
-    """The tiles that `choose` weighs for fp32_best on the H200, and what the formula says of each."""
+    """The tiles that `choose` weighs for fp32_best on the H200, and what the formula says of
+    each."""
 
     def __init__(self) -> None:
         self.kernel, self.gpu = catalog["fp32_best"], device.gpu("h200")

@@ -41,7 +41,8 @@ def full_chip(gpu: Gpu) -> float:
 
 
 def whole_steps(gpu: Gpu) -> bool:
-    """Whether fp32_sliced is predicted the same for all K of one step of BK, and more for the next."""
+    """Whether fp32_sliced is predicted the same for all K of one step of BK, and more for the
+    next."""
     one, all_of_it, more = (
         choosing.predicted(lay_out("fp32_sliced", 64, 64, k, **SMALL), gpu) for k in (1, 16, 17)
     )
@@ -55,7 +56,8 @@ def same(first: Trace, second: Trace) -> bool:
 
 
 def times_the_stores() -> float:
-    """Requests that store C where its rows start anywhere, over those where they start on 16 bytes."""
+    """Requests that store C where its rows start anywhere, over those where they start on 16
+    bytes."""
     whole, odd = (trace_of(lay_out("fp32_sliced", 64, n, 32, **SMALL)) for n in (64, 63))
     return odd.requests("global", "store") / whole.requests("global", "store")
 
@@ -123,14 +125,16 @@ def told(found: Everywhere | None, library: str) -> str:
     short = sum(e.predicted < 1e3 * e.ms for e in found.entries)
     missing = median(1e3 * e.ms - e.predicted for e in found.entries)
     signed = (
-        f" So the error has a sign: the count leaves something out, in the median {missing:.1f} µs a call. What it is, no "
-        "launch here tells; the first loads, which nothing covers, and the last blocks, which end one by one, are suspects."
+        f" So the error has a sign: the count leaves something out, in the median {missing:.1f} µs"
+        " a call. What it is, no launch here tells; the first loads, which nothing covers, and the"
+        " last blocks, which end one by one, are suspects."
         if short > 0.9 * len(found.entries)
         else ""
     )
     return (
-        f"Over {len(found.entries)} shapes the geometric mean is {100 * found.share:.0f} % of {library}, the worst "
-        f"{100 * (worst.cublas_ratio or math.nan):.0f} % at {worst.m}x{worst.n}x{worst.k}. {right}The prediction is off by "
-        f"a factor of {math.exp(found.off):.2f} (the root mean square of the logarithms of time over prediction), and too "
-        f"short for {short} of them.{signed}"
+        f"Over {len(found.entries)} shapes the geometric mean is {100 * found.share:.0f} % of"
+        f" {library}, the worst {100 * (worst.cublas_ratio or math.nan):.0f} % at"
+        f" {worst.m}x{worst.n}x{worst.k}. {right}The prediction is off by a factor of"
+        f" {math.exp(found.off):.2f} (the root mean square of the logarithms of time over"
+        f" prediction), and too short for {short} of them.{signed}"
     )

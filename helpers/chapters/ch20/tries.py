@@ -17,9 +17,8 @@ PAIR = ("mma_pipelined", "mma_tma")
 
 def said() -> dict[str, float]:
     """The prediction of mma_tma at 4096, % of cuBLAS, give or take `within`, written before it ran,
-    with thousands of clocks: `all` of mma_pipelined, `alone_k` of its multiply-adds, `left` at most.
-    `alone`: TFLOP/s of mma.sync m16n8k16 with nothing to feed it.
-    """
+    with thousands of clocks: `all` of mma_pipelined, `alone_k` of its multiply-adds, `left` at
+    most. `alone`: TFLOP/s of mma.sync m16n8k16 with nothing to feed it."""
     whole, products, left = numbers(
         "mma.md",
         r"copies cost \d+k of (\d+)k cycles.*?alone take (\d+)k\. So\nbetween \d+k and (\d+)k",

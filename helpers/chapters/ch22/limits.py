@@ -98,9 +98,9 @@ def few() -> list[dict[str, Any]]:
                 "KB, shares": round(sum(cuts.handed(work, best.division)) / 1024),
                 "clocks, cut (% of whole)": round(100 * best.clocks / whole.clocks),
                 "taken": timed[shape].kernel if shape in timed else None,
-                "of cuBLAS (%)": 100 * (timed[shape].cublas_ratio or math.nan)
-                if shape in timed
-                else None,
+                "of cuBLAS (%)": (
+                    100 * (timed[shape].cublas_ratio or math.nan) if shape in timed else None
+                ),
             }
         )
     return rows
@@ -127,7 +127,8 @@ def twice() -> list[dict[str, Any]]:
 
 
 def at_clock(mhz: float) -> float:
-    """TFLOP/s of hopper_5 at 8192, were every clock of its SMs as the one that the notes counted."""
+    """TFLOP/s of hopper_5 at 8192, were every clock of its SMs as the one that the notes
+    counted."""
     notes, blocks = said(), lay_out("hopper_5", 8192, 8192, 8192).grid[0]
     peak = H200.peak_gflops("bf16") / 1e3 * mhz / H200.boost_mhz
     return peak * blocks / H200.sms * notes["ideal"] / notes["counted"]

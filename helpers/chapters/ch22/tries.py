@@ -13,7 +13,8 @@ def predicted() -> dict[int, float]:
     """
     three, four, five, cublas = numbers(
         NOTES,
-        r"k3 128x256 persistent: (\d+)\n- k4 2x1: (\d+);.*?k5 2x1: (\d+) at 4096.*?cuBLAS (\d+) at both",
+        r"k3 128x256 persistent: (\d+)\n- k4 2x1: (\d+);.*?k5 2x1: (\d+) at 4096.*?cuBLAS (\d+) at"
+        r" both",
     )
     (deferred,) = numbers(NOTES, r"Expect \+(\d+) points at 4096")
     (stream_k,) = numbers(NOTES, r"Stream-K: 8192 \+[\d.]+ points .*?, 4096 \+(\d+)")

@@ -31,8 +31,15 @@ def input_formats() -> list[Row]:
         ("BF16", 8, 8),
     ):
         off = 2.0**-significand
-        rows.append({"format": name, "exponent bits": exponent, "significand bits": significand,
-                     "rounding error": off, "largest": 2.0 ** (2 ** (exponent - 1)) * (1 - off)})  # fmt: skip
+        rows.append(
+            {
+                "format": name,
+                "exponent bits": exponent,
+                "significand bits": significand,
+                "rounding error": off,
+                "largest": 2.0 ** (2 ** (exponent - 1)) * (1 - off),
+            }
+        )
     return rows
 
 
@@ -49,17 +56,31 @@ def timed_for(call: str, n: int) -> float:
 
 def power() -> list[Row]:
     """At 8192: clock, power, how long it was timed, rate."""
-    return [{"call": c, "SM clock (MHz)": recorded(c, 8192, "clock_mhz"), "power "
-    "(W)": recorded(c, 8192, "power_w"),
-             "run (ms)": timed_for(c, 8192), "TFLOP/s": recorded(c, 8192) / 1e3} for c in CALLS]  # fmt: skip
+    return [
+        {
+            "call": c,
+            "SM clock (MHz)": recorded(c, 8192, "clock_mhz"),
+            "power (W)": recorded(c, 8192, "power_w"),
+            "run (ms)": timed_for(c, 8192),
+            "TFLOP/s": recorded(c, 8192) / 1e3,
+        }
+        for c in CALLS
+    ]
 
 
 def errors() -> list[Row]:
     """Errors against float64 by size, and against the product of the rounded inputs."""
     by_call = {(e["kernel"], e["m"]): e for e in accuracy()}
     edges = sorted({n for _, n in by_call})
-    return [{"call": c, **{str(n): by_call[c, n]["frobenius"] for n in edges}, "largest": by_call[c, edges[-1]]["max_error"],
-             "rounded inputs": by_call[c, edges[-1]][LEFT]} for c in CALLS]  # fmt: skip
+    return [
+        {
+            "call": c,
+            **{str(n): by_call[c, n]["frobenius"] for n in edges},
+            "largest": by_call[c, edges[-1]]["max_error"],
+            "rounded inputs": by_call[c, edges[-1]][LEFT],
+        }
+        for c in CALLS
+    ]
 
 
 def speed() -> SimpleNamespace:
@@ -72,21 +93,37 @@ def speed() -> SimpleNamespace:
     run = {(c, n): timed_for(c, n) for c in CALLS for n in (4096, 8192)}
     joule = {c: 1e3 * at[c, 8192] / watt[c, 8192] for c in CALLS}
     return SimpleNamespace(
-        gpu=load("h200").gpu["name"], small_tiles=(512 // 128) ** 2, sms=H200.sms,
-        power_limit=float(load("h200").gpu["power_limit_w"]), at=at, watt=watt, mhz=mhz, run=run, joule=joule,
-        small_us=1e3 * recorded("cublas_fp16", 512, "ms"), fp32=at["cublas_fp32", 4096],
-        fp32_peak=1e5 * at["cublas_fp32", 4096] / H200.fp32_peak_gflops, fp16=at["cublas_fp16", 4096],
+        gpu=load("h200").gpu["name"],
+        small_tiles=(512 // 128) ** 2,
+        sms=H200.sms,
+        power_limit=float(load("h200").gpu["power_limit_w"]),
+        at=at,
+        watt=watt,
+        mhz=mhz,
+        run=run,
+        joule=joule,
+        small_us=1e3 * recorded("cublas_fp16", 512, "ms"),
+        fp32=at["cublas_fp32", 4096],
+        fp32_peak=1e5 * at["cublas_fp32", 4096] / H200.fp32_peak_gflops,
+        fp16=at["cublas_fp16", 4096],
         fp16_peak=1e5 * at["cublas_fp16", 8192] / H200.peak_gflops("fp16"),
         fp16_ratio=at["cublas_fp16", 4096] / at["cublas_fp32", 4096],
         small=100 * at["cublas_fp16", 512] / at["cublas_fp16", 8192],
-        ragged=at["cublas_fp16", 1024] / at["cublas_fp16", 1025], tf32_4096=at["cublas_tf32", 4096],
-        tf32_8192=at["cublas_tf32", 8192], tf32_mhz=mhz["cublas_tf32", 8192], tf32_w=watt["cublas_tf32", 8192],
+        ragged=at["cublas_fp16", 1024] / at["cublas_fp16", 1025],
+        tf32_4096=at["cublas_tf32", 4096],
+        tf32_8192=at["cublas_tf32", 8192],
+        tf32_mhz=mhz["cublas_tf32", 8192],
+        tf32_w=watt["cublas_tf32", 8192],
         fp32_w=watt["cublas_fp32", 8192],
-        tf32_run_4096=run["cublas_tf32", 4096], tf32_run=run["cublas_tf32", 8192],
-        fp16_run=run["cublas_fp16", 8192], fp16_w=watt["cublas_fp16", 8192], fp16_w_4096=watt["cublas_fp16", 4096],
-        fp32_joule=joule["cublas_fp32"], tf32_joule=joule["cublas_tf32"],
+        tf32_run_4096=run["cublas_tf32", 4096],
+        tf32_run=run["cublas_tf32", 8192],
+        fp16_run=run["cublas_fp16", 8192],
+        fp16_w=watt["cublas_fp16", 8192],
+        fp16_w_4096=watt["cublas_fp16", 4096],
+        fp32_joule=joule["cublas_fp32"],
+        tf32_joule=joule["cublas_tf32"],
         more_joule=joule["cublas_tf32"] / joule["cublas_fp32"],
-    )  # fmt: skip
+    )
 
 
 def accurate() -> SimpleNamespace:
@@ -99,12 +136,20 @@ def accurate() -> SimpleNamespace:
     left = {c: found[c, high][LEFT] for c in CALLS}
     grow = {c: left[c] / found[c, low][LEFT] for c in ("cublas_fp32", "cublas_fp16")}
     return SimpleNamespace(
-        small_n=low, err_n=high, err=err, remains=left, err_grows={c: err[c] / found[c, low]["frobenius"] for c in CALLS},
-        err_tf32=err["cublas_tf32"] / err["cublas_fp32"], err_bf16_fp16=err["cublas_bf16"] / err["cublas_fp16"],
-        input_part=err["cublas_fp16"] / left["cublas_fp16"], left_fp16=left["cublas_fp16"] / err["cublas_fp32"],
-        left=left["cublas_fp16"], grow_fp32=grow["cublas_fp32"], grow_fp16=grow["cublas_fp16"],
+        small_n=low,
+        err_n=high,
+        err=err,
+        remains=left,
+        err_grows={c: err[c] / found[c, low]["frobenius"] for c in CALLS},
+        err_tf32=err["cublas_tf32"] / err["cublas_fp32"],
+        err_bf16_fp16=err["cublas_bf16"] / err["cublas_fp16"],
+        input_part=err["cublas_fp16"] / left["cublas_fp16"],
+        left_fp16=left["cublas_fp16"] / err["cublas_fp32"],
+        left=left["cublas_fp16"],
+        grow_fp32=grow["cublas_fp32"],
+        grow_fp16=grow["cublas_fp16"],
         fast_ratio=err["cublas_bf16"] / err["cublas_fast_16bf"],
-    )  # fmt: skip
+    )
 
 
 def runnable() -> list[str]:
@@ -148,9 +193,11 @@ def errors_shown() -> Row:
     return {
         "rows": rows,
         "formats": dict.fromkeys(list(rows[0])[1:], ".1e"),
-        "caption": "Error against float64 for N(0, 1) matrices: relative (Frobenius norm), by "
-        "size; at the larger also the largest absolute error, and the relative one against the "
-        "product of the rounded inputs.",
+        "caption": (
+            "Error against float64 for N(0, 1) matrices: relative (Frobenius norm), by "
+            "size; at the larger also the largest absolute error, and the relative one against the "
+            "product of the rounded inputs."
+        ),
     }
 
 

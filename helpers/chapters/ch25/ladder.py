@@ -1,4 +1,5 @@
-"""Every limit of every rung on the H200, what the next rung removed, and the numbers of the summit."""
+"""Every limit of every rung on the H200, what the next rung removed, and the numbers of the
+summit."""
 
 from __future__ import annotations
 
@@ -18,8 +19,16 @@ from helpers.wording import join, number
 SIZE = 4096
 EDGES = ((4096, 4096, 4096), (4095, 4095, 4095), (4097, 4097, 4097), (5000, 3000, 2000))
 ON_THE_EDGE = (
-    *("warp_tiled", "fp32_best", "mma_pipelined", "mma_tma", "hopper_5", "cublas_fp32", "cublas_fp16"),
-)  # fmt: skip
+    *(
+        "warp_tiled",
+        "fp32_best",
+        "mma_pipelined",
+        "mma_tma",
+        "hopper_5",
+        "cublas_fp32",
+        "cublas_fp16",
+    ),
+)
 REMOVED: Mapping[str, str] = {
     "naive": "words queue in one bank",
     "coalesced": "a fetch for each use: a shared tile",
@@ -71,18 +80,30 @@ def shown(every: Sequence[Bounds]) -> Row:
         apart = b[costs.L2].apart if costs.L2 in b else None
         if apart is not None and apart > 0.5 * b.ms:
             words["L2"] = f"{words['L2']} to {number(apart, 3)}"
-        rows.append({
-            "rung": b.kernel,
-            **{k: v and v + ("\u00a0◂" if k == bound else "") for k, v in words.items()},
-            "measured": None if b.measured is None else number(b.measured, 3) + "\u00a0▲" * (b.measured > before),
-            "share": b.share, "busy": counted.get(b.kernel, {}).get(b.binding), "next": REMOVED[b.kernel] or None,
-        })  # fmt: skip
+        rows.append(
+            {
+                "rung": b.kernel,
+                **{k: v and v + ("\u00a0◂" if k == bound else "") for k, v in words.items()},
+                "measured": (
+                    None
+                    if b.measured is None
+                    else number(b.measured, 3) + "\u00a0▲" * (b.measured > before)
+                ),
+                "share": b.share,
+                "busy": counted.get(b.kernel, {}).get(b.binding),
+                "next": REMOVED[b.kernel] or None,
+            }
+        )
         before = b.measured or before
     return {
         "rows": rows,
-        "caption": f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in ms (◂ the longest, which binds), the "
-        "measured time (▲ slower than the rung before), the bound's share of it at the highest clock, the share of the clocks that "
-        "ran in which that resource was busy (ncu; – where it does not count it), and what the next rung removes.",
+        "caption": (
+            f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in ms (◂"
+            " the longest, which binds), the measured time (▲ slower than the rung before), the"
+            " bound's share of it at the highest clock, the share of the clocks that ran in which"
+            " that resource was busy (ncu; – where it does not count it), and what the next rung"
+            " removes."
+        ),
         "headers": {"measured": "time", "busy": "busy", "next": "the next removes"},
         "formats": {"share": ".2f", "busy": ".2f"},
     }
@@ -105,13 +126,17 @@ def neighbours() -> Row:
     stamp = kept["recorded"]
     return {
         "rows": rows,
-        "caption": "Other repositories' kernels as they are, beside this book's and cuBLAS, in turn on one "
-        f"{kept['gpu']['name']}.",
+        "caption": (
+            "Other repositories' kernels as they are, beside this book's and cuBLAS, in turn on"
+            f" one {kept['gpu']['name']}."
+        ),
         "formats": {key: ".1f" for row in rows for key in row if key[0] in "T%"},
-        "note": f"Recorded {stamp['date']}, driver {stamp['driver']}, cuBLAS {stamp['cublas']}, commit "
-        f"{stamp['commit']}. fast.cu gets B and C by columns, as it wants them. A kernel that stands in "
-        "several runs is shown once, from the last.",
-    }  # fmt: skip
+        "note": (
+            f"Recorded {stamp['date']}, driver {stamp['driver']}, cuBLAS {stamp['cublas']}, commit"
+            f" {stamp['commit']}. fast.cu gets B and C by columns, as it wants them. A kernel that"
+            " stands in several runs is shown once, from the last."
+        ),
+    }
 
 
 COUNTED: Mapping[str, str] = {
@@ -141,7 +166,8 @@ def slower(every: Sequence[Bounds]) -> list[str]:
 
 
 def low(every: Sequence[Bounds]) -> list[str]:
-    """The rungs whose bound explains less than 0.7 of their time, and whose stalls are on record."""
+    """The rungs whose bound explains less than 0.7 of their time, and whose stalls are on
+    record."""
     names = [b.kernel for b in every if b.share is not None and b.share < 0.7]
     return [row["kernel"] for row in stalls(names, gpu="h200")] if names else []
 
@@ -157,24 +183,39 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
     timed = [b for b in fp32 if b.measured]
     far = [(a, b) for a, b in combinations(timed, 2) if a.ms > 1.05 * b.ms]
     out.say(
-        first_issue=first.kernel, slots_first=first.ms, slots_last=last.ms,
-        waited_first=100 * (first.share or float("nan")), waited_last=100 * (last.share or float("nan")),
-        closest=100 * max(b.share or 0 for b in known), farthest=100 * min(b.share or 1 for b in known),
-        farthest_name=min(known, key=lambda b: b.share or 1).kernel, dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
-        uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1), uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1),
-        time_first=first.measured, time_last=last.measured,
-        slower=join(up), slower_count=len(up),
+        first_issue=first.kernel,
+        slots_first=first.ms,
+        slots_last=last.ms,
+        waited_first=100 * (first.share or float("nan")),
+        waited_last=100 * (last.share or float("nan")),
+        closest=100 * max(b.share or 0 for b in known),
+        farthest=100 * min(b.share or 1 for b in known),
+        farthest_name=min(known, key=lambda b: b.share or 1).kernel,
+        dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
+        uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1),
+        uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1),
+        time_first=first.measured,
+        time_last=last.measured,
+        slower=join(up),
+        slower_count=len(up),
         steps=len([b for b in fp32 if b.measured]) + len([b for b in tensor if b.measured]) - 2,
-        fp32_rungs=len(timed), near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
-    )  # fmt: skip
+        fp32_rungs=len(timed),
+        near_pipe=100 * last[last.pipe].ms / last.ms,
+        rungs=len(known),
+    )
     out.check("below", all((b.share or 0) <= 1 for b in known))
     out.check("order", all((a.measured or 0) > (b.measured or 0) for a, b in far) and len(far) > 20)
     out.check(
         "first half",
         [b.kernel for b in early] == [b.kernel for b in fp32][: len(early)] and len(early) == 5,
     )
-    out.check("slots", len(late) == len(fp32) - len(early) and max(b.ms for b in late) < 1.1 * min(b.ms for b in late)
-              and (first.share or 0) < 0.7 and (last.share or 1) > 0.85)  # fmt: skip
+    out.check(
+        "slots",
+        len(late) == len(fp32) - len(early)
+        and max(b.ms for b in late) < 1.1 * min(b.ms for b in late)
+        and (first.share or 0) < 0.7
+        and (last.share or 1) > 0.85,
+    )
     shares = [b.share for b in late if b.share is not None]
     out.check("closer", shares == sorted(shares))
     carried, copied = by["double_buffer"], by["cp_async"]

@@ -93,8 +93,16 @@ def lab_card() -> Facts:
     limits = LAPTOP.limits
     out.check(
         "card",
-        (spec["sms"], spec["max_threads_per_sm"], spec["max_warps_per_sm"], spec["l2"] * 1024) == (LAPTOP.sms, limits.max_threads_per_sm, limits.max_warps_per_sm, LAPTOP.l2_bytes) and (spec["shared_per_block"] * 1024, spec["shared_per_sm"] * 1024, spec["registers_per_block"]) == (limits.shared_per_block, limits.shared_per_sm, limits.registers_per_sm) and abs(LAPTOP.fp32_peak_gflops / 1e3 - peak) < 0.05,
-    )  # fmt: skip
+        (spec["sms"], spec["max_threads_per_sm"], spec["max_warps_per_sm"], spec["l2"] * 1024)
+        == (LAPTOP.sms, limits.max_threads_per_sm, limits.max_warps_per_sm, LAPTOP.l2_bytes)
+        and (
+            spec["shared_per_block"] * 1024,
+            spec["shared_per_sm"] * 1024,
+            spec["registers_per_block"],
+        )
+        == (limits.shared_per_block, limits.shared_per_sm, limits.registers_per_sm)
+        and abs(LAPTOP.fp32_peak_gflops / 1e3 - peak) < 0.05,
+    )
     out.check("ridge", said("L", "ridge") < 0.95 * 1e3 * peak / bandwidth)
     out.check("lanes", LAPTOP.fp32_lanes_per_sm == 128 == 4 * said("L", "fp32_lanes"))
     return out
@@ -210,8 +218,13 @@ def lab_tiles() -> Facts:
         doc["tiled_16"] > doc["tiled_32"]
         and not recorded("tiled_32", SIZE) < recorded("tiled_16", SIZE),
     )
-    out.check("fill", fill["coalesced", LAPTOP.key] < 0.7 and 0.6 < fill["tiled_32", LAPTOP.key] < 0.7 and fill["tiled_16", LAPTOP.key] == 1
-              and fill["tiled_32", H200.key] == 1)  # fmt: skip
+    out.check(
+        "fill",
+        fill["coalesced", LAPTOP.key] < 0.7
+        and 0.6 < fill["tiled_32", LAPTOP.key] < 0.7
+        and fill["tiled_16", LAPTOP.key] == 1
+        and fill["tiled_32", H200.key] == 1,
+    )
     out.check(
         "formula",
         abs(reach["coalesced"] - 0.48479) < 5e-6 and abs(reach["tiled_32"] - 7.9844) < 5e-5,
@@ -225,8 +238,11 @@ def lab_tiles() -> Facts:
 def lab_ladder() -> list[Row]:
     """L's FP32 rungs beside the record at the same size: rates, the printed gain, three shares."""
     doc = rates("L")
-    text = {(r["rung"], r["printed_unit"]): str(r["printed"]) for r in _printed(document="L", metric="speedup")
-            if "against Block Tiling 32x32" in str(r["note"]) and r["section"] != "Conclusion"}  # fmt: skip
+    text = {
+        (r["rung"], r["printed_unit"]): str(r["printed"])
+        for r in _printed(document="L", metric="speedup")
+        if "against Block Tiling 32x32" in str(r["note"]) and r["section"] != "Conclusion"
+    }
     rows = []
     for name in L_RUNGS:
         here = recorded(name, SIZE)
@@ -252,8 +268,10 @@ def ladder_shown() -> Row:
     }
     return {
         "rows": lab_ladder(),
-        "caption": "Document L (RTX 3070 Laptop) and the record (H200) at 8192. A dash: L prints "
-        "no such gain.",
+        "caption": (
+            "Document L (RTX 3070 Laptop) and the record (H200) at 8192. A dash: L prints "
+            "no such gain."
+        ),
         "headers": {
             "l": "L (GFLOP/s)",
             "printed": "over the tile of 32, as L prints it",
@@ -279,8 +297,16 @@ def lab_gains() -> list[Row]:
         ("recorded", here.label, {n: recorded(n, SIZE) for n in L_RUNGS}),
         ("published", "published in document L", doc),
     ):
-        out += [{"kernel": n, "size": SIZE, "gain_over_coalesced": of[n] / of["coalesced"], "origin": origin,
-                 "source": source} for n in L_RUNGS]  # fmt: skip
+        out += [
+            {
+                "kernel": n,
+                "size": SIZE,
+                "gain_over_coalesced": of[n] / of["coalesced"],
+                "origin": origin,
+                "source": source,
+            }
+            for n in L_RUNGS
+        ]
     return [row for row in out if not math.isnan(row["gain_over_coalesced"])]
 
 
@@ -297,12 +323,18 @@ def lab_registers() -> Facts:
     for new, old in pairs.items():
         out.say(**{f"l_{new}": doc[new] / doc[old], f"h_{new}": gain(new, old, SIZE)})
     reuse = {n: counted(n)["multiply_adds_per_wavefront"] for n in ("tiled_32", "block_1d")}
-    over = {"l": [doc[n] / doc["tiled_32"] for n in L_RUNGS[4:8]],
-            "h": [recorded(n, SIZE) / recorded("tiled_32", SIZE) for n in L_RUNGS[4:8]]}  # fmt: skip
-    row = {"l": [doc[n] / doc["coalesced"] for n in L_RUNGS[4:8]],
-           "h": [recorded(n, SIZE) / recorded("coalesced", SIZE) for n in L_RUNGS[4:8]]}  # fmt: skip
-    lib = {"l": [doc[n] / doc["cublas_fp32"] for n in L_RUNGS[:-1]],
-           "h": [recorded(n, SIZE) / recorded("cublas_fp32", SIZE) for n in L_RUNGS[:-1]]}  # fmt: skip
+    over = {
+        "l": [doc[n] / doc["tiled_32"] for n in L_RUNGS[4:8]],
+        "h": [recorded(n, SIZE) / recorded("tiled_32", SIZE) for n in L_RUNGS[4:8]],
+    }
+    row = {
+        "l": [doc[n] / doc["coalesced"] for n in L_RUNGS[4:8]],
+        "h": [recorded(n, SIZE) / recorded("coalesced", SIZE) for n in L_RUNGS[4:8]],
+    }
+    lib = {
+        "l": [doc[n] / doc["cublas_fp32"] for n in L_RUNGS[:-1]],
+        "h": [recorded(n, SIZE) / recorded("cublas_fp32", SIZE) for n in L_RUNGS[:-1]],
+    }
     listed = ", ".join
     out.say(
         l_tile_gains=listed(f"{x:.1f}" for x in over["l"]),
@@ -347,9 +379,13 @@ def lab_registers() -> Facts:
         *steps,
     )
     n = out.numbers
-    out.check("ends", float(n["h_span"]) > 1.1 * float(n["l_span"])
-              and 0.93 < float(n["h_lib_peak"]) / float(n["l_lib_peak"]) < 1.07
-              and float(n["h_naive_peak"]) < 0.9 * float(n["l_naive_peak"]), float(n["h_span"]))  # fmt: skip
+    out.check(
+        "ends",
+        float(n["h_span"]) > 1.1 * float(n["l_span"])
+        and 0.93 < float(n["h_lib_peak"]) / float(n["l_lib_peak"]) < 1.07
+        and float(n["h_naive_peak"]) < 0.9 * float(n["l_naive_peak"]),
+        float(n["h_span"]),
+    )
     return out
 
 
@@ -453,9 +489,15 @@ def over_a_cpu() -> list[Row]:
 
 # --- document S ----------------------------------------------------------------------------------
 
-S_NAMES = {"coalesced": "V1", "unrolled": "V2", "tiled": "V3", "coarsened": "V4", "privatised_2": "V5, "
-"two",
-           "privatised_4": "V5, four", "tiled_pad_rows": "V6"}  # fmt: skip
+S_NAMES = {
+    "coalesced": "V1",
+    "unrolled": "V2",
+    "tiled": "V3",
+    "coarsened": "V4",
+    "privatised_2": "V5, two",
+    "privatised_4": "V5, four",
+    "tiled_pad_rows": "V6",
+}
 
 
 def _study() -> dict[tuple[str, str, int], float]:
@@ -490,8 +532,10 @@ def study_shown() -> Row:
     columns = [f"{block} {n}" for block in ("16x16", "32x32") for n in (512, 1024, 2048)]
     return {
         "rows": study_table(),
-        "caption": "Document S in GFLOP/s by block and size; the last two columns are times V1 at "
-        "2048: S with 32x32, and the H200.",
+        "caption": (
+            "Document S in GFLOP/s by block and size; the last two columns are times V1 at "
+            "2048: S with 32x32, and the H200."
+        ),
         "headers": {"rung": "version", "s": "S: x V1", "h": "H200: x V1"},
         "formats": dict.fromkeys([*columns, "s", "h"], ".2f"),
     }
@@ -520,15 +564,32 @@ def study() -> Facts:
     built = [resources(n, arch="sm_90") for n in ("coarsened", "privatised_2", "privatised_4")]
     spilled = sum(r.spill_stores + r.spill_loads for r in built)
     out.say(
-        s_sms=int(said("S", "spec_sms")), s_odd=100 * (1 - odd), s_loss_low=min(losses), s_loss_high=max(losses),
-        h_loss=1 / here["coarsened"], s_grows_low=min(grows), s_grows_high=max(grows), s_32=doc["tiled", "32x32", 2048],
-        s_16=doc["tiled", "16x16", 2048], s_v6=doc["tiled_pad_rows", "32x32", 2048], s_half_low=min(halves),
-        s_half_high=max(halves), s_half=median(halves), s_spills=spilled, s_b=sectors("coarsened", "B"),
-        banks_tbs=banks / 1e3, dram_tbs=H200.bandwidth_gbs / 1e3, banks_over=banks / H200.bandwidth_gbs,
-        s_tile=over["tiled", "32x32"], h_tile=here["tiled"],
-        s_half_2048_low=min(at_2048), s_half_2048_high=max(at_2048), s_half_rest_low=min(below), s_half_rest_high=max(below),
+        s_sms=int(said("S", "spec_sms")),
+        s_odd=100 * (1 - odd),
+        s_loss_low=min(losses),
+        s_loss_high=max(losses),
+        h_loss=1 / here["coarsened"],
+        s_grows_low=min(grows),
+        s_grows_high=max(grows),
+        s_32=doc["tiled", "32x32", 2048],
+        s_16=doc["tiled", "16x16", 2048],
+        s_v6=doc["tiled_pad_rows", "32x32", 2048],
+        s_half_low=min(halves),
+        s_half_high=max(halves),
+        s_half=median(halves),
+        s_spills=spilled,
+        s_b=sectors("coarsened", "B"),
+        banks_tbs=banks / 1e3,
+        dram_tbs=H200.bandwidth_gbs / 1e3,
+        banks_over=banks / H200.bandwidth_gbs,
+        s_tile=over["tiled", "32x32"],
+        h_tile=here["tiled"],
+        s_half_2048_low=min(at_2048),
+        s_half_2048_high=max(at_2048),
+        s_half_rest_low=min(below),
+        s_half_rest_high=max(below),
         latency_over=costs.little("DRAM", H200).clocks / costs.little("shared memory", H200).clocks,
-    )  # fmt: skip
+    )
     out.check(
         "unrolled",
         gap(moved.values()) < 0.08 and 0.6 < odd < 0.72 and not gap([here["unrolled"]]) > 0.1,
@@ -537,16 +598,32 @@ def study() -> Facts:
         "coarsened", all(over["coarsened", b] < 0.6 for b in blocks) and not here["coarsened"] > 0.6
     )
     out.check("cubic", min(grows) > 6.5 and max(grows) < 9.5)
-    out.check("tile", all((doc["tiled", "32x32", n] < doc["tiled", "16x16", n]) == (n == 2048) for n in sizes)
-              and doc["tiled_pad_rows", "32x32", 2048] > doc["tiled", "16x16", 2048])  # fmt: skip
+    out.check(
+        "tile",
+        all((doc["tiled", "32x32", n] < doc["tiled", "16x16", n]) == (n == 2048) for n in sizes)
+        and doc["tiled_pad_rows", "32x32", 2048] > doc["tiled", "16x16", 2048],
+    )
     out.check("less", here["tiled"] < min(over["tiled", b] for b in blocks), here["tiled"])
-    out.check("v5", all(doc[f"privatised_{r}", b, n] < doc["tiled", b, n] for r in (2, 4) for b in blocks for n in sizes)
-              and 1.8 < median(halves) < 2.2 and not here["privatised_4"] < 1.1)  # fmt: skip
+    out.check(
+        "v5",
+        all(
+            doc[f"privatised_{r}", b, n] < doc["tiled", b, n]
+            for r in (2, 4)
+            for b in blocks
+            for n in sizes
+        )
+        and 1.8 < median(halves) < 2.2
+        and not here["privatised_4"] < 1.1,
+    )
     out.check("least", max(at_2048) < min(below))
     out.check("32", all(doc["tiled", "32x32", n] >= doc["tiled", "16x16", n] for n in (512, 1024)))
     out.check("spills", spilled == 0)
-    out.check("v6", sum(x < 1 for x in six) == 1 and over["tiled_pad_rows", "32x32"] > over["tiled", "32x32"]
-              and not here["tiled_pad_rows"] > here["tiled"])  # fmt: skip
+    out.check(
+        "v6",
+        sum(x < 1 for x in six) == 1
+        and over["tiled_pad_rows", "32x32"] > over["tiled", "32x32"]
+        and not here["tiled_pad_rows"] > here["tiled"],
+    )
     out.check("high", all(doc["tiled", b, n] > 500 for b in blocks for n in (512, 1024)))
     return out
 
@@ -580,11 +657,24 @@ def tuning_shown() -> Row:
         "caption": "Document P's tiles: times in microseconds (printed as ms) at 1024 and 1025; by "
         "its profiler occupancy and throughput of the SM (%); % of peak at 1024, and the record's "
         "nearest kernel.",
-        "headers": {"a": "1024", "b": "1025", "filled": "occ.", "busy": "SM", "p_peak": "peak: "
-        "P", "kernel": "here", "h_peak": "peak: "
-        "H200"},
-        "formats": {"a": ",.1f", "b": ",.1f", "filled": ".2f", "busy": ".2f", "p_peak": ".1f", "h_peak": ".1f"},
-    }  # fmt: skip
+        "headers": {
+            "a": "1024",
+            "b": "1025",
+            "filled": "occ.",
+            "busy": "SM",
+            "p_peak": "peak: P",
+            "kernel": "here",
+            "h_peak": "peak: H200",
+        },
+        "formats": {
+            "a": ",.1f",
+            "b": ",.1f",
+            "filled": ".2f",
+            "busy": ".2f",
+            "p_peak": ".1f",
+            "h_peak": ".1f",
+        },
+    }
 
 
 def tuning() -> Facts:
@@ -604,19 +694,35 @@ def tuning() -> Facts:
         if r.space == "global" and r.op == "load"
     ]
     out.say(
-        p_printed=first["a"], p_slow=2 * 1024**3 / first["a"] / 1e6, p_fast=2 * 1024**3 / first["a"] / 1e3,
-        p_core=one_core, p_peak=first["p_peak"], h_peak=first["h_peak"],
+        p_printed=first["a"],
+        p_slow=2 * 1024**3 / first["a"] / 1e6,
+        p_fast=2 * 1024**3 / first["a"] / 1e3,
+        p_core=one_core,
+        p_peak=first["p_peak"],
+        h_peak=first["h_peak"],
         p_slope=100 * 2 * 1024**3 / first["a"] / 1e3 / slope,
-        p_minutes=float(str(cpu[1024]["printed"])) / 6e4, p_loop=loop[1024], ijk_1024=ijk[1024], ijk_1025=ijk[1025],
-        p_pad_1024=100 * (first["a"] / padded["a"] - 1), p_pad_1025=100 * (first["b"] / padded["b"] - 1),
-        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1), p_fill=padded["filled"], p_fill_rect=rect["filled"],
-        p_formula=100 * resources("tiled_32", arch="sm_89").occupancy.fraction, p_busy=padded["busy"],
+        p_minutes=float(str(cpu[1024]["printed"])) / 6e4,
+        p_loop=loop[1024],
+        ijk_1024=ijk[1024],
+        ijk_1025=ijk[1025],
+        p_pad_1024=100 * (first["a"] / padded["a"] - 1),
+        p_pad_1025=100 * (first["b"] / padded["b"] - 1),
+        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1),
+        p_fill=padded["filled"],
+        p_fill_rect=rect["filled"],
+        p_formula=100 * resources("tiled_32", arch="sm_89").occupancy.fraction,
+        p_busy=padded["busy"],
         p_by_shared=resources("tiled_32", arch="sm_89").occupancy.by["shared memory"],
-        p_busy_rect=rect["busy"], p_l1=profile["l1_throughput", "8x8"], p_fill_8=profile["occupancy", "8x8"],
-        p_warps=int(profile["theoretical_warps", "8x8"]), p_blocks=int(profile["blocks_per_sm", "8x32"]),
-        p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)), p_8=small["a"], p_8_odd=small["b"],
+        p_busy_rect=rect["busy"],
+        p_l1=profile["l1_throughput", "8x8"],
+        p_fill_8=profile["occupancy", "8x8"],
+        p_warps=int(profile["theoretical_warps", "8x8"]),
+        p_blocks=int(profile["blocks_per_sm", "8x32"]),
+        p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)),
+        p_8=small["a"],
+        p_8_odd=small["b"],
         p_times=float(str(cpu[1024]["printed"])) / first["a"],
-    )  # fmt: skip
+    )
     over = {
         k: first["a"] / r["a"] for k, r in (("padded", padded), ("small", small), ("rect", rect))
     }

@@ -63,10 +63,10 @@ def best() -> list[str]:
 
 
 def said() -> SimpleNamespace:
-    """The rows by chapter (c04 and so on); the GPU of the record; the first and the fastest float32 kernel: ms, rates,
-    share of cuBLAS; the worst share of fp32_best on a ragged shape (ragged), and the best of chapter
-    7 over the tile of 32 (seventh) and the coalesced kernel over its roof (over_roof).
-    """
+    """The rows by chapter (c04 and so on); the GPU of the record; the first and the fastest float32
+    kernel: ms, rates, share of cuBLAS; the worst share of fp32_best on a ragged shape (ragged), and
+    the best of chapter 7 over the tile of 32 (seventh) and the coalesced kernel over its roof
+    (over_roof)."""
     rates = {name: recorded(name, SIZE) for name, k in catalog.items() if k.dtype == "float32"}
     rates = {name: rate for name, rate in rates.items() if rate == rate}
     first, last = min(rates, key=lambda n: rates[n]), max(rates, key=lambda n: rates[n])

@@ -28,12 +28,15 @@ RUNGS = {
 
 STYLE = """
 .tile-race{margin:1em 0;font-size:.9em}
-.tile-race p{display:grid;max-width:none;grid-template-columns:14em 1fr 5.2em;gap:.6em;align-items:center;margin:.25em 0}
-.tile-race i{display:block;height:.9em;background:rgb(128 128 128/.18);border-radius:.2em;overflow:hidden}
+.tile-race p{display:grid;max-width:none;grid-template-columns:14em 1fr 5.2em;gap:.6em;
+align-items:center;margin:.25em 0}
+.tile-race i{display:block;height:.9em;background:rgb(128 128 128/.18);border-radius:.2em;
+overflow:hidden}
 .tile-race b{display:block;height:100%;background:#2f7fd0;transform-origin:left}
 .tile-race p:last-child b{background:#c8641b}
 .tile-race span:last-child{text-align:right;font-variant-numeric:tabular-nums}
-@media(max-width:600px){.tile-race{font-size:.85em}.tile-race p{grid-template-columns:10.5em 1fr 5em;gap:.4em}}
+@media(max-width:600px){.tile-race{font-size:.85em}
+.tile-race p{grid-template-columns:10.5em 1fr 5em;gap:.4em}}
 @keyframes tile-race{from{transform:scaleX(0)}}
 @media(prefers-reduced-motion:no-preference){.tile-race b{animation:tile-race linear both}}
 @media print{.tile-race b{animation:none}}
@@ -41,7 +44,8 @@ STYLE = """
 
 
 def race() -> Html:
-    """How far each rung has come when the fastest float32 kernel has finished, by the H200's record.
+    """How far each rung has come when the fastest float32 kernel has finished, by the H200's
+    record.
 
     Moves where the reader's settings allow it: each bar grows at its kernel's speed, and the
     picture stops when the last but one is full. Raises DataError where a rung is not recorded, or a

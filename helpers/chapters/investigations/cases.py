@@ -179,8 +179,15 @@ def unrolling() -> tuple[list[Row], Facts]:
     rows: list[Row] = []
     for name, loop in loops.items():
         ops = [op.split(".")[0] for op in loop]
-        rows.append({"build": name, "ffma": ops.count("FFMA"), "ldg": ops.count("LDG"),
-                     "per": len(ops) / ops.count("FFMA"), "ahead": ops[: ops.index("FFMA")].count("LDG")})  # fmt: skip
+        rows.append(
+            {
+                "build": name,
+                "ffma": ops.count("FFMA"),
+                "ldg": ops.count("LDG"),
+                "per": len(ops) / ops.count("FFMA"),
+                "ahead": ops[: ops.index("FFMA")].count("LDG"),
+            }
+        )
     by = {r["build"]: r for r in rows}
     speedups = {
         r["kernel"]: r["speedup"]
@@ -281,15 +288,23 @@ def tiles_table() -> list[Row]:
     """A row a quantity, a column a tile: what an SM does in a clock at 1024."""
     quantities: Mapping[str, tuple[Callable[[str], float], str]] = {
         "occupancy, achieved (%)": (lambda n: counted(n)["occupancy_percent"], ".0f"),
-        "instructions issued a clock, of "
-        "4": (lambda n: a_clock(n, counted(n)["instructions"]), ".2f"),
+        "instructions issued a clock, of 4": (
+            lambda n: a_clock(n, counted(n)["instructions"]),
+            ".2f",
+        ),
         "bytes from L2 a clock": (lambda n: a_clock(n, counted(n)["l2_bytes"]), ".1f"),
-        "wavefronts of shared memory a clock, of "
-        "1": ( lambda n: a_clock(n, counted(n)["shared_load_wavefronts"] + counted(n)["shared_store_wavefronts"]), ".2f"),
-        "wavefronts of L1 and shared memory a clock, of "
-        "1": (lambda n: a_clock(n, counted(n)["l1_wavefronts"]), ".2f"),
+        "wavefronts of shared memory a clock, of 1": (
+            lambda n: a_clock(
+                n, counted(n)["shared_load_wavefronts"] + counted(n)["shared_store_wavefronts"]
+            ),
+            ".2f",
+        ),
+        "wavefronts of L1 and shared memory a clock, of 1": (
+            lambda n: a_clock(n, counted(n)["l1_wavefronts"]),
+            ".2f",
+        ),
         "wavefronts for a load from global memory": (each_global, ".1f"),
-    }  # fmt: skip
+    }
     return [
         {"what": what, **{n: format(of(n), spec) for n in TILES}}
         for what, (of, spec) in quantities.items()
@@ -326,16 +341,27 @@ def small_tile() -> Facts:
         small_took=took["tiled_8"] / took["tiled_32"], each_small=each_global("tiled_8"),
         each_square=each_global("tiled_32"), filled_low=min(filled), filled_high=max(filled),
     )  # fmt: skip
-    out.check("occupancy", max(filled) - min(filled) < 6 and rate["tiled_32"] > 1.02 * rate["tiled_rect"] > 1.3 * rate["tiled_8"],
-              *filled, *rate.values())  # fmt: skip
+    out.check(
+        "occupancy",
+        max(filled) - min(filled) < 6
+        and rate["tiled_32"] > 1.02 * rate["tiled_rect"] > 1.3 * rate["tiled_8"],
+        *filled,
+        *rate.values(),
+    )
     out.check("sectors", all(r.sectors == 4 * r.requests for n in TILES for r in loads[n]))
     out.check(
         "four",
         sent["tiled_8"] == 4 * sent["tiled_32"]
         and sent["tiled_32"] < sent["tiled_rect"] < sent["tiled_8"],
     )
-    out.check("neither", issue["tiled_rect"] > 1.1 * issue["tiled_8"] and l2["tiled_rect"] > 1.05 * l2["tiled_8"]
-              and took["tiled_rect"] < took["tiled_8"], *issue.values(), *l2.values())  # fmt: skip
+    out.check(
+        "neither",
+        issue["tiled_rect"] > 1.1 * issue["tiled_8"]
+        and l2["tiled_rect"] > 1.05 * l2["tiled_8"]
+        and took["tiled_rect"] < took["tiled_8"],
+        *issue.values(),
+        *l2.values(),
+    )
     out.check(
         "full",
         min(*busy.values(), min(pipes) / 100) > 0.85
@@ -359,19 +385,28 @@ def flag_builds() -> tuple[list[Row], Facts]:
     out, k = Facts(), catalog["tiled_rect"]
     at = {(r["kernel"], r["build"]): r["gflops"] for r in flags().rows if r["m"] == 4096}
     rows = []
-    for label, options, pragma in (("default", (), ""), ("fast math", ("--use_fast_math",), ""),
-                                   ("unroll", (), "#pragma unroll\n"), ("no "
-                                   "unrolling", (), "#pragma "
-                                   "unroll 1\n")):  # fmt: skip
+    for label, options, pragma in (
+        ("default", (), ""),
+        ("fast math", ("--use_fast_math",), ""),
+        ("unroll", (), "#pragma unroll\n"),
+        ("no unrolling", (), "#pragma unroll 1\n"),
+    ):
         loop = loop_of(
             k.source.replace("for (int k = 0;", f"{pragma}        for (int k = 0;"),
             k,
             "sm_89",
             options=options,
         )
-        rows.append({"build": label, "loop": len(loop), "ffma": sum(op.startswith("FFMA") for op in loop),
-                     "ftz": loop.count("FFMA.FTZ"), "wide": loop.count("LDS.128"),
-                     **{name: at.get((name, label), math.nan) for name in ("tiled_32", "tiled_rect")}})  # fmt: skip
+        rows.append(
+            {
+                "build": label,
+                "loop": len(loop),
+                "ffma": sum(op.startswith("FFMA") for op in loop),
+                "ftz": loop.count("FFMA.FTZ"),
+                "wide": loop.count("LDS.128"),
+                **{name: at.get((name, label), math.nan) for name in ("tiled_32", "tiled_rect")},
+            }
+        )
     default, fast, unrolled, rolled = rows
     same = [r[n] / default[n] for r in (fast, unrolled) for n in ("tiled_32", "tiled_rect")]
     out.say(
@@ -404,8 +439,16 @@ def private_sums() -> tuple[list[Row], Facts]:
     reuse = {n: counted(n)["multiply_adds_per_wavefront"] for n in PRIVATE}
     rate = {n: recorded(n, 4096) for n in PRIVATE}
     built = {n: resources(n, arch="sm_90") for n in PRIVATE}
-    rows = [{"kernel": n, "ratio": reuse[n], "registers": built[n].registers, "occupancy": 100 * built[n].occupancy.fraction,
-             "gflops": rate[n]} for n in PRIVATE]  # fmt: skip
+    rows = [
+        {
+            "kernel": n,
+            "ratio": reuse[n],
+            "registers": built[n].registers,
+            "occupancy": 100 * built[n].occupancy.fraction,
+            "gflops": rate[n],
+        }
+        for n in PRIVATE
+    ]
     four = counted("privatised_4")
     reads = four["ffma_thread_instructions"] / 32 / four["shared_load_wavefronts"]
     a, b = 2 / 4, 1  # wavefronts for a value of A (two for four) and of B
@@ -416,8 +459,13 @@ def private_sums() -> tuple[list[Row], Facts]:
         row_4_all=reuse["privatised_4"],
     )
     pairs = list(pairwise(PRIVATE))
-    out.check("order", all(reuse[x] < reuse[y] and rate[x] < rate[y] for x, y in pairs)
-              and reuse["block_1d"] > 1.5 * reuse["privatised_4"], *reuse.values(), *rate.values())  # fmt: skip
+    out.check(
+        "order",
+        all(reuse[x] < reuse[y] and rate[x] < rate[y] for x, y in pairs)
+        and reuse["block_1d"] > 1.5 * reuse["privatised_4"],
+        *reuse.values(),
+        *rate.values(),
+    )
     out.check("reads", abs(reads * (a / 4 + b) - 1) < 0.02, reads)
     out.check("stores", reuse["privatised_4"] < 0.95 * reads, reads)
     return rows, out

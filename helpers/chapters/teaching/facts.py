@@ -38,27 +38,34 @@ def times_table() -> dict[str, Any]:
     shown = {lab: variant for (lab, variant), _ in reversed(every.most_common())}
     rows = [
         {
-            "lab": row["lab"], "kernel": f"{row['source']}", "points": row["points"],
-            "ms": row["timed"]["ms"][0], "rung": row["timed"]["rung"],
-            "over_rung": row["timed"]["over_rung"][0], "over_library": row["timed"]["over_library"][0],
+            "lab": row["lab"],
+            "kernel": f"{row['source']}",
+            "points": row["points"],
+            "ms": row["timed"]["ms"][0],
+            "rung": row["timed"]["rung"],
+            "over_rung": row["timed"]["over_rung"][0],
+            "over_library": row["timed"]["over_library"][0],
         }
         for row in _timed(held)
         if row["variant"] == shown[row["lab"]]
-    ]  # fmt: skip
+    ]
     said = (
-        f"{on['gpu']}, driver {on['driver']}, CUDA {on['cuda']}, cuBLAS {on['cublas']}, {on['date']}, commit "
-        f"{', '.join(sorted({row['commit'] for row in held['rows']}))}, by python -m tools.labs_on_a_gpu. "
-        f"Points without the written part; of each lab one variant, {len(_timed(held))} kernels in all."
+        f"{on['gpu']}, driver {on['driver']}, CUDA {on['cuda']}, cuBLAS {on['cublas']},"
+        f" {on['date']}, commit {', '.join(sorted({row['commit'] for row in held['rows']}))}, by"
+        " python -m tools.labs_on_a_gpu. Points without the written part; of each lab one variant,"
+        f" {len(_timed(held))} kernels in all."
     )
     return {
         "rows": rows,
         "caption": "Labs graded with --gpu: what is right and clean.",
         "headers": {
-            "over_rung": "times as fast as it", "over_library": "times as fast as cuBLAS", "rung": "beside",
+            "over_rung": "times as fast as it",
+            "over_library": "times as fast as cuBLAS",
+            "rung": "beside",
         },
         "formats": {"points": "g", "ms": ".3g", "over_rung": ".2f", "over_library": ".2f"},
         "note": said,
-    }  # fmt: skip
+    }
 
 
 def inversions() -> dict[bool, int]:
@@ -91,14 +98,20 @@ def class_table() -> dict[str, Any]:
     rows = [
         {"what": "students, a tenth of them hostile", "figure": f"{held['students']}"},
         {"what": "minutes in all", "figure": f"{held['minutes']:.1f}"},
-        {"what": "seconds of processor time for each submission", "figure": f"{held['cpu_seconds_a_submission']:.1f}"},
+        {
+            "what": "seconds of processor time for each submission",
+            "figure": f"{held['cpu_seconds_a_submission']:.1f}",
+        },
         {"what": "runs that were killed, and went on", "figure": f"{held['killed']}"},
-        {"what": "results that this, or a hostile neighbour, changed", "figure": f"{len(held['changed'])}"},
+        {
+            "what": "results that this, or a hostile neighbour, changed",
+            "figure": f"{len(held['changed'])}",
+        },
         {"what": "files in which the course's secret stands", "figure": f"{len(held['leaks'])}"},
-    ]  # fmt: skip
+    ]
     said = (
-        f"{held['cores']} cores ({held['cpu']}), {held['workers']} workers, load {held['load']:g}, {held['compiler']}, "
-        f"{held['date']}, by python -m tools.classroom."
+        f"{held['cores']} cores ({held['cpu']}), {held['workers']} workers, load {held['load']:g},"
+        f" {held['compiler']}, {held['date']}, by python -m tools.classroom."
     )
     return {"rows": rows, "caption": f"A class graded in lab {held['lab']}.", "note": said}
 
@@ -119,8 +132,9 @@ def exploits_table() -> dict[str, Any]:
     ]  # fmt: skip
     controls = [row["control"] for row in held["rows"] if row["control"] is not None]
     said = (
-        f"{len(rows)} of {len(held['rows'])} are held, and with the one defence switched off {sum(controls)} of "
-        f"{len(controls)} pass. {held['compiler']}, {held['date']}, commit {held['commit']}, by python -m tools.exploits."
+        f"{len(rows)} of {len(held['rows'])} are held, and with the one defence switched off"
+        f" {sum(controls)} of {len(controls)} pass. {held['compiler']}, {held['date']}, commit"
+        f" {held['commit']}, by python -m tools.exploits."
     )
     return {
         "rows": rows,

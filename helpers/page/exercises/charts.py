@@ -1,8 +1,7 @@
 """Checks of a chart or a table: what it shows, and what it says of itself; never its pixels.
 
-A chart is an Axes of Matplotlib, a table a frame of pandas or a list of dicts. Each is known by what
-it can do, so that neither library is imported here.
-"""
+A chart is an Axes of Matplotlib, a table a frame of pandas or a list of dicts. Each is known by
+what it can do, so that neither library is imported here."""
 
 from __future__ import annotations
 
@@ -135,7 +134,8 @@ def _values(
     tolerance: float,
     hint: str,
 ) -> Check:
-    """Whether every wanted value is there; else the first that is missing or wrong, not its value."""
+    """Whether every wanted value is there; else the first that is missing or wrong, not its
+    value."""
     found = {at: next((v for x, v in got.items() if _near(x, at, 1e-6)), None) for at in wanted}
     if missing := [at for at, value in found.items() if value is None]:
         what = f"{name} at {key} = {', '.join(f'{at:g}' for at in missing)}"
@@ -189,7 +189,8 @@ def _plain(name: str) -> str:
 
 
 def _points(axes: Any, artist: Any) -> dict[float, float]:
-    """Values by x; where ticks are categories, 0, 1, 2 and so on, x is the number that one names."""
+    """Values by x; where ticks are categories, 0, 1, 2 and so on, x is the number that one
+    names."""
     if hasattr(artist, "patches"):
         pairs = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in artist.patches]
     elif hasattr(artist, "get_offsets"):
@@ -202,7 +203,8 @@ def _points(axes: Any, artist: Any) -> dict[float, float]:
 
 
 def _categories(axes: Any) -> dict[float, float]:
-    """The numbers that categories name, by their place, 0, 1, 2 and so on; empty where x is a number."""
+    """The numbers that categories name, by their place, 0, 1, 2 and so on; empty where x is a
+    number."""
     formatter, ticks = axes.xaxis.get_major_formatter(), axes.xaxis.get_majorticklocs()
     if type(formatter).__name__ == "ScalarFormatter":
         return {}

@@ -119,8 +119,11 @@ def measured() -> Mapping[str, str]:
     data = json.loads(MEASURED.read_text(encoding="utf-8"))
     card = data["gpu"]["name"]
     return {
-        row["kernel"]: f"the clock of an {card} says {row['ms']:.3f} ms, and its bound is "
-        f"{row['bound_ms']:.3f} ms there ({100 * row['bound_ms'] / row['ms']:.0f} % of the time)"
+        row["kernel"]: (
+            f"the clock of an {card} says {row['ms']:.3f} ms, and its bound is"
+            f" {row['bound_ms']:.3f} ms there ({100 * row['bound_ms'] / row['ms']:.0f} % of the"
+            " time)"
+        )
         for row in data["rows"]
     }
 
@@ -152,8 +155,8 @@ def predictions(id: str, kernels: tuple[Unseen, ...]) -> None:
 def judged(kernels: tuple[Unseen, ...], answer: Any) -> Iterator[Check]:
     """A check for each prediction of each kernel, and the measured time where all five are right.
 
-    answer: by kernel, a dict with the five of ASKED. Counts must be right to 5 %, blocks exactly, the bound to 25 %.
-    """
+    answer: by kernel, a dict with the five of ASKED. Counts must be right to 5 %, blocks exactly,
+    the bound to 25 %."""
     names = [k.name for k in kernels]
     if not isinstance(answer, Mapping):
         yield Check(
@@ -199,24 +202,34 @@ def _one(kernel: Unseen, prediction: Mapping[str, Any]) -> Iterator[Check]:
 
 TITLES: Mapping[str, str] = {
     "sectors": "sectors for each load from global memory, the mean of all",
-    "wavefronts": "wavefronts for each load from shared memory, the mean of all (0 if there is "
-    "none)",
+    "wavefronts": (
+        "wavefronts for each load from shared memory, the mean of all (0 if there is none)"
+    ),
     "blocks": "blocks that an SM of an H200 holds",
     "binds": "the resource that binds",
     "ms": "what that resource takes, in ms, to a quarter",
 }
 HINTS: Mapping[str, str] = {
-    "sectors": "Write down the addresses of lanes 0, 1 and 31 for each load; eight floats are a "
-    "sector. Then weigh the loads by how often they run.",
-    "wavefronts": "Word w lies in bank w modulo 32. Which different words does the busiest bank "
-    "give? A read of 16 bytes is served a quarter of the warp at a time.",
-    "blocks": "Warps, registers, shared memory, places for blocks: the least counts. Mind the "
-    "roundings of chapter 7: 35 registers a thread count as 40, the warps that then fit come in "
-    "fours, and shared memory costs 1 KB more a block.",
-    "binds": "Three clocks: bytes over the bandwidth of DRAM; wavefronts of all loads and stores "
-    "over one a clock and SM; multiply-adds over 128 lanes an SM.",
-    "ms": "The count over the rate: 4,800 GB/s, or 132 SMs at 1,980 MHz. Both stand in the GPU "
-    "table.",
+    "sectors": (
+        "Write down the addresses of lanes 0, 1 and 31 for each load; eight floats are a "
+        "sector. Then weigh the loads by how often they run."
+    ),
+    "wavefronts": (
+        "Word w lies in bank w modulo 32. Which different words does the busiest bank "
+        "give? A read of 16 bytes is served a quarter of the warp at a time."
+    ),
+    "blocks": (
+        "Warps, registers, shared memory, places for blocks: the least counts. Mind the roundings"
+        " of chapter 7: 35 registers a thread count as 40, the warps that then fit come in fours,"
+        " and shared memory costs 1 KB more a block."
+    ),
+    "binds": (
+        "Three clocks: bytes over the bandwidth of DRAM; wavefronts of all loads and stores "
+        "over one a clock and SM; multiply-adds over 128 lanes an SM."
+    ),
+    "ms": (
+        "The count over the rate: 4,800 GB/s, or 132 SMs at 1,980 MHz. Both stand in the GPU table."
+    ),
 }
 
 

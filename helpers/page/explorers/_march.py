@@ -17,7 +17,8 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 TILE, STEPS = 4, 3
 """Edge of the tiles, which is the warps of the block and the lanes of a warp; tiles along K."""
 COPY, LATE, PAUSE = (1, 2, 1, 2), 5, 2
-"""Moments that each warp takes to copy; that the late one takes; its wait for a turn to multiply."""
+"""Moments that each warp takes to copy; that the late one takes; its wait for a turn to
+multiply."""
 LAST = STEPS * (LATE + 1 + PAUSE + TILE + 1)
 """The moment in which all is done: the late warp waits for nobody."""
 PAINTS = (BLUE, GREEN, PURPLE)
@@ -156,14 +157,20 @@ def march() -> Explorer:
         kind="march",
         title="The tile's march: who waits for whom?",
         caption=(
-            "The kernel with a tile of 4 x 4: a warp of four lanes owns one row of each tile, as one "
-            "of 32 lanes does where the edge is 32. Numbers from 5 on were left in shared memory by "
-            "another block. From A_tile a warp reads only its own row, so it is B_tile that goes "
-            "wrong. In the lowest picture choose any moment."
+            "The kernel with a tile of 4 x 4: a warp of four lanes owns one row of each tile, as"
+            " one of 32 lanes does where the edge is 32. Numbers from 5 on were left in shared"
+            " memory by another block. From A_tile a warp reads only its own row, so it is B_tile"
+            " that goes wrong. In the lowest picture choose any moment."
         ),
         controls=(
-            Control("at", "moment", moments, 3,
-                    labels=tuple(f"{i} of {LAST}" for i in moments), plays=450),
+            Control(
+                "at",
+                "moment",
+                moments,
+                3,
+                labels=tuple(f"{i} of {LAST}" for i in moments),
+                plays=450,
+            ),
             choice("barriers", "__syncthreads()", KEPT, "12"),
             Control("late", "which warp is late?", tuple(range(TILE)), 2),
         ),
@@ -183,8 +190,10 @@ def march() -> Explorer:
         },
         data={
             "tile": TILE,
-            **{name: ["".join(map(str, row)) for row in values.tolist()]
-               for name, values in zip(("A", "B", "A_left", "B_left"), (A, B, *left), strict=True)},
+            **{
+                name: ["".join(map(str, row)) for row in values.tolist()]
+                for name, values in zip(("A", "B", "A_left", "B_left"), (A, B, *left), strict=True)
+            },
             "schedules": {kept: [schedule(kept, w) for w in range(TILE)] for kept in KEPT},
             "actions": ACTIONS,
             "why": WHY,
@@ -194,11 +203,15 @@ def march() -> Explorer:
         },
         compute=read,
         picture=_picture(),
-        examples=({}, {"at": LAST}, *({"at": LAST, "barriers": kept} for kept in ("2", "1", "")),
-                  {"at": LAST, "barriers": "2", "late": 3}),
+        examples=(
+            {},
+            {"at": LAST},
+            *({"at": LAST, "barriers": kept} for kept in ("2", "1", "")),
+            {"at": LAST, "barriers": "2", "late": 3},
+        ),
         spoken=("tile", "sums"),
         code=code,
-    )  # fmt: skip
+    )
 
 
 def _picture() -> str:

@@ -121,7 +121,9 @@ def ring(
     }
     tails = {
         "": "In the long run they do not wait, because {need} stages are enough to hide a copy.",
-        "_short": "In the long run they wait {ever} % of the time; {need} stages would hide a copy.",
+        "_short": (
+            "In the long run they wait {ever} % of the time; {need} stages would hide a copy."
+        ),
     }
     phases = {RIGHT: f"{RIGHT} (right)", WRONG: f"{WRONG} (a wrong phase)"}
     controls = (
@@ -143,8 +145,10 @@ def ring(
     return Explorer(
         kind="ring",
         title="What lies in each stage of the ring, and who waits?",
-        caption="Green grows while a tile is on its way, blue shrinks while it is in use, and a "
-        f"dashed edge is a wait. P: where {asker} asks for copies. C: where the {who} multiply. "
+        caption=(
+            "Green grows while a tile is on its way, blue shrinks while it is in use, and a dashed"
+            f" edge is a wait. P: where {asker} asks for copies. C: where the {who} multiply. "
+        )
         + (
             "The digit of a barrier is the parity of the phase that runs. Who waits for a parity "
             "goes on as soon as the digit is the other one. "
@@ -162,18 +166,23 @@ def ring(
         },
         sentences={a + b: heads[a] + tails[b] for a in heads for b in tails}
         | {
-            "stuck": "Deadlock: nothing moves any more. The producer waits for the end of phase 0 "
-            "of empty[0], which the consumers end when they hand the stage back; they wait for "
-            "full[0], which only the producer can fill. On an empty stage its first wait has to "
-            "pass at once, so it must ask for parity 1: that counts as ended on a fresh barrier."
+            "stuck": (
+                "Deadlock: nothing moves any more. The producer waits for the end of phase 0 of"
+                " empty[0], which the consumers end when they hand the stage back; they wait for"
+                " full[0], which only the producer can fill. On an empty stage its first wait has"
+                " to pass at once, so it must ask for parity 1: that counts as ended on a fresh"
+                " barrier."
+            )
         },
         data={"tiles": TILES, "wrong": WRONG, "step": CLOCKS[1], "last": CLOCKS[-1]},
         compute=reading,
         picture=svg(324, 114, body, "The stages of the ring at one clock."),
         examples=tuple({"stages": n, "clock": CLOCKS[-1]} for n in controls[0].values)
         + ({"parity": WRONG, "clock": CLOCKS[-1]},) * barriers,
-        note="A model with times that you choose, no measurement: a copy takes as long however "
-        "many are under way, and to ask takes no time.",
+        note=(
+            "A model with times that you choose, no measurement: a copy takes as long however "
+            "many are under way, and to ask takes no time."
+        ),
         code=ROLES if barriers else LOOP,
         spoken=("first", "second", "held"),
     )

@@ -123,12 +123,19 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
             "origin": "where the rate comes from",
         },
         sentences={
-            "other": "{kernel} computes in {own}; choose that precision to see it. The {precision} "
-            "peak of the {gpu} is {peak} GFLOP/s.",
-            "predicted": "On the {gpu}, {kernel} has {intensity} FLOP per byte: of the two roofs "
-            "here the lower is {limit}, at {roof} GFLOP/s. It was not measured there.",
-            "measured": "On the {gpu}, {kernel} has {intensity} FLOP per byte: of the two roofs "
-            "here the lower is {limit}, at {roof} GFLOP/s. It reaches {rate}, {of_roof} % of that ({origin}).",
+            "other": (
+                "{kernel} computes in {own}; choose that precision to see it. The {precision} "
+                "peak of the {gpu} is {peak} GFLOP/s."
+            ),
+            "predicted": (
+                "On the {gpu}, {kernel} has {intensity} FLOP per byte: of the two roofs "
+                "here the lower is {limit}, at {roof} GFLOP/s. It was not measured there."
+            ),
+            "measured": (
+                "On the {gpu}, {kernel} has {intensity} FLOP per byte: of the two roofs here the"
+                " lower is {limit}, at {roof} GFLOP/s. It reaches {rate}, {of_roof} % of that"
+                " ({origin})."
+            ),
         },
         data={"gpus": gpus, "kernels": kernels, "precisions": PRECISIONS},
         compute=read,

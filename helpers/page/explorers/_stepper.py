@@ -107,21 +107,26 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         tile, phase = divmod(at, depth + 1)
         return f"k0 = {tile * depth}, " + (f"k = {phase - 1}" if phase else "copy")
 
-    (m, n) = d.launch.tile
+    m, n = d.launch.tile
     default = {"thread": thread, "step": step}
     return Explorer(
         kind="stepper",
         title=f"What does one thread of {name} do, step by step?",
         caption=(
-            "Drawn are the rows of A_tile and the columns of B_tile that the thread reads, of so many "
-            "values of k as find room, and between them its sums, in registers. In the copy step "
-            "stands what it copies, mostly for other threads. In every other step each sum grows by "
-            "the marked value of its row times that of its column. Choose any k in the tiles."
+            "Drawn are the rows of A_tile and the columns of B_tile that the thread reads, of so"
+            " many values of k as find room, and between them its sums, in registers. In the copy"
+            " step stands what it copies, mostly for other threads. In every other step each sum"
+            " grows by the marked value of its row times that of its column. Choose any k in the"
+            " tiles."
         ),
         controls=(
             Control("step", "step", steps, step, labels=tuple(map(words_of, steps)), plays=700),
-            choice("thread", "thread", {t: f"{t}: lane {t % WARP} of warp {t // WARP}"
-                                        for t in threads}, thread),
+            choice(
+                "thread",
+                "thread",
+                {t: f"{t}: lane {t % WARP} of warp {t // WARP}" for t in threads},
+                thread,
+            ),
         ),
         labels={
             "a": "of A, copied or read",
@@ -132,10 +137,14 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
             "sums": "its sums, row by row",
         },
         sentences={
-            "copy": "k0 = {k0}: thread {thread} copies its share of both tiles, then waits until "
-            "they are whole. Its sums stay as they are.",
-            "step": "k0 = {k0}, k = {k}: it reads {many_a} of A_tile and {many_b} of B_tile, and "
-            "adds {products} to its sums, one to each. The first grows by {x} × {y}, to {first}.",
+            "copy": (
+                "k0 = {k0}: thread {thread} copies its share of both tiles, then waits until "
+                "they are whole. Its sums stay as they are."
+            ),
+            "step": (
+                "k0 = {k0}, k = {k}: it reads {many_a} of A_tile and {many_b} of B_tile, and adds"
+                " {products} to its sums, one to each. The first grows by {x} × {y}, to {first}."
+            ),
         },
         data={
             "m": m,
@@ -164,7 +173,7 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         examples=({}, {"step": 0}, {"step": depth}, {"step": steps[-1]}),
         spoken=("a", "b", "sums"),
         code=code,
-    )  # fmt: skip
+    )
 
 
 def _picture(reading: Reading) -> str:

@@ -21,12 +21,17 @@ def read(state: State) -> Reading:
     whole, cut = both(state)
     idle = [100 * (1 - tiles * steps / (way.busiest * sms)) for way in (whole, cut)]
     shown = {
-        "tiles": counted(tiles, "tile"), "sms": counted(sms, "SM"),
-        "takes": counted(whole.busiest // steps, "round"), "together": counted(len(cut.parts), "tile"),
-        "whole": text(whole.busiest // steps), "idle": text(idle[0], 1),
-        "cut": text(cut.busiest / steps, 2), "idle_cut": text(idle[1], 1),
-        "shared": text(len(cut.parts)), "parts": text(sum(cut.parts.values())),
-    }  # fmt: skip
+        "tiles": counted(tiles, "tile"),
+        "sms": counted(sms, "SM"),
+        "takes": counted(whole.busiest // steps, "round"),
+        "together": counted(len(cut.parts), "tile"),
+        "whole": text(whole.busiest // steps),
+        "idle": text(idle[0], 1),
+        "cut": text(cut.busiest / steps, 2),
+        "idle_cut": text(idle[1], 1),
+        "shared": text(len(cut.parts)),
+        "parts": text(sum(cut.parts.values())),
+    }
     even = "even" if tiles % sms == 0 else "thin"
     return Reading("cut" if cut.parts else even, shown)
 
@@ -73,9 +78,9 @@ def stream_k(*, tiles: int = 5, sms: int = 4, steps: int = 32) -> Explorer:
         kind="stream_k",
         title="What does the last round cost?",
         caption=(
-            "Time runs to the right. Blue is a whole tile with its number, green a part of one with "
-            "its steps of k, dashed an SM without a tile. Lines join the parts whose sums must meet. "
-            "In this model that takes no time; on a GPU it does."
+            "Time runs to the right. Blue is a whole tile with its number, green a part of one with"
+            " its steps of k, dashed an SM without a tile. Lines join the parts whose sums must"
+            " meet. In this model that takes no time; on a GPU it does."
         ),
         controls=controls,
         labels={
@@ -86,13 +91,19 @@ def stream_k(*, tiles: int = 5, sms: int = 4, steps: int = 32) -> Explorer:
             "shared": "tiles in parts",
         },
         sentences={
-            "cut": "Dealt out whole, {tiles} on {sms} take {takes}, in which the SMs are idle {idle} "
-            "% of the time. Cut along k it is {cut} rounds and {idle_cut} %, at the price of "
-            "putting {together} together from {parts} parts.",
-            "even": "{tiles} on {sms} take {takes}, and no SM is ever idle: there is nothing to cut.",
-            "thin": "Dealt out whole, {tiles} on {sms} take {takes}, in which the SMs are idle "
-            "{idle} % of the time. Nothing is cut, because with so few steps the parts would be too "
-            "thin.",
+            "cut": (
+                "Dealt out whole, {tiles} on {sms} take {takes}, in which the SMs are idle {idle} "
+                "% of the time. Cut along k it is {cut} rounds and {idle_cut} %, at the price of "
+                "putting {together} together from {parts} parts."
+            ),
+            "even": (
+                "{tiles} on {sms} take {takes}, and no SM is ever idle: there is nothing to cut."
+            ),
+            "thin": (
+                "Dealt out whole, {tiles} on {sms} take {takes}, in which the SMs are idle {idle} %"
+                " of the time. Nothing is cut, because with so few steps the parts would be too"
+                " thin."
+            ),
         },
         data={"least": LEAST_STEPS},
         compute=read,

@@ -80,10 +80,11 @@ def swizzle(*, layout: str = "swizzled", chunk: int = 3, row: int = 5) -> Explor
         kind="swizzle",
         title="Where does a chunk lie?",
         caption=(
-            "A line of fields is a row of the tile, a column four banks, a number the chunk that lies "
-            "there. Filled is what one ldmatrix reads, in the second colour of the row that you look "
-            "at, whose address stands above bit by bit: its three coloured bits choose the banks. "
-            "Below you see which wavefront brings which row. Choose a chunk by a click on it."
+            "A line of fields is a row of the tile, a column four banks, a number the chunk that"
+            " lies there. Filled is what one ldmatrix reads, in the second colour of the row that"
+            " you look at, whose address stands above bit by bit: its three coloured bits choose"
+            " the banks. Below you see which wavefront brings which row. Choose a chunk by a click"
+            " on it."
         ),
         controls=controls,
         labels={
@@ -93,10 +94,14 @@ def swizzle(*, layout: str = "swizzled", chunk: int = 3, row: int = 5) -> Explor
             "bytes": "bytes for eight rows",
         },
         sentences={
-            "apart": "Chunk {chunk} of eight rows lies in eight groups of banks, so ldmatrix takes "
-            "{waves}. That of row {row} has place {sum}, in banks {banks}.",
-            "together": "Chunk {chunk} of all eight rows has place {sum}, in banks {banks}, so "
-            "ldmatrix takes {waves}, one for each row.",
+            "apart": (
+                "Chunk {chunk} of eight rows lies in eight groups of banks, so ldmatrix takes "
+                "{waves}. That of row {row} has place {sum}, in banks {banks}."
+            ),
+            "together": (
+                "Chunk {chunk} of all eight rows has place {sum}, in banks {banks}, so "
+                "ldmatrix takes {waves}, one for each row."
+            ),
         },
         data={},
         compute=read,

@@ -248,7 +248,7 @@ def _number(raw: bytes | None) -> Any:
     kinds = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}
     if len(raw) not in kinds:
         raise EmulationError(
-            f"a structure of {len(raw)} bytes is passed by value, and CuPy passes 1, 2, 4, 8 or 16: "
-            'give its members one by one, or backend="emulator"'
+            f"a structure of {len(raw)} bytes is passed by value, and CuPy passes 1, 2, 4, 8 or 16:"
+            ' give its members one by one, or backend="emulator"'
         )
     return np.frombuffer(raw, kinds[len(raw)])[0]

@@ -95,7 +95,8 @@ class Bounds(Mapping[str, Bound]):
             if b.resource == resource:
                 return b
         raise UnknownNameError(
-            f"no bound of {self.kernel} is called {resource!r}. {near_matches(str(resource), list(self))}"
+            f"no bound of {self.kernel} is called {resource!r}."
+            f" {near_matches(str(resource), list(self))}"
         )
 
     def __contains__(self, resource: object) -> bool:
@@ -197,8 +198,9 @@ def target(launch: Geometry, gpu: Gpu) -> str:
     if here < needed or (k.min_arch.endswith("a") and here != needed):
         only = "runs on" if k.min_arch.endswith("a") else "needs"
         raise ConfigError(
-            f"{k.name} {only} {k.min_arch}{'' if k.min_arch.endswith('a') else ' or later'}, and "
-            f"{gpu.name} is {gpu.arch}: ask for a GPU that has it, or for a kernel that this one runs"
+            f"{k.name} {only} {k.min_arch}{'' if k.min_arch.endswith('a') else ' or later'}, and"
+            f" {gpu.name} is {gpu.arch}: ask for a GPU that has it, or for a kernel that this one"
+            " runs"
         )
     return f"{gpu.arch}a" if k.min_arch == f"{gpu.arch}a" else gpu.arch
 
@@ -283,9 +285,14 @@ def of_plan(
     else:
         missing.append(f"{L2}: nobody measured what it delivers there")
     found.append(
-        inside(L1, even * counts.deliveries(K, N, rates.wavefront_clocks(card_)), "wavefronts", rates.deliveries(card_),
-               counts.deliveries_source)
-    )  # fmt: skip
+        inside(
+            L1,
+            even * counts.deliveries(K, N, rates.wavefront_clocks(card_)),
+            "wavefronts",
+            rates.deliveries(card_),
+            counts.deliveries_source,
+        )
+    )
     if counts.instructions is not None:
         found.append(
             inside(ISSUE, even * counts.instructions.at(K), "warp instructions", rates.issue(card_),
@@ -425,8 +432,9 @@ def of_counts(
         raise ConfigError(f"{blocks=}, {times=}: give at least one block, and a factor above 0")
     if report.samples is None or report.findings:
         raise ConfigError(
-            f"the report of {report.kernel} has {'no samples' if report.samples is None else 'a finding'}: "
-            "launch a sound kernel with samples=True"
+            f"the report of {report.kernel} has"
+            f" {'no samples' if report.samples is None else 'a finding'}: launch a sound kernel"
+            " with samples=True"
         )
     card_ = card(gpu)
     resident = resources.occupancy.blocks
@@ -441,8 +449,15 @@ def of_counts(
     )
     asked = [
         (DRAM, dram_bytes, "bytes", rates.dram(card_), "given", 1.0),
-        (L1, waves, "wavefronts", rates.deliveries(card_), f"the emulator, {report.blocks_run} blocks", where.factor),
-    ]  # fmt: skip
+        (
+            L1,
+            waves,
+            "wavefronts",
+            rates.deliveries(card_),
+            f"the emulator, {report.blocks_run} blocks",
+            where.factor,
+        ),
+    ]
     if instructions is not None:
         asked.append(
             (ISSUE, instructions, "warp instructions", rates.issue(card_), "given", where.factor)

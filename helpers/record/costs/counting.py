@@ -142,11 +142,19 @@ def of_block(launch: Geometry, arch: str) -> BlockCounts:
     k = launch.kernel
     identity = disk.digest(
         [
-            k.source, k.entry, k.name, arch, repr(sorted(launch.defines.items())),
-            repr((launch.block, launch.tile, launch.shared_bytes)), toolchain.compiler(),
-            repr(toolchain.header_state(k.source)), disk.code_of(*(Path(__file__).with_name(f"{n}.py") for n in ("counting", "rates", "waiting"))),
+            k.source,
+            k.entry,
+            k.name,
+            arch,
+            repr(sorted(launch.defines.items())),
+            repr((launch.block, launch.tile, launch.shared_bytes)),
+            toolchain.compiler(),
+            repr(toolchain.header_state(k.source)),
+            disk.code_of(
+                *(Path(__file__).with_name(f"{n}.py") for n in ("counting", "rates", "waiting"))
+            ),
         ]
-    )  # fmt: skip
+    )
     return disk.load_or_make("costs", identity, lambda: _count(launch, arch))
 
 
@@ -154,7 +162,10 @@ def _count(launch: Geometry, arch: str) -> BlockCounts:
     instructions, waits, said = _instructions(launch, arch)
     if launch.kernel.host == "tma":
         parts = _by_formula(launch)
-        source = "closed formulas of the tile: what the products read, each tile of C once; TMA writes past this pipe"
+        source = (
+            "closed formulas of the tile: what the products read, each tile of C once; TMA writes"
+            " past this pipe"
+        )
     else:
         parts = _emulated(launch, arch)
         source = f"the emulator, one whole tile at two depths, shared accesses as in SASS of {arch}"
@@ -192,8 +203,8 @@ def _run(launch: Geometry, depth: int, arch: str) -> Trace:
     trace = trace_of(small, arch=arch, sass=True, samples=True)
     if trace.report.findings:
         raise ConfigError(
-            f"{launch.kernel.name} has a fault on one tile of {bm}x{bn}, so its counts say nothing. "
-            f"Mend it first: {trace.report.findings[0]}"
+            f"{launch.kernel.name} has a fault on one tile of {bm}x{bn}, so its counts say nothing."
+            f" Mend it first: {trace.report.findings[0]}"
         )
     return trace
 

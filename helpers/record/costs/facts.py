@@ -1,4 +1,5 @@
-"""What a kernel needs that a GPU may lack: from the table of kernels, and features by architecture."""
+"""What a kernel needs that a GPU may lack: from the table of kernels, and features by
+architecture."""
 
 from __future__ import annotations
 

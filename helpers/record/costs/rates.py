@@ -124,8 +124,11 @@ MMA_SYNC: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_90": (
             2 / 3,
-            "of which mma.sync reaches two thirds on Hopper, six clocks for four (data/tries/mma.md; Luo et "
-            "al., arXiv 2402.13499, measure 62.9 % of the data sheet's peak), and wgmma all",
+            (
+                "of which mma.sync reaches two thirds on Hopper, six clocks for four"
+                " (data/tries/mma.md; Luo et al., arXiv 2402.13499, measure 62.9 % of the data"
+                " sheet's peak), and wgmma all"
+            ),
         )
     }
 )

@@ -1,4 +1,5 @@
-"""Workers elsewhere: what is sent to them, what they refuse, and that a dead one changes no byte."""
+"""Workers elsewhere: what is sent to them, what they refuse, and that a dead one changes no
+byte."""
 
 from __future__ import annotations
 

@@ -454,7 +454,10 @@ def test_without_a_lock_grading_is_asked_for_in_words(
 
 
 def test_labs_know_nothing_of_grading() -> None:
-    code = "import sys, tilelabs.labs, tilelabs.labs.courses; print([m for m in sys.modules if 'grading' in m])"
+    code = (
+        "import sys, tilelabs.labs, tilelabs.labs.courses; print([m for m in sys.modules if"
+        " 'grading' in m])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -464,15 +467,16 @@ def test_labs_know_nothing_of_grading() -> None:
 # -- gradebooks ------------------------------------------------------------------------------------
 
 CANVAS = (
-    "Student,ID,SIS User ID,SIS Login ID,Section,Lab 1 (11),Lab 2 (12),Final Score\r\n"
-    "    Points Possible,,,,,100,100,(read only)\r\n"
-    '"Lovelace, Ada",1,u1,ada,"A, early",50,,3\r\n"Babbage, Charles",2,u2,cb,A,,7,\r\nNobody,9,u9,nb,A,1,2,3\r\n'
+    "Student,ID,SIS User ID,SIS Login ID,Section,Lab 1 (11),Lab 2 (12),Final Score\r\n    Points"
+    ' Possible,,,,,100,100,(read only)\r\n"Lovelace, Ada",1,u1,ada,"A, early",50,,3\r\n"Babbage,'
+    ' Charles",2,u2,cb,A,,7,\r\nNobody,9,u9,nb,A,1,2,3\r\n'
 )
 MOODLE = (
-    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum Grade,Grade can be changed,Feedback comments\n"
-    "Participant 1,Ada Lovelace,a@example.org,Submitted,,100,Yes,\n"
-    "Participant 2,Charles Babbage,c@example.org,Submitted,,100,Yes,kept\n"
-    "Participant 9,Nobody,n@example.org,No submission,,100,Yes,\n"
+    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum Grade,Grade can be"
+    " changed,Feedback comments\nParticipant 1,Ada"
+    " Lovelace,a@example.org,Submitted,,100,Yes,\nParticipant 2,Charles"
+    " Babbage,c@example.org,Submitted,,100,Yes,kept\nParticipant 9,Nobody,n@example.org,No"
+    " submission,,100,Yes,\n"
 )
 
 

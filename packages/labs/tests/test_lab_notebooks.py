@@ -438,7 +438,8 @@ def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
     """
     assert (
         kernel.run(
-            'from tilelabs import labs\nfrom helpers.page.workbench import mine\nlabs.begin("2")\nkept = 41'
+            "from tilelabs import labs\nfrom helpers.page.workbench import"
+            ' mine\nlabs.begin("2")\nkept = 41'
         )["status"]
         == "ok"
     )

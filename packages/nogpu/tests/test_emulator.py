@@ -589,7 +589,10 @@ def test_warp_operations_in_blocks_that_are_no_multiple_of_32(n):
 
 
 def test_barriers_that_count_and_vote():
-    body = "v = __syncthreads_count(t % 5 == 0) * 100 + __syncthreads_and(t < 64) * 10 + __syncthreads_or(t == 63);"
+    body = (
+        "v = __syncthreads_count(t % 5 == 0) * 100 + __syncthreads_and(t < 64) * 10 +"
+        " __syncthreads_or(t == 63);"
+    )
     assert (warp_kernel(body) == 13 * 100 + 11).all()
 
 

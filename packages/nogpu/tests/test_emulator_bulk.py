@@ -70,7 +70,10 @@ def run(body, *, rows=40, cols=72, box=(8, 64), swizzle=128, at=(0, 0), shape=No
 
 
 LOAD = "if (t == 0) { expect(&bar, BYTES); load(box, &from, &bar, row, col); } wait(&bar, 0);"
-DUMP = "for (int i = t; i < BYTES / 2; i += blockDim.x) y[i] = reinterpret_cast<unsigned short*>(box)[i];"
+DUMP = (
+    "for (int i = t; i < BYTES / 2; i += blockDim.x) y[i] = reinterpret_cast<unsigned"
+    " short*>(box)[i];"
+)
 
 
 def tile(x: np.ndarray, box, at, shape=None, fill=0) -> np.ndarray:
@@ -738,7 +741,8 @@ def test_a_reduction_that_the_engine_does_not_do():
     peer = SUMS.replace("TYPE", "int").replace("LATER", "").replace(".OP.", ".add.")
     peer = peer.replace(
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.WITH [%0], [%1], %2;",
-        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.s32 [%1], [%1], %2, [%1];",
+        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.s32"
+        " [%1], [%1], %2, [%1];",
     )
     with pytest.raises(EmulationError, match="in the shared memory of a peer"):
         emulator.launch(peer, "k", 1, 64, [TensorMap(np.zeros((8, 64), "i4"), (8, 64)), np.zeros(64, "i4"),

@@ -282,7 +282,8 @@ def test_who_calls_nothing_gets_nothing_of_the_call_before():
 
 
 def layered(layers: int, wide: int) -> str:
-    """Functions in layers, each of which calls all of the layer below: wide ** layers ways through."""
+    """Functions in layers, each of which calls all of the layer below: wide ** layers ways
+    through."""
     made = []
     for layer in reversed(range(layers)):
         for i in range(wide):

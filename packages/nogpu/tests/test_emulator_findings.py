@@ -161,7 +161,10 @@ def test_all_threads_may_write_one_and_the_same_value():
 
 
 def test_an_atomic_and_a_plain_access_conflict():
-    body = "if (t == 0) s[0] = 0; {} atomicAdd(&s[0], 1); __syncthreads(); if (!blockIdx.x) out[t] = s[0];"
+    body = (
+        "if (t == 0) s[0] = 0; {} atomicAdd(&s[0], 1); __syncthreads(); if (!blockIdx.x) out[t] ="
+        " s[0];"
+    )
     assert one_block(body.format("__syncthreads();")).ok
     only(one_block(body.format("")), "race")
 
@@ -318,7 +321,10 @@ extern "C" __global__ void k(const float* x, float* y, long long where) { y[thre
 
 
 def test_a_store_outside_is_not_performed():
-    source = 'extern "C" __global__ void k(float* x, float* y) { x[threadIdx.x] = 1; y[threadIdx.x] = 2; }'
+    source = (
+        'extern "C" __global__ void k(float* x, float* y) { x[threadIdx.x] = 1; y[threadIdx.x] ='
+        " 2; }"
+    )
     x, y = np.zeros(16, np.float32), np.zeros(16, np.float32)
     report = emulator.launch(source, "k", 1, 32, [x, y])
     assert {f.array for f in only(report, "out-of-bounds")} == {"x", "y"}
@@ -365,7 +371,10 @@ extern "C" __global__ void k(const float* x, float* y, int first)
 
 
 def test_shared_vector_loads_must_be_aligned():
-    body = "s[t] = t; s[t + 64] = t; __syncthreads(); if (!blockIdx.x) {{ const int2 v = *reinterpret_cast<int2*>(&s[t + {}]); out[t] = v.x + v.y; }}"
+    body = (
+        "s[t] = t; s[t + 64] = t; __syncthreads(); if (!blockIdx.x) {{ const int2 v ="
+        " *reinterpret_cast<int2*>(&s[t + {}]); out[t] = v.x + v.y; }}"
+    )
     assert one_block(body.format("t")).ok
     found = only(one_block(body.format("1")), "misaligned")[0]
     assert found.array == "s"
@@ -516,8 +525,9 @@ def test_assert_is_a_finding():
 extern "C" __global__ void k(int n) { assert(threadIdx.x < n); }
 """.replace(
         "#include <cassert>",
-        "#define assert(e) ((e) ? (void)0 : __assertfail(#e, __FILE__, __LINE__, __func__, 1))\n"
-        'extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, size_t);',
+        "#define assert(e) ((e) ? (void)0 : __assertfail(#e, __FILE__, __LINE__, __func__,"
+        ' 1))\nextern "C" __device__ void __assertfail(const char*, const char*, unsigned, const'
+        " char*, size_t);",
     )
     assert emulator.launch(source, "k", 1, 32, [32]).ok
     report = emulator.launch(source, "k", 1, 32, [30])

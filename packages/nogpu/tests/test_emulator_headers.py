@@ -158,7 +158,8 @@ def test_a_header_that_cannot_be_had_says_what_to_do(header, hidden, says, monke
 
 
 def test_code_of_headers_within_headers_is_told_by_the_line_that_called_it():
-    """A load inside cg::memcpy_async has the line of the kernel, and not that of the line before."""
+    """A load inside cg::memcpy_async has the line of the kernel, and not that of the line
+    before."""
     report, _ = groups("copied")
     line = next(
         i for i, text in enumerate(GROUPS.split("\n"), 1) if "cg::memcpy_async(block" in text

@@ -220,7 +220,8 @@ def test_a_barrier_that_is_not_set_up_or_set_up_wrongly():
 
 
 def test_a_wait_that_is_told_no_asks_its_own_barrier_again():
-    """Two scopes of inline assembly with one name of a label: a branch means that of its own scope."""
+    """Two scopes of inline assembly with one name of a label: a branch means that of its own
+    scope."""
     ask = """
         asm volatile("{.reg .pred p; AGAIN: mbarrier.test_wait.parity.shared.b64 p, [%0], 0; @!p bra AGAIN;}"
             :: "r"(at(&BAR)) : "memory");
@@ -244,12 +245,16 @@ def test_a_wait_that_is_told_no_asks_its_own_barrier_again():
 
 
 def test_bytes_that_nobody_copies():
-    """expect_tx and complete_tx by hand: a phase waits for arrivals and bytes, whichever come last."""
+    """expect_tx and complete_tx by hand: a phase waits for arrivals and bytes, whichever come
+    last."""
     tx = """
         asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 48;" :: "r"(at(&bar)) : "memory");
         asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 32;" :: "r"(at(&bar)) : "memory");
     """
-    last = 'asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 16;" :: "r"(at(&bar)) : "memory");'
+    last = (
+        'asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 16;" :: "r"(at(&bar))'
+        ' : "memory");'
+    )
     body = f"""
         if (t == 0) init(&bar, 128);
         __syncthreads();
@@ -441,7 +446,8 @@ MIXED = (
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 def test_a_flag_orders_shared_memory_in_a_kernel_with_mbarriers(schedule):
-    """One clock: what the second warp learnt by the flag, the others learn from it by the mbarrier."""
+    """One clock: what the second warp learnt by the flag, the others learn from it by the
+    mbarrier."""
     report, y = run(MIXED, schedule=schedule)
     assert report.ok, report
     want = np.arange(32) * 3

@@ -69,11 +69,15 @@ class Writer:
             f"{{ auto w = {a}[{i}]; {a}[{i}] = {a}[{j}]; {a}[{j}] = w; }}",
             f"{loop} {{ auto w = {a}[i % {SIZE}]; {a}[i % {SIZE}] = {a}[{i}]; {a}[{i}] = w; }}",
             f"{loop} {a}[(i + 1) % {SIZE}] += {a}[i % {SIZE}];",
-            f"for (u32 i = 1; i < {SIZE}; ++i) _Pragma(UNROLL) for (u32 k = i; k && {a}[k - 1] > {a}[k]; --k)"
-            f" {{ auto w = {a}[k]; {a}[k] = {a}[k - 1]; {a}[k - 1] = w; }}",
+            (
+                f"for (u32 i = 1; i < {SIZE}; ++i) _Pragma(UNROLL) for (u32 k = i; k && {a}[k - 1]"
+                f" > {a}[k]; --k) {{ auto w = {a}[k]; {a}[k] = {a}[k - 1]; {a}[k - 1] = w; }}"
+            ),
             f"{loop} {{ s.x += {a}[{i}]; {a}[{i}] = {a}[(i + n) % {SIZE}]; s.y ^= {a}[{i}]; }}",
-            f"{{ auto w = {a}[0]; _Pragma(UNROLL) for (u32 i = 0; i + 1 < {SIZE}; ++i) {a}[i] = {a}[i + 1];"
-            f" {a}[{SIZE - 1}] = w; }}",
+            (
+                f"{{ auto w = {a}[0]; _Pragma(UNROLL) for (u32 i = 0; i + 1 < {SIZE}; ++i) {a}[i] ="
+                f" {a}[i + 1]; {a}[{SIZE - 1}] = w; }}"
+            ),
             f"{a}[{i}] = {self.value()};",
             f"s.x = {self.value()} + {b}[{j}]; {b}[{j}] = s.y;",
             f"if {self.condition()} s.y += in[s.x % 64];",
@@ -122,8 +126,8 @@ def program(seed: int) -> tuple[str, str]:
         "{ s.a[i] = in[(t + i * 7) % 64]; s.b[i] = in[(t * 3 + i) % 64] >> 5; }"
     )
     end = (
-        f"u32* o = out + t * {2 * SIZE + 2}; o[0] = s.x; o[1] = s.y; for (int i = 0; i < {SIZE}; ++i) "
-        "{ o[2 + i] = (u32)s.a[i]; o[2 + " + str(SIZE) + " + i] = (u32)s.b[i]; }"
+        f"u32* o = out + t * {2 * SIZE + 2}; o[0] = s.x; o[1] = s.y; for (int i = 0; i < {SIZE};"
+        " ++i) { o[2 + i] = (u32)s.a[i]; o[2 + " + str(SIZE) + " + i] = (u32)s.b[i]; }"
     )
     head = f"namespace n{seed} {{ {HEAD % fields} }}\n"
     kernel = (

@@ -232,7 +232,10 @@ def test_ldmatrix(count, trans, ld, waves):
 
 
 def test_ldmatrix_rows_must_be_aligned_and_inside():
-    asm = 'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at + SHIFT));'
+    asm = (
+        'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at'
+        " + SHIFT));"
+    )
     source = LDMATRIX.replace("ASM", asm).replace("COUNT", "1")
     x, out = np.zeros((64, 8), np.uint16), np.zeros(32, np.uint32)
     for shift, kind in ((2, "misaligned"), (1024 - 32, "out-of-bounds")):
@@ -243,7 +246,10 @@ def test_ldmatrix_rows_must_be_aligned_and_inside():
 
 
 def test_a_barrier_missing_before_ldmatrix_is_a_race():
-    asm = 'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at));'
+    asm = (
+        'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) :'
+        ' "r"(at));'
+    )
     source = LDMATRIX.replace("ASM", asm).replace("COUNT", "1").replace("__syncthreads();", "")
     x, out = np.zeros((64, 8), np.uint16), np.zeros(32, np.uint32)
     report = emulator.launch(source, "k", 1, 32, [x, out], defines={"LD": 8, "ROWS": 8})

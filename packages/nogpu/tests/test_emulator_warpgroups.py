@@ -175,8 +175,10 @@ extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 a, u64 b,
 """
 STORES = {
     "f32": "for (int i = 0; i < COUNT; ++i) D[row_of(i) * N + column_of(i)] = d[i];",
-    "f16": "for (int i = 0; i < COUNT; ++i)"
-    " *reinterpret_cast<unsigned*>(D + row_of(2 * i) * N + column_of(2 * i)) = d[i];",
+    "f16": (
+        "for (int i = 0; i < COUNT; ++i)"
+        " *reinterpret_cast<unsigned*>(D + row_of(2 * i) * N + column_of(2 * i)) = d[i];"
+    ),
     "s32": "for (int i = 0; i < COUNT; ++i) D[row_of(i) * N + column_of(i)] = d[i];",
 }
 OUTPUT = {"f32": ("float", "float", "f", "f4"), "f16": ("unsigned short", "unsigned", "r", "f2"),
@@ -290,7 +292,8 @@ def test_each_stride_counts():
 
 
 def test_steps_along_k_within_a_swizzled_row():
-    """64 values of k a row of 128 bytes, as TMA lays them: the next 16 begin 32 bytes further on."""
+    """64 values of k a row of 128 bytes, as TMA lays them: the next 16 begin 32 bytes further
+    on."""
     A, B = (RNG.integers(-3, 4, (r, 64)) for r in (64, 16))
     tiles = []
     for at, matrix in ((BASE, A), (BASE + 8192, B)):
@@ -392,7 +395,8 @@ extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 b, float*
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "e4m3", "e5m2"])
 def test_a_in_registers(kind):
-    """Rows g and g + 8 of 16 a warp, words t and t + 4 of a row of 8: PTX ISA, wgmma.mma_async, A."""
+    """Rows g and g + 8 of 16 a warp, words t and t + 4 of a row of 8: PTX ISA, wgmma.mma_async,
+    A."""
     A, B = operand(64, kind), operand(32, kind)
     tile, lead, stride = k_major(stored(B, kind), 32, BASE)
     words = stored(A, kind).view("u4")
@@ -550,16 +554,26 @@ def under_way(body, **options):
 
 
 SOUND = {
-    "two groups, the first awaited": f"fence(); {FIRST} commit(); {SECOND} commit(); wait<1>();"
-    "for (int i = 0; i < COUNT; ++i) d[i] *= x; wait<0>();",
-    "sums of one shape follow each other": f"fence(); {FIRST} {FIRST} commit(); wait<0>();"
-    "for (int i = 0; i < COUNT; ++i) d[i] *= x / 2;",
-    "a loop": f"for (int i = 0; i < 2; ++i) {{ fence(); {FIRST} commit(); wait<1>(); }} wait<0>();"
-    "for (int i = 0; i < COUNT; ++i) d[i] *= x / 2;",
-    "sums changed between two, with a fence": f"fence(); {FIRST} commit(); wait<0>();"
-    f"for (int i = 0; i < COUNT; ++i) d[i] *= x; fence(); {FIRST} commit(); wait<0>();",
-    "what the product does not touch": f"fence(); {FIRST} commit();"
-    "for (int i = 0; i < COUNT; ++i) e[i] = x + i; wait<0>(); for (float y : e) d[0] += 0.f * y;",
+    "two groups, the first awaited": (
+        f"fence(); {FIRST} commit(); {SECOND} commit(); wait<1>();"
+        "for (int i = 0; i < COUNT; ++i) d[i] *= x; wait<0>();"
+    ),
+    "sums of one shape follow each other": (
+        f"fence(); {FIRST} {FIRST} commit(); wait<0>();"
+        "for (int i = 0; i < COUNT; ++i) d[i] *= x / 2;"
+    ),
+    "a loop": (
+        f"for (int i = 0; i < 2; ++i) {{ fence(); {FIRST} commit(); wait<1>(); }} wait<0>();"
+        "for (int i = 0; i < COUNT; ++i) d[i] *= x / 2;"
+    ),
+    "sums changed between two, with a fence": (
+        f"fence(); {FIRST} commit(); wait<0>();"
+        f"for (int i = 0; i < COUNT; ++i) d[i] *= x; fence(); {FIRST} commit(); wait<0>();"
+    ),
+    "what the product does not touch": (
+        f"fence(); {FIRST} commit();for (int i = 0; i < COUNT; ++i) e[i] = x + i; wait<0>(); for"
+        " (float y : e) d[0] += 0.f * y;"
+    ),
 }
 FAULTS = {
     "read before the wait": (

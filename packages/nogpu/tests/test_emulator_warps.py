@@ -164,7 +164,10 @@ def test_lanes_of_a_warp_that_is_not_whole_do_not_exist():
     (finding,) = report.findings
     assert "does not exist: the block has 45 threads" in finding.message
     assert out[32] == np.arange(32, 45).sum()  # zeros for the lanes that are missing
-    guarded = "int v = t; if (t < 32) { for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(~0u, v, d); } out[t] = v;"
+    guarded = (
+        "int v = t; if (t < 32) { for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(~0u, v, d);"
+        " } out[t] = v;"
+    )
     assert run(guarded, block=45)[1].ok
 
 

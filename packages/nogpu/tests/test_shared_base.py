@@ -1,4 +1,5 @@
-"""Where a block's shared memory begins: at 0 before compute capability 9.0, at 1024 from then on."""
+"""Where a block's shared memory begins: at 0 before compute capability 9.0, at 1024 from then
+on."""
 
 import re
 

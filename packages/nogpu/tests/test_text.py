@@ -73,7 +73,10 @@ def test_every_line_keeps_its_number_and_what_is_left_out_is_named() -> None:
 
 
 def test_device_code_alone_is_left_as_it_is() -> None:
-    source = "#include <mma.h>\n__device__ int f(int a) { return a; }\n__global__ void k(int* p) { *p = f(1); }\n"
+    source = (
+        "#include <mma.h>\n__device__ int f(int a) { return a; }\n__global__ void k(int* p) { *p ="
+        " f(1); }\n"
+    )
     assert text.device_code(source) == text.Pasted(source, ("k",), ())
 
 
@@ -146,5 +149,8 @@ def test_the_prelude_goes_with_cudas_own_headers() -> None:
     for header in headers:
         source = f"#include <{header}>\n__global__ void k(uint32_t* p) {{ *p = UINT_MAX; }}"
         assert compiled(source) != set(), header
-    both = "#include <cooperative_groups.h>\n#include <cuda/std/cmath>\n__global__ void k(float* p) { *p = INFINITY; }"
+    both = (
+        "#include <cooperative_groups.h>\n#include <cuda/std/cmath>\n__global__ void k(float* p) {"
+        " *p = INFINITY; }"
+    )
     assert compiled(both) != set()

@@ -1,4 +1,5 @@
-"""Section "flags": a kernel built with other compiler flags or pragmas, beside its default build."""
+"""Section "flags": a kernel built with other compiler flags or pragmas, beside its default
+build."""
 
 from __future__ import annotations
 

@@ -147,8 +147,9 @@ class Runner:
         wanted = expected(self.words, way, sharing, skew, chunks)
         if not np.array_equal(seen, wanted):
             raise ImplausibleError(
-                f"{way.name} of L2, {sharing} SMs sharing: {np.count_nonzero(seen != wanted)} of {self.sms} "
-                "blocks did not take in the bytes that they asked for, so their time says nothing"
+                f"{way.name} of L2, {sharing} SMs sharing: {np.count_nonzero(seen != wanted)} of"
+                f" {self.sms} blocks did not take in the bytes that they asked for, so their time"
+                " says nothing"
             )
         return ms, float(statistics.median(clocks.tolist()))
 

@@ -53,7 +53,8 @@ START_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Control:
-    """A kernel with a fault that a check must report, or what it says of others counts for nothing."""
+    """A kernel with a fault that a check must report, or what it says of others counts for
+    nothing."""
 
     check: str
     kernel: str
@@ -140,9 +141,11 @@ def not_believed(controls: Sequence[ControlRun]) -> dict[str, str]:
     """Checks that report none of their controls, and what to say of each."""
     trusted = believed(controls)
     return {
-        check: f"{check} reports nothing on a kernel with a known fault, so its silence on others "
-        "would say nothing: nothing of it is recorded. It said: "
-        + " ... ".join(c.first for c in controls if c.check == check)
+        check: (
+            f"{check} reports nothing on a kernel with a known fault, so its silence on others "
+            "would say nothing: nothing of it is recorded. It said: "
+            + " ... ".join(c.first for c in controls if c.check == check)
+        )
         for check in CHECKS
         if check not in trusted
     }

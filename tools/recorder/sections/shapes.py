@@ -125,7 +125,8 @@ def _host(x: Any) -> np.ndarray:
 
 
 def count_wrong(problem: Problem, C: Any, out_dtype: str) -> int:
-    """Elements of C outside the bound of `protocol.tolerance`; one that is not a number always is."""
+    """Elements of C outside the bound of `protocol.tolerance`; one that is not a number always
+    is."""
     result = numbers.values(out_dtype, _host(C))
     if problem.rows is not None:
         result = result[_host(problem.rows)]

@@ -117,8 +117,8 @@ def lacking(job: Job) -> Iterator[Step]:
     chosen, (size, *_) = chosen_kernels(job.request.kernels), job.wanted((MATRIX,))
     jobs, count = _todo(job, chosen, size), tile_builds.workers(job.request.workers)
     job.say(
-        f"{len(jobs)} tiles of {', '.join(chosen)} to compile and time, {job.outcome.present} there "
-        f"already; {count} compiling processes"
+        f"{len(jobs)} tiles of {', '.join(chosen)} to compile and time, {job.outcome.present} there"
+        f" already; {count} compiling processes"
     )
     rng, began = np.random.default_rng(), time.monotonic()
     with compilers(count) as executor:

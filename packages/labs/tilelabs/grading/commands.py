@@ -90,7 +90,10 @@ def configure_check(command: argparse.ArgumentParser) -> None:
     command.add_argument("--variant", default="", help=VARIANT)
 
 
-VARIANT = "by name (default: that of lab2.json beside the kernel, which the lab's notebook wrote, or the first)"
+VARIANT = (
+    "by name (default: that of lab2.json beside the kernel, which the lab's notebook wrote, or the"
+    " first)"
+)
 
 
 def run_submit(args: argparse.Namespace) -> int:
@@ -304,8 +307,10 @@ def configure_grade(command: argparse.ArgumentParser) -> None:
     add(
         "--forget-course",
         action="store_true",
-        help="delete course.toml once it is read: in a container that is made anew for each "
-        "submission",
+        help=(
+            "delete course.toml once it is read: in a container that is made anew for each "
+            "submission"
+        ),
     )
 
 

@@ -36,10 +36,9 @@ from tilelabs.labs.rubrics import Lab
 
 @dataclass(frozen=True)
 class Row:
-    """One student's marks: points by part (None: nobody has given them yet), and the words. late: the platform says so. version: of the lab, 0 where nothing was handed in.
-    given: what persons gave. answers: by part that a person marks. file: where what counts lay in
-    the download.
-    """
+    """One student's marks: points by part (None: nobody has given them yet), and the words. late:
+    the platform says so. version: of the lab, 0 where nothing was handed in. given: what persons
+    gave. answers: by part that a person marks. file: where what counts lay in the download."""
 
     student: str
     name: str

@@ -37,7 +37,7 @@ Dolos (Node; everything stays on this machine), in this folder:
 
 Both read CUDA as C++, which it is but for a few words. Do not hand this folder to a service elsewhere: it says
 who wrote what.
-"""
+"""  # noqa: E501
 
 
 def common_texts(lab: Lab) -> dict[str, str]:

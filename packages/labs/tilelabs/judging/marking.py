@@ -310,9 +310,12 @@ def _marked(
         return refused
     made = job.pop("made")
     job |= {
-        "types": spec.types, "seconds": spec.seconds, "ptx": made["ptx"], "compiler": made["compiler"],
+        "types": spec.types,
+        "seconds": spec.seconds,
+        "ptx": made["ptx"],
+        "compiler": made["compiler"],
         "cases": [vars(c) for c in todo],
-    }  # fmt: skip
+    }
     registers, stores, loads, stack, *_ = made["kernels"].get(spec.entry, (0, 0, 0, 0))
     known = Marked(
         compiler=made["compiler"], registers=registers, spills=stores + loads, stack=stack
@@ -365,10 +368,16 @@ def compiled(
     if odd:
         return Marked(odd, "head", compiler=made["compiler"]), {}
     return None, job | {
-        "constants": named, "dtype": spec.dtype, "entry": spec.entry, "block": spec.block,
-        "grid": spec.grid, "shared": spec.shared, "scaled": spec.scaled, "transposed": spec.transposed,
+        "constants": named,
+        "dtype": spec.dtype,
+        "entry": spec.entry,
+        "block": spec.block,
+        "grid": spec.grid,
+        "shared": spec.shared,
+        "scaled": spec.scaled,
+        "transposed": spec.transposed,
         "made": made,
-    }  # fmt: skip
+    }
 
 
 def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
@@ -378,8 +387,10 @@ def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
         if name not in found:
             return (
                 {},
-                f"no plain number for {name} is found: write it out, as const int {name} = "
-                f"{least}; the grid is made from it",
+                (
+                    f"no plain number for {name} is found: write it out, as const int {name} = "
+                    f"{least}; the grid is made from it"
+                ),
             )
         if not least <= found[name] <= most:
             return {}, f"{name} is {found[name]}, and may be {least} to {most}"

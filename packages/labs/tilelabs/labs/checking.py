@@ -228,25 +228,31 @@ def _look(m: Marked, what: str) -> str:
     """
     if what == "wavefronts" and not m.heaviest(what).get("meets", True):
         return (
-            "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once it "
-            "is read, and at how many values a read brings"
+            "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once"
+            " it is read, and at how many values a read brings"
         )
     return LOOK[what]
 
 
 LOOK = {
-    "sectors": "Look at the addresses of neighbouring lanes in each load and store, and at how "
-    "often an element is loaded",
+    "sectors": (
+        "Look at the addresses of neighbouring lanes in each load and store, and at how "
+        "often an element is loaded"
+    ),
     "wavefronts": "Look at the banks that the lanes of a warp meet in, at each access to a tile",
     "requests": "Look at how many bytes each load and each store of a warp moves",
     "instructions": "Look at what the innermost loop does besides multiplying",
     "scalar": "Look at which products are still made by threads, one at a time",
     "tensor": "Look at which products go to the Tensor Cores, and which do not",
     "registers": "Look at how many values a thread holds from one step to the next",
-    "stack": "Look at arrays whose indices the compiler cannot know, and at how many values a "
-    "thread holds",
-    "spills": "Look at arrays whose indices the compiler cannot know, and at how many values a "
-    "thread holds",
+    "stack": (
+        "Look at arrays whose indices the compiler cannot know, and at how many values a "
+        "thread holds"
+    ),
+    "spills": (
+        "Look at arrays whose indices the compiler cannot know, and at how many values a "
+        "thread holds"
+    ),
 }
 """Where to look when a total is beyond its limit."""
 
@@ -317,8 +323,10 @@ LOOK_AT = {
     "divergent-barrier": "Look at which threads reach this barrier, and which have left before it",
     "race": "Look at what orders, or bounds, these accesses",
     "out-of-bounds": "Look at what bounds this access at the edge of a matrix, or of a tile",
-    "misaligned": "Look at which sizes, of a matrix and of a tile's rows, make its address such a "
-    "multiple, and at what the kernel does where they do not",
+    "misaligned": (
+        "Look at which sizes, of a matrix and of a tile's rows, make its address such a "
+        "multiple, and at what the kernel does where they do not"
+    ),
     "uninitialised": "Look at who writes this before it is read",
     "step-budget": "Look at what ends this loop",
     "deadlock": "Look at which threads reach this, and which never do",

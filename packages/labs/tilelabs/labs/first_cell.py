@@ -25,7 +25,7 @@ from helpers.page.workbench import mine
 from tilelabs.labs import answer, begin, check, submit
 
 start()
-begin("{lab}", version={version}, variant={variant}, tag={tag})"""
+begin("{lab}", version={version}, variant={variant}, tag={tag})"""  # noqa: E501
 
 
 def setup(where: Repository, what: Declaration) -> str:

@@ -93,7 +93,10 @@ def _launch(lab: Lab, variant: Variant) -> str:
         if sizes
         else ""
     )
-    return f"A block has `{' x '.join(spec.block).replace('//', '/')}` threads; the grid is `({', '.join(spec.grid)})`.{yours}"
+    return (
+        f"A block has `{' x '.join(spec.block).replace('//', '/')}` threads; the grid is"
+        f" `({', '.join(spec.grid)})`.{yours}"
+    )
 
 
 def _for(part: Rubric) -> str:

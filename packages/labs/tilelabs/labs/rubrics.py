@@ -28,10 +28,10 @@ of local memory (spills among them, and arrays that cannot live in registers).
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Specification`. words: for
-    students. starter: a file of the lab's folder; "": the lab's own. changes: of that file, pairs
-    of a text that stands there once and what replaces it. block, grid: in place of the lab's.
-    """
+    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Specification`.
+    words: for students. starter: a file of the lab's folder; "": the lab's own. changes: of that
+    file, pairs of a text that stands there once and what replaces it. block, grid: in place of the
+    lab's."""
 
     name: str
     words: str

@@ -330,7 +330,10 @@ def _offered(path: Path) -> str:
     try:
         importlib.import_module("google.colab.files").download(str(path))
     except Exception as error:  # Colab's own: a browser may refuse
-        return f"Colab did not offer the download ({type(error).__name__}): take the file from the pane Files"
+        return (
+            f"Colab did not offer the download ({type(error).__name__}): take the file from the"
+            " pane Files"
+        )
     return "Colab offers the download; the file is in the pane Files as well"
 
 

@@ -142,8 +142,8 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(
-            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a "
-            "NumPy array explicitly."
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct"
+            " a NumPy array explicitly."
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:

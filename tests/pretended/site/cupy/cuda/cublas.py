@@ -10,7 +10,8 @@ from tests.pretended import machines, products
 
 if "cublas" in machines.here().lacks:
     raise ImportError(
-        'Failure finding "libcublasLt.so.12": No such file: libcublasLt.so.12*, searched in:\n  none'
+        'Failure finding "libcublasLt.so.12": No such file: libcublasLt.so.12*, searched in:\n '
+        " none"
     )
 
 CUBLAS_OP_N, CUBLAS_OP_T = 0, 1

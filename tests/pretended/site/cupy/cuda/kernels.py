@@ -1,4 +1,5 @@
-"""Kernels: compiled as on a GPU, run in the emulator, or, where they are large products, by NumPy."""
+"""Kernels: compiled as on a GPU, run in the emulator, or, where they are large products, by
+NumPy."""
 
 from __future__ import annotations
 
