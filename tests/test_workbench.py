@@ -176,6 +176,10 @@ CORE_EDITS = (
     Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3)),
     Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),), found("race")),
     Edit("21", "hopper_1_core", (("wgmma_finish(sum);", ""),), found("race")),
+    Edit("21", "hopper_2_core", (("at.parity ^ 1", "at.parity"),),
+         found("divergent-barrier", "race")),
+    Edit("21", "hopper_3_core", (("wgmma_wait<1>();", ""),), found("race")),
+    Edit("22", "hopper_4_core", (("CONSUMERS * CLUSTER_M)", "CONSUMERS)"),), found("divergent-barrier", "race")),
 )  # fmt: skip
 
 
@@ -194,6 +198,18 @@ def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
     for edit in CORE_EDITS:
         verdict = cell_magic(edit.kernel, "// the book's own text")
         assert verdict.ok and not edit.claim(verdict), edit.kernel
+
+
+def test_what_hangs_on_a_gpu_is_not_called_right() -> None:
+    """The emulator goes on past a wait that never ends; two steps along K would not show it."""
+    source = find("hopper_2_core").source
+    at_once = source.replace("at.parity ^ 1);", "at.parity);")
+    assert "A GPU would stop" in repr(mine(at_once, "hopper_2_core"))
+    kept = mine(
+        source.replace("            barrier_arrive(&empty", "            ;(&empty"), "hopper_2_core"
+    )
+    assert found("divergent-barrier")(kept) or found("divergent-barrier", "race")(kept)
+    assert "] Right" not in repr(kept) and "] Right" in repr(mine(source, "hopper_2_core"))
 
 
 def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(

@@ -1134,6 +1134,9 @@ cores = Catalog(
         _core("mma_swizzle"),
         _core("mma_pipelined"),
         _core("hopper_1", depth="64"),
+        _core("hopper_2", depth="64"),
+        _core("hopper_3", depth="64"),
+        _core("hopper_4", depth="64"),
     )
 )
 """Cores stand beside the catalog: what walks over the rungs (records, sweeps, plots) meets none."""

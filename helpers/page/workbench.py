@@ -29,6 +29,7 @@ from helpers.ladder.rungs import catalog, cores, find
 from helpers.notebook.remarks import TAKERS, Remark, as_html, as_text
 from helpers.page import Html, judging, table
 from helpers.page.judging import Judged, Tried
+from helpers.page.judging.outcomes import STOPS
 from helpers.record import DEFAULT_GPU, measure
 from nogpu.emulator import Finding, LineAccess, Report
 from nogpu.errors import (
@@ -237,9 +238,14 @@ def _results(j: Judged) -> Iterator[Remark]:
         place = "in the emulator" if where == "emulator" else f"on the {where}"
         failed = next((case for case in cases if not case.right), None)
         if failed is None:
-            yield Remark(
-                f"right {place} at {', '.join(_shape(c.shape) for c in cases)} (MxNxK)", True
-            )
+            at = f"{', '.join(_shape(c.shape) for c in cases)} (MxNxK)"
+            if any(f.kind in STOPS for case in cases for f in case.findings):
+                yield Remark(
+                    f"a GPU would stop at what is found below, or wait for ever; {place}, which "
+                    f"goes on, C is right at {at}"
+                )
+            else:
+                yield Remark(f"right {place} at {at}", True)
             continue
         head = f"wrong {place} at {_shape(failed.shape)} (MxNxK)"
         by = next((f for f in failed.findings if f.kind == "wrong-result"), None)

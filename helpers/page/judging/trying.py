@@ -22,6 +22,16 @@ def whole_tiles(kernel: Kernel) -> Shape:
     return m, n, 2 * step
 
 
+def _round_the_ring(kernel: Kernel) -> list[Shape]:
+    """Whole tiles of so many steps along K that each slot of a ring is filled a second time: what a
+    kernel hands back too early, or never, shows only then.
+    """
+    if "STAGES" not in kernel.params:
+        return []
+    m, n, k = whole_tiles(kernel)
+    return [(m, n, k // 2 * (kernel.params["STAGES"] + 2))]
+
+
 def common_tiles(one: Kernel, other: Kernel) -> Shape:
     """The smallest M, N, K that are whole tiles of both, two steps along K or more."""
     m, n, k = (lcm(a, b) for a, b in zip(whole_tiles(one), whole_tiles(other), strict=True))
@@ -29,15 +39,15 @@ def common_tiles(one: Kernel, other: Kernel) -> Shape:
 
 
 def shapes(kernel: Kernel) -> tuple[Shape, ...]:
-    """Whole tiles; a ragged shape just beyond a tile in M, N and K; one element.
+    """Whole tiles; once round a ring; a ragged shape just beyond a tile in M, N and K; one element.
 
     Left out are those that the kernel's own rules refuse; where that leaves whole tiles alone, two
     by two blocks of them are tried too.
     """
     m, n, k = whole_tiles(kernel)
-    wanted = [(m, n, k), (m + 1, n + 3, k + 5), (1, 1, 1)]
+    wanted = [(m, n, k), *_round_the_ring(kernel), (m + 1, n + 3, k + 5), (1, 1, 1)]
     taken = [shape for shape in wanted if _takes(kernel, shape)]
-    if len(taken) == 1:
+    if (m + 1, n + 3, k + 5) not in taken and (1, 1, 1) not in taken:
         taken += [shape for shape in ((2 * m, 2 * n, k),) if _takes(kernel, shape)]
     return tuple(taken)
 
