@@ -200,6 +200,14 @@ def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
         assert verdict.ok and not edit.claim(verdict), edit.kernel
 
 
+def test_registers_that_fit_on_no_sm_are_told() -> None:
+    """A launch that the emulator runs, and a T4 refuses."""
+    text, tile = find("block_1d_core").source, "BM = 64, BN = 64, BK = 8, TM = 8"
+    longer = repr(mine(text.replace(tile, "BM = 128, BN = 128, BK = 8, TM = 16"), "block_1d_core"))
+    assert "A GPU of sm_75 refuses this launch: a block of 1024 threads" in longer
+    assert "refuses" not in repr(mine(text, "block_1d_core"))
+
+
 def test_what_hangs_on_a_gpu_is_not_called_right() -> None:
     """The emulator goes on past a wait that never ends; two steps along K would not show it."""
     source = find("hopper_2_core").source

@@ -209,6 +209,10 @@ def _compiled(j: Judged) -> Iterator[Remark]:
         f"{yours.shared_bytes:,} bytes of shared memory a block",
         True,
     )
+    try:
+        _ = yours.occupancy  # refused where not one block fits on an SM
+    except ConfigError as lacking:
+        yield Remark(f"a GPU of {j.arch} refuses this launch: {lacking}")
 
 
 def _spills(r: Any) -> str:
@@ -300,6 +304,13 @@ def memory(yours: Trace, books: Trace) -> Html:
     name = books.plan.kernel.name
     shape = _shape((yours.plan.M, yours.plan.N, yours.plan.K))
 
+    # The operation of a Tensor Core multiplies whole tiles.
+    work = (
+        "tile products"
+        if any("mma." in op for op in yours.report.instructions)
+        else "multiply-adds"
+    )
+
     def row(what: str, of: Any) -> dict[str, Any]:
         ours, theirs = of(yours), of(books)
         times = ours / theirs if ours and theirs and ours != theirs else None
@@ -321,9 +332,9 @@ def memory(yours: Trace, books: Trace) -> Html:
         ),
         row("their wavefronts", lambda t: t.wavefronts),
         row("wavefronts a request", lambda t: ratio(t, "shared", "wavefronts")),
-        row("multiply-adds of a warp", lambda t: t.multiply_adds),
+        row(f"{work} of a warp", lambda t: t.multiply_adds),
         row(
-            "multiply-adds for each wavefront",
+            f"{work} for each wavefront",
             lambda t: t.multiply_adds / t.wavefronts if t.wavefronts else None,
         ),
     ]

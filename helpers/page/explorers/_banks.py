@@ -99,14 +99,31 @@ def banks(
     )
     state = {c.name: c.value for c in controls}
     narrow = {**state, "width": 4}
+    lesson = (
+        "Walk down a column of 32 words without padding, and one bank does all the work; one word "
+        "of padding spreads it over all of them."
+    )
+    examples: tuple[State, ...] = (
+        {},
+        {"pad": 1},
+        {"pad": 4},
+        {"walk": "row"},
+        {"walk": "same"},
+        {"walk": "row", "width": 16, "pad": 0},
+        {"walk": "row", "width": 16, "stride": 2, "pad": 0},
+        {"width": 16, "pad": 1},
+    )
+    if width == 16:
+        lesson = (
+            "Take steps of an even number of fours, and lanes meet in a bank; an odd one is free."
+        )
+        examples = tuple({"stride": step} for step in (1, 2, 3, 4, 8))
     return Explorer(
         kind="banks",
         title="One request to shared memory: how many wavefronts?",
         caption=(
             "A column of squares is a bank, a row is a wavefront: in each, a bank delivers one "
-            "word. Squares in the second colour are words that had to wait for a bank. Walk down a "
-            "column of 32 words without padding, and one bank does all the work; one word of "
-            "padding spreads it over all of them."
+            "word. Squares in the second colour are words that had to wait for a bank. " + lesson
         ),
         controls=controls,
         labels={
@@ -126,14 +143,5 @@ def banks(
         data={},
         compute=read,
         picture=_picture(narrow),
-        examples=(
-            {},
-            {"pad": 1},
-            {"pad": 4},
-            {"walk": "row"},
-            {"walk": "same"},
-            {"walk": "row", "width": 16, "pad": 0},
-            {"walk": "row", "width": 16, "stride": 2, "pad": 0},
-            {"width": 16, "pad": 1},
-        ),
+        examples=examples,
     )
