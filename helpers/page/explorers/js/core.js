@@ -199,7 +199,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       for (input.value = 0; ; input.value = +input.value + 1) {
         const found = spec.values(data.data, this.state());
         saying.textContent = fill(data.sentences[found.say], found.text);
-        most = Math.max(most, saying.offsetHeight);
+        most = Math.max(most, Math.ceil(saying.getBoundingClientRect().height));
         if (+input.value === +input.max) break;
       }
       saying.style.minHeight = most + 'px';
