@@ -1098,6 +1098,49 @@ def test_a_request_plays_when_asked(browser: Any, folder: tuple[Path, str], moti
     page.context.close()
 
 
+MOVED = """
+kept => {
+  const host = document.querySelector('.tile-explorer'), root = host.shadowRoot;
+  const input = root.querySelector('input:has(+ .play)'), tops = new Set();
+  const at = () => root.querySelector('.drawing').getBoundingClientRect().top.toFixed(0);
+  if (kept) { host.play(); host.stop(); }
+  for (input.value = 0; ; input.value = +input.value + 1) {
+    host.show();
+    tops.add(at());
+    if (+input.value === +input.max) return tops.size;
+  }
+}
+"""
+
+
+@pytest.mark.browser
+def test_a_drawing_stays_where_it_is_while_it_plays(browser: Any, folder: tuple[Path, str]) -> None:
+    """Room is kept for the longest sentence; without it the drawings move on a phone."""
+    players = [name for name in MAKE if any(c.plays for c in made(name).controls)]
+    moved = {}
+    for name in players:
+        page, faults = opened(browser, folder, name, viewport={"width": 360, "height": 740})
+        moved[name] = page.evaluate(MOVED, False) > 1
+        assert page.evaluate(MOVED, True) == 1, name
+        assert faults == []
+        page.context.close()
+    assert any(moved.values()), moved
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 1200])
+def test_controls_stand_beside_a_drawing_where_there_is_room(
+    browser: Any, folder: tuple[Path, str], width: int
+) -> None:
+    page, _ = opened(browser, folder, "ring", viewport={"width": width, "height": 740})
+    right, left = page.evaluate("""() => {
+      const root = document.querySelector('.tile-explorer').shadowRoot;
+      const box = name => root.querySelector(name).getBoundingClientRect();
+      return [box('.controls').right, box('.drawing').left]; }""")
+    assert (right < left) == (width == 1200)
+    page.context.close()
+
+
 CHOSEN = {
     "fragments": ("lane=20 slot=13", {"lane": 20, "slot": 13}),
     "swizzle": ("row=6 chunk=1", {"row": 6, "chunk": 1}),

@@ -391,6 +391,18 @@ def test_what_is_wrong_with_it_is_told_by_line_of_the_cell() -> None:
     assert {(f.kind, f.line) for f in outside.findings} == {("out-of-bounds", 5)}
 
 
+@pytest.mark.parametrize("lines", [3, 9])
+def test_a_long_table_of_lines_is_folded(lines: int) -> None:
+    body = (
+        "__global__ void put(int* a) {\n"
+        + "((volatile int*) a)[threadIdx.x] = 1;\n" * lines
+        + "}\n"
+    )
+    verdict = mine(body, grid=1, block=32, args=[np.zeros(32, np.int32)])
+    assert "What each line asks" in verdict._repr_html_()
+    assert ("<summary>Line by line</summary>" in verdict._repr_html_()) == (lines > workbench._FEW)
+
+
 def test_what_it_prints_is_shown() -> None:
     body = '#include <cstdio>\n__global__ void hi() { printf("thread %d\\n", threadIdx.x); }\n'
     assert "thread 2" in repr(mine(body, grid=1, block=3, args=[]))

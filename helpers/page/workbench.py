@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from helpers.record.turns import Turns
 
 _SHOWN = 6  # findings that are written out
+_FEW = 8  # lines whose table stands open
 
 
 @dataclass(frozen=True, repr=False)
@@ -435,6 +436,8 @@ def of_program(t: Tried) -> Verdict:
     if t.report and t.report.output:
         remarks.append(Remark("it printed:", None, t.report.output.rstrip("\n")))
     lines = by_line(t.report) if t.report else None
+    if lines and len(t.report.by_line()) > _FEW:
+        lines = _folded("Line by line", lines)
     return Verdict(t, tuple(remarks), (lines,) if lines else ())
 
 

@@ -3,13 +3,16 @@
 // A control may play; data.code are lines of code: found.lit lights some, found.gone strikes some out,
 // found.at says beside a line who is at it.
 // A drawing is made for W pixels, 440 or what a phone has, so that its text is never scaled down.
+// In a wide column controls and words stand beside the drawing (.side, .main), else all is one below the other.
 (() => {
   if (window.TileExplorers) return;
   const STYLE = `
-:host { display: block; margin: 1.2em 0; max-width: 100%; color: inherit; }
+:host { display: block; margin: 1em 0; max-width: 100%; color: inherit; container-type: inline-size; }
 * { box-sizing: border-box; }
 .box { position: relative; border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 6px;
-  padding: .8em .9em; font-size: .94em; line-height: 1.4; }
+  padding: .7em .9em; font-size: .94em; line-height: 1.4; }
+.parts { display: flex; flex-direction: column; } .side, .main { display: contents; }
+dl { order: 1; } .caption { order: 2; }
 .title { font-weight: 600; margin: 0 0 .5em; }
 .title a { color: inherit; text-underline-offset: .15em; }
 .controls { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 11.5em), 1fr));
@@ -23,14 +26,17 @@ select { background: transparent; border: 1px solid color-mix(in srgb, currentCo
 option { color: #111; background: #fff; }
 :host([data-dark]) option { color: #eee; background: #222; }
 input:focus-visible, select:focus-visible { outline: 3px solid #d55e00; outline-offset: 2px; }
-.play { font: inherit; font-size: .92em; min-height: 26px; padding: .1em .9em; margin-top: .3em; color: inherit;
+.play { font: inherit; font-size: .92em; min-height: 26px; padding: .1em .9em; margin-left: .6em; color: inherit;
   background: transparent; border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; cursor: pointer; }
+label:has(.play) b::after { content: '\\a'; white-space: pre; }
+label:has(.play) input { display: inline-block; vertical-align: middle; width: calc(100% - 7em); }
 .play:focus-visible { outline: 3px solid #d55e00; outline-offset: 2px; }
-.code { margin: .2em 0 .7em; font: .86em/1.5 ui-monospace, Menlo, Consolas, monospace; overflow-x: auto; }
-.code span { display: block; white-space: pre; padding: 0 .5em; border-left: 3px solid transparent; min-height: 1.5em; }
+.code { margin: .2em 0 .7em; font: .86em/1.5 ui-monospace, Menlo, Consolas, monospace; }
+.code span { display: block; white-space: pre-wrap; padding: 0 .5em 0 2.5em; text-indent: -2em; border-left: 3px solid transparent;
+  min-height: 1.5em; overflow-wrap: anywhere; position: relative; }
 .code .lit { border-color: #d55e00; background: color-mix(in srgb, #d55e00 16%, transparent); }
 .code .gone { text-decoration: line-through; }
-.code [data-at]:not([data-at=""])::after { content: attr(data-at); position: sticky; right: 0; margin-left: 1em;
+.code [data-at]:not([data-at=""])::after { content: attr(data-at); position: absolute; right: 0; bottom: 0; text-indent: 0;
   padding: 0 .4em; border-radius: 3px; background: #d55e00; color: #111; }
 [data-set] { cursor: pointer; }
 .say { margin: .3em 0 .6em; }
@@ -43,9 +49,16 @@ dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 8.
 dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums;
   overflow-wrap: anywhere; }
 .wide { grid-column: 1 / -1; } .wide dd { font-weight: 400; }
-.caption { font-size: .9em; margin: .8em 0 0; } .note { font-size: .82em; margin: .4em 0 0; }
+.caption { font-size: .9em; margin: .6em 0 0; } .note { font-size: .82em; margin: .4em 0 0; }
 .aloud { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
   white-space: nowrap; }
+@container (min-width: 700px) {
+  .parts { display: grid; grid-template-columns: minmax(0, 11fr) minmax(0, 16fr); gap: 0 1.6em; }
+  .side, .main { display: block; }
+  .controls { grid-template-columns: 1fr 1fr; align-items: end; } label:has(select, .play) { grid-column: 1 / -1; }
+  .code { font-size: .8em; }
+}
+@container (max-width: 420px) { .code { font-size: .74em; } }
 @media print { .controls, .play { display: none; } }`;
   const escape = text => String(text).replace(/[&<>"]/g, c =>
     ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'})[c]);
@@ -123,15 +136,17 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       });
       const values = Object.entries(data.labels).map(([name, words]) =>
         `<div class="${data.wide.includes(name) ? 'wide' : data.spoken.includes(name) ? 'aloud' : ''}"><dt>${escape(words)}</dt><dd data-name="${name}"></dd></div>`);
+      const list = `<dl>${values.join('')}</dl>`;
       root.innerHTML = `<style>${STYLE}</style><div class="box" role="group" aria-label="${escape(data.title)}">
-<p class="title">${this.dataset.number ? `<a href="#${this.id}">${escape(this.dataset.number)}</a> ` : ''}${escape(data.title)}</p><div class="controls">${controls.join('')}</div>
-<p class="say"></p>${data.code ? `<div class="code" tabindex="0" role="group" aria-label="The code">${data.code.map(words => `<span>${escape(words)}</span>`).join('')}</div>` : ''}<div class="drawing"></div><dl>${values.join('')}</dl>
-<p class="caption">${escape(data.caption)}</p>${data.note ? `<p class="note">${escape(data.note)}</p>` : ''}
+<p class="title">${this.dataset.number ? `<a href="#${this.id}">${escape(this.dataset.number)}</a> ` : ''}${escape(data.title)}</p><div class="parts"><div class="side"><div class="controls">${controls.join('')}</div>
+<p class="say"></p>${data.code ? list : ''}<p class="caption">${escape(data.caption)}</p></div>
+<div class="main">${data.code ? `<div class="code" role="group" aria-label="The code">${data.code.map(words => `<span>${escape(words)}</span>`).join('')}</div>` : ''}<div class="drawing"></div>${data.code ? '' : list}</div></div>${data.note ? `<p class="note">${escape(data.note)}</p>` : ''}
 <p class="aloud" role="status" aria-live="polite"></p></div>`;
       this.inputs = [...root.querySelectorAll('input, select')];
       this.cells = [...root.querySelectorAll('dd')];
       this.drawing = root.querySelector('.drawing');
       root.addEventListener('input', () => { this.stop(); this.show(); this.tell(); });
+      this.saying = root.querySelector('.say');
       this.button = root.querySelector('.play');
       if (this.button) {
         this.still = matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -170,10 +185,25 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
         this.show();
         if (this.still || +input.value === +input.max) { this.stop(); this.tell(); }
       };
+      this.reserve(input);
       step();
       if (this.still || +input.value === +input.max) return;
       this.button.textContent = 'Pause';
       this.ticking = setInterval(step, +this.button.dataset.pause);
+    }
+    // Room for the longest sentence that will be said, so that nothing moves while it plays.
+    reserve(input) {
+      const at = input.value, {saying, data} = this;
+      saying.style.minHeight = '';
+      let most = 0;
+      for (input.value = 0; ; input.value = +input.value + 1) {
+        const found = spec.values(data.data, this.state());
+        saying.textContent = fill(data.sentences[found.say], found.text);
+        most = Math.max(most, Math.ceil(saying.getBoundingClientRect().height));
+        if (+input.value === +input.max) break;
+      }
+      saying.style.minHeight = most + 'px';
+      input.value = at;
     }
     stop() {
       clearInterval(this.ticking);
@@ -201,7 +231,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       });
       const found = spec.values(data.data, state);
       this.words = fill(data.sentences[found.say], found.text);
-      root.querySelector('.say').textContent = this.words;
+      this.saying.textContent = this.words;
       for (const cell of this.cells) cell.textContent = found.text[cell.dataset.name] ?? '–';
       root.querySelectorAll('.code span').forEach((row, i) => {
         for (const mark of ['lit', 'gone']) row.classList.toggle(mark, (found[mark] ?? []).includes(i));
