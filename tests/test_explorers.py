@@ -65,6 +65,7 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "hierarchy": explorers.hierarchy,
     "fragments": explorers.fragments,
     "swizzle": explorers.swizzle,
+    "ldmatrix": explorers.ldmatrix,
     "stream_k": explorers.stream_k,
     "pipeline": explorers.pipeline,
     "march": explorers.march,
@@ -532,6 +533,58 @@ def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout: str) 
     assert len({*places}) == 64 and max(places) < int(shown[0]["bytes"].replace(",", "")) // 2
 
 
+RECEIVE = """
+#include "common/ldmatrix.cuh"
+
+extern "C" __global__ void receive(const int* where, unsigned* out)
+{
+    __shared__ __align__(16) unsigned short tile[16 * 16];
+    const int lane = threadIdx.x;
+    for (int i = lane; i < 16 * 16; i += 32) tile[i] = i;
+    __syncthreads();
+    unsigned r[4];
+    FETCH(r, shared_address(&tile[where[lane]]));
+    for (int i = 0; i < 4; ++i) out[lane * 4 + i] = r[i];
+}
+"""
+
+
+@pytest.mark.parametrize("way,fetch", [("plain", "ldmatrix_x4"), ("trans", "ldmatrix_x4_trans")])
+def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str) -> None:
+    """From the addresses that the figure says; with those of two lanes exchanged it does not."""
+    shown = [made("ldmatrix").read(way=way, lane=lane).text for lane in range(32)]
+    where = []
+    for s in shown:
+        row, first, last = map(int, re.findall(r"\d+", s["gives"]))
+        where.append(16 * row + first)
+        assert last == first + 7
+    said, takers = [], [set[int]() for _ in range(16 * 2)]
+    for lane, s in enumerate(shown):
+        for register in s["gets"].split(", r"):
+            rows, cols = (
+                [int(n) for n in re.findall(r"\d+", part)] for part in register.split(",")[:2]
+            )
+            pair = [
+                16 * row + col
+                for row in (rows[-2:] if way == "trans" else rows[-1:])
+                for col in cols
+            ]
+            assert len(pair) == 2
+            said += pair
+            for element in pair:
+                takers[element // 8].add(lane)
+    for s, start in zip(shown, where, strict=True):
+        ends = [int(n) for n in re.findall(r"\d+", s["to"])]
+        assert takers[start // 8] == ({*range(ends[0], ends[1] + 1)} if way == "plain" else {*ends})
+    for wrong in (False, True):
+        out = np.zeros((32, 4), np.uint32)
+        given = np.array([where[1], where[0], *where[2:]] if wrong else where, np.int32)
+        emulator.launch(
+            RECEIVE, "receive", (1, 1, 1), (32, 1, 1), [given, out], defines={"FETCH": fetch}
+        )
+        assert (out.view(np.uint16).reshape(-1).tolist() == said) is not wrong
+
+
 def test_stream_k_says_what_its_bars_show() -> None:
     """Every step of every tile is done once, and idle is what the bars leave open."""
     explorer = made("stream_k")
@@ -743,6 +796,7 @@ PLACES = {
     "13_loop_registers": ("tile",),
     "14_ring_of_tiles": ("ring",),
     "18_who_holds_what": ("fragments", "swizzle"),
+    "deeper_18_who_holds_what": ("ldmatrix",),
     "19_feeding": ("ring",),
     "20_copy_engine": ("ring",),
     "22_last_ten_percent": ("stream_k",),
@@ -1095,6 +1149,7 @@ def test_a_request_plays_when_asked(browser: Any, folder: tuple[Path, str], moti
 CHOSEN = {
     "fragments": ("lane=20 slot=13", {"lane": 20, "slot": 13}),
     "swizzle": ("row=6 chunk=1", {"row": 6, "chunk": 1}),
+    "ldmatrix": ("lane=20", {"lane": 20}),
 }
 """A shape of a drawing, and what it chooses."""
 
@@ -1107,13 +1162,37 @@ def test_a_shape_that_is_chosen_sets_its_controls(
 ) -> None:
     page, faults = opened(browser, folder, name, has_touch=touch)
     shape, state = CHOSEN[name]
-    field = page.locator(f".tile-explorer svg [data-set='{shape}']")
+    field = page.locator(f".tile-explorer svg [data-set='{shape}']").first
     field.tap() if touch else field.click()
     assert (
         page.evaluate("document.querySelector('.tile-explorer').state()").items() >= state.items()
     )
     said = page.locator(".tile-explorer .say").inner_text()
     assert said == made(name).sentence(**state) and faults == []
+    page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("touch", [False, True])
+def test_what_a_mouse_points_at_is_shown_and_not_chosen(
+    browser: Any, folder: tuple[Path, str], touch: bool
+) -> None:
+    """A finger points at nothing: by touch the same events choose, and what they choose stays."""
+    page, faults = opened(browser, folder, "ldmatrix", has_touch=touch)
+    said, field = (
+        page.locator(".tile-explorer .say"),
+        page.locator("svg [data-set='lane=20']").first,
+    )
+    field.tap() if touch else field.hover()
+    assert said.inner_text() == made("ldmatrix").sentence(lane=20)
+    chosen = "document.querySelector('.tile-explorer').state().lane"
+    assert page.evaluate(chosen) == (20 if touch else made("ldmatrix").default["lane"])
+    page.mouse.move(1, 1)
+    assert said.inner_text() == made("ldmatrix").sentence(lane=page.evaluate(chosen))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    assert said.inner_text() == made("ldmatrix").sentence(lane=0) and faults == []
     page.context.close()
 
 

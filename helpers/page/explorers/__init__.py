@@ -12,6 +12,7 @@ from helpers.page.explorers._coalescing import coalescing
 from helpers.page.explorers._fragments import fragments
 from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
+from helpers.page.explorers._ldmatrix import ldmatrix
 from helpers.page.explorers._march import march
 from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
@@ -33,6 +34,7 @@ __all__ = [
     "fragments",
     "hierarchy",
     "ladder",
+    "ldmatrix",
     "march",
     "occupancy",
     "pipeline",
