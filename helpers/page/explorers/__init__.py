@@ -9,6 +9,7 @@ holds it equal to Python's.
 
 from helpers.page.explorers._banks import banks
 from helpers.page.explorers._coalescing import coalescing
+from helpers.page.explorers._descriptor import descriptor
 from helpers.page.explorers._fragments import fragments
 from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
@@ -31,6 +32,7 @@ __all__ = [
     "Reading",
     "banks",
     "coalescing",
+    "descriptor",
     "fragments",
     "hierarchy",
     "ladder",
