@@ -17,13 +17,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from helpers import matmul, plan, trace
-from helpers.ladder import model
+from helpers.ladder import hopper, model
 from helpers.ladder.jobs import duties
 from helpers.ladder.kernel import broken_rules
 from helpers.ladder.rungs import catalog, find
 from helpers.page import explorers
 from helpers.page.explorers import _banks as bank_room
 from helpers.page.explorers import _coalescing as sector_room
+from helpers.page.explorers import _descriptor as bit_room
 from helpers.page.explorers import _march as march_room
 from helpers.page.explorers import _pipeline as pipeline_room
 from helpers.page.explorers import _request as request_room
@@ -35,7 +36,7 @@ from helpers.page.explorers.core import Explorer, script, significant, text
 from helpers.record import load, store
 from helpers.record.entries import Point, Swept
 from nogpu import device, emulator
-from nogpu.errors import ConfigError
+from nogpu.errors import ConfigError, EmulationError
 from nogpu.text import without_comments
 from tests.common import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
@@ -65,6 +66,8 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "hierarchy": explorers.hierarchy,
     "fragments": explorers.fragments,
     "swizzle": explorers.swizzle,
+    "ldmatrix": explorers.ldmatrix,
+    "descriptor": explorers.descriptor,
     "stream_k": explorers.stream_k,
     "pipeline": explorers.pipeline,
     "march": explorers.march,
@@ -532,6 +535,151 @@ def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout: str) 
     assert len({*places}) == 64 and max(places) < int(shown[0]["bytes"].replace(",", "")) // 2
 
 
+RECEIVE = """
+#include "common/ldmatrix.cuh"
+
+extern "C" __global__ void receive(const int* where, unsigned* out)
+{
+    __shared__ __align__(16) unsigned short tile[16 * 16];
+    const int lane = threadIdx.x;
+    for (int i = lane; i < 16 * 16; i += 32) tile[i] = i;
+    __syncthreads();
+    unsigned r[4];
+    FETCH(r, shared_address(&tile[where[lane]]));
+    for (int i = 0; i < 4; ++i) out[lane * 4 + i] = r[i];
+}
+"""
+
+
+@pytest.mark.parametrize("way,fetch", [("plain", "ldmatrix_x4"), ("trans", "ldmatrix_x4_trans")])
+def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str) -> None:
+    """From the addresses that the figure says; with those of two lanes exchanged it does not."""
+    shown = [made("ldmatrix").read(way=way, lane=lane).text for lane in range(32)]
+    where = []
+    for s in shown:
+        row, first, last = map(int, re.findall(r"\d+", s["gives"]))
+        where.append(16 * row + first)
+        assert last == first + 7
+    said, takers = [], [set[int]() for _ in range(16 * 2)]
+    for lane, s in enumerate(shown):
+        for register in s["gets"].split(", r"):
+            rows, cols = (
+                [int(n) for n in re.findall(r"\d+", part)] for part in register.split(",")[:2]
+            )
+            pair = [
+                16 * row + col
+                for row in (rows[-2:] if way == "trans" else rows[-1:])
+                for col in cols
+            ]
+            assert len(pair) == 2
+            said += pair
+            for element in pair:
+                takers[element // 8].add(lane)
+    for s, start in zip(shown, where, strict=True):
+        ends = [int(n) for n in re.findall(r"\d+", s["to"])]
+        assert takers[start // 8] == ({*range(ends[0], ends[1] + 1)} if way == "plain" else {*ends})
+    for wrong in (False, True):
+        out = np.zeros((32, 4), np.uint32)
+        given = np.array([where[1], where[0], *where[2:]] if wrong else where, np.int32)
+        emulator.launch(
+            RECEIVE, "receive", (1, 1, 1), (32, 1, 1), [given, out], defines={"FETCH": fetch}
+        )
+        assert (out.view(np.uint16).reshape(-1).tolist() == said) is not wrong
+
+
+MULTIPLY = """
+#include "common/wgmma.cuh"
+
+extern "C" __global__ void multiply(const unsigned* x, unsigned long long a, unsigned long long b,
+                                    int bytes, float* out)
+{
+    extern __shared__ __align__(1024) unsigned tile[];
+    for (int i = threadIdx.x; i < bytes / 4; i += WARPGROUP) tile[i] = x[i];
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    float sum[1][64];
+    wgmma_fence();
+    wgmma<half>(sum[0], a, b, false);
+    wgmma_commit();
+    wgmma_finish(sum);
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    for (int i = 0; i < 64; ++i)
+        out[(16 * warp + g + i / 2 % 2 * 8) * 128 + i / 4 * 8 + 2 * t + i % 2] = sum[0][i];
+}
+"""
+
+
+def bytes_that_wgmma_reads(operand: str, code: int, size: int, *, alone: bool = False) -> list[int]:
+    """Address of each element of an operand of one wgmma, by its values in the emulator.
+
+    The tile of `size` bytes holds its elements' numbers, in two runs of parts that FP16 has room
+    for; behind it lie ones on a diagonal, without a swizzle, as the other operand. alone: nothing
+    lies behind the tile. Raises EmulationError for a finding.
+    """
+    other, numbers = (
+        np.zeros((64, 16) if operand == "B" else (16, 128), np.float16),
+        np.arange(size // 2),
+    )
+    np.fill_diagonal(other, 1)
+    if (
+        operand == "B"
+    ):  # rows of 16 k, in pieces of 8: eight rows, then the next eight, then the next k
+        ones, strides = other.reshape(8, 8, 2, 8).transpose(2, 0, 1, 3), (1024, 128)
+    else:
+        ones, strides = other.reshape(2, 8, 16, 8).transpose(0, 2, 1, 3), (2048, 128)
+    begin = bit_room.BEGIN + (0 if alone else size)
+    plain = begin >> 4 | strides[0] >> 4 << 16 | strides[1] >> 4 << 32
+    found = np.zeros((16, 128) if operand == "B" else (64, 16))
+    for part, weight in ((numbers % 64, 1), (numbers // 64, 64)):
+        x = np.concatenate([part.astype(np.float16), ones.reshape(-1)[: 0 if alone else None]])
+        out = np.zeros((64, 128), np.float32)
+        words = (code, plain) if operand == "A" else (plain, code)
+        report = emulator.launch(
+            MULTIPLY, "multiply", 1, 128, [x.view("u4"), *map(np.uint64, words), x.nbytes, out],
+            arch="sm_90a", shared_bytes=x.nbytes,
+        )  # fmt: skip
+        for finding in report.findings:
+            raise EmulationError(str(finding))
+        found += weight * out[: found.shape[0], : found.shape[1]]
+    return [int(at) for at in (bit_room.BEGIN + 2 * found).reshape(-1)]
+
+
+@pytest.mark.parametrize("operand", bit_room.OPERANDS)
+def test_a_descriptor_names_the_bytes_that_wgmma_reads(operand: str) -> None:
+    """Each that the emulator takes, beside one with another stride; what it refuses, the figure says."""
+    explorer, size = made("descriptor"), bit_room.BOXES * bit_room.BOX_BYTES
+    seen = []
+    for change in range(len(bit_room.CHANGES)):
+        state = {"operand": operand, "change": change}
+        said, code = explorer.read(**state), int(explorer.read(**state).text["word"], 16)
+        if said.say in ("middle", "outside"):
+            refused = {"middle": "begins in the middle of it", "outside": "past its end"}[said.say]
+            with pytest.raises(EmulationError, match=refused):
+                bytes_that_wgmma_reads(operand, code, size, alone=said.say == "outside")
+            continue
+        named = [int(a) + 2 * e for a in bit_room.pieces(state) for e in range(8)]
+        assert bytes_that_wgmma_reads(operand, code, size) == named, state
+        assert int(said.text["bytes"].replace(",", "")) == 2 * len(set(named))
+        seen.append(named)
+    assert any(one != seen[0] for one in seen)
+
+
+def test_the_descriptor_opens_as_the_kernels_fill_it() -> None:
+    """And all pieces of an operand are its own then; with a wrong stride some are not."""
+    for operand in bit_room.OPERANDS:
+        start, leading, stride, _, _ = bit_room.kernels(operand)
+        code = hopper.wgmma_descriptor(start, leading, stride)
+        text = f"describe(start, {'BOX_BYTES' if operand == 'B' else 16}, SWIZZLE_BYTES)"
+        assert text in (ROOT / "kernels/common/wgmma.cuh").read_text(encoding="utf-8")
+        for field, value in enumerate(bit_room.kernels(operand)):
+            state = {"operand": operand, "change": bit_room.CHANGES.index((field, value))}
+            own, of = made("descriptor").read(**state).text["right"].split(" of ")
+            assert bit_room.word(state) == code and own == of
+        wrong = bit_room.CHANGES.index((bit_room.STRIDE, 512))
+        own, of = made("descriptor").read(operand=operand, change=wrong).text["right"].split(" of ")
+        assert int(own) < int(of)
+
+
 def test_stream_k_says_what_its_bars_show() -> None:
     """Every step of every tile is done once, and idle is what the bars leave open."""
     explorer = made("stream_k")
@@ -746,8 +894,10 @@ PLACES = {
     "13_loop_registers": ("tile",),
     "14_ring_of_tiles": ("ring",),
     "18_who_holds_what": ("fragments", "swizzle"),
+    "deeper_18_who_holds_what": ("ldmatrix",),
     "19_feeding": ("ring",),
     "20_copy_engine": ("ring",),
+    "deeper_21_wgmma": ("descriptor",),
     "22_last_ten_percent": ("stream_k",),
     "deeper_22_last_ten_percent": ("stream_k",),
     "25_summit": ("ladder",),
@@ -1144,6 +1294,8 @@ def test_controls_stand_beside_a_drawing_where_there_is_room(
 CHOSEN = {
     "fragments": ("lane=20 slot=13", {"lane": 20, "slot": 13}),
     "swizzle": ("row=6 chunk=1", {"row": 6, "chunk": 1}),
+    "ldmatrix": ("lane=20", {"lane": 20}),
+    "descriptor": ("change=11", {"change": 11}),
 }
 """A shape of a drawing, and what it chooses."""
 
@@ -1156,13 +1308,73 @@ def test_a_shape_that_is_chosen_sets_its_controls(
 ) -> None:
     page, faults = opened(browser, folder, name, has_touch=touch)
     shape, state = CHOSEN[name]
-    field = page.locator(f".tile-explorer svg [data-set='{shape}']")
+    field = page.locator(f".tile-explorer svg [data-set='{shape}']").first
     field.tap() if touch else field.click()
     assert (
         page.evaluate("document.querySelector('.tile-explorer').state()").items() >= state.items()
     )
     said = page.locator(".tile-explorer .say").inner_text()
     assert said == made(name).sentence(**state) and faults == []
+    page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("wrong", [False, True])
+def test_pieces_are_drawn_where_the_descriptor_finds_them(
+    browser: Any, folder: tuple[Path, str], wrong: bool
+) -> None:
+    """Line and column of each, from the corner of its box; a script with other lines is found."""
+    body = made("descriptor")._repr_html_()
+    (folder[0] / "places.html").write_text(
+        PAGE.format(body=body.replace(">> 7 & 63", ">> 8 & 63") if wrong else body, attributes="")
+    )
+    page, _ = opened(browser, folder, "places")
+    found = """() => {
+      const svg = document.querySelector('.tile-explorer').shadowRoot.querySelector('svg');
+      const at = node => ['x', 'y', 'width'].map(name => +node.getAttribute(name));
+      const boxes = [...svg.querySelectorAll('rect[height="320"]')].map(at);
+      return [...svg.querySelectorAll('g')].map(g => {
+        const [x, y] = at(g.querySelector('rect')), box = boxes[1][0] > x + 1 ? 0 : 1;
+        return [g.textContent, 8192 * box + 128 * Math.round((y - boxes[0][1]) / 5)
+          + 16 * Math.round((x - boxes[box][0]) / boxes[box][2] * 8)];
+      });
+    }"""
+    differ = 0
+    for state in made("descriptor").states():
+        page.evaluate(MOVE, [state])
+        drawn = page.evaluate(found)
+        end = bit_room.BOXES * bit_room.BOX_BYTES
+        inside = [at for a in bit_room.pieces(state) if (at := int(a) - bit_room.BEGIN) < end]
+        assert len(drawn) == len(inside)
+        assert [int(words.split()[-1]) for words, _ in drawn] == [
+            bit_room.BEGIN + at for at in inside
+        ]
+        differ += [at for _, at in drawn] != inside
+    assert bool(differ) is wrong
+    page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("touch", [False, True])
+def test_what_a_mouse_points_at_is_shown_and_not_chosen(
+    browser: Any, folder: tuple[Path, str], touch: bool
+) -> None:
+    """A finger points at nothing: by touch the same events choose, and what they choose stays."""
+    page, faults = opened(browser, folder, "ldmatrix", has_touch=touch)
+    said, field = (
+        page.locator(".tile-explorer .say"),
+        page.locator("svg [data-set='lane=20']").first,
+    )
+    field.tap() if touch else field.hover()
+    assert said.inner_text() == made("ldmatrix").sentence(lane=20)
+    chosen = "document.querySelector('.tile-explorer').state().lane"
+    assert page.evaluate(chosen) == (20 if touch else made("ldmatrix").default["lane"])
+    page.mouse.move(1, 1)
+    assert said.inner_text() == made("ldmatrix").sentence(lane=page.evaluate(chosen))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    assert said.inner_text() == made("ldmatrix").sentence(lane=0) and faults == []
     page.context.close()
 
 

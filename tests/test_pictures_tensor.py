@@ -53,7 +53,6 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "sums of a narrow one": lambda: ch21.accumulator(63, 7, n=8),
     "tiles leave": ch22.leaving,
     "tiles leave, none to overlap": lambda: ch22.leaving(1, store=1.0),
-    "descriptor": lambda: ch21.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
 }
 
 
@@ -193,21 +192,6 @@ def test_the_blocks_number_is_masked_off() -> None:
     assert values == {
         "start address": 0x4400, "leading stride": 16, "stride": 1024, "base offset": 0, "swizzle": 1,
     }  # fmt: skip
-
-
-def test_bits_drawn_are_the_words() -> None:
-    word = hopper.wgmma_descriptor(0x1400, 8192, 1024)
-    for svg in (ch21.bit_fields(word).svg, ch21.bit_fields(word).narrow):
-        ys: dict[str, list[tuple[float, str]]] = {}
-        for node in ET.fromstring(svg).iter():
-            words = "".join(node.itertext()).strip() if node.tag.endswith("text") else ""
-            found = re.search(r"translate\(([-\d.]+) ([-\d.]+)\)", node.get("transform", ""))
-            x, y = found.groups() if found else (node.get("x"), node.get("y"))
-            if words in ("0", "1"):
-                ys.setdefault(str(y), []).append((float(x or 0), words))
-        rows = [sorted(row) for row in ys.values() if len(row) == 32]
-        assert int("".join(bit for row in rows for _, bit in row), 2) == word
-    assert "512 x 16 = 8,192 bytes" in ch21.bit_fields(word).alt
 
 
 # -- a box in shared memory ----------------------------------------------------------------------

@@ -24,7 +24,7 @@ from helpers.chapters.ch20 import pictures as ch20
 from helpers.chapters.ch21 import pictures as ch21
 from helpers.chapters.investigations import pictures as investigations
 from helpers.draw import work_per_sm as ch15
-from helpers.ladder import hopper, launch, model
+from helpers.ladder import launch, model
 from helpers.ladder.jobs import duties
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, live
@@ -54,7 +54,6 @@ TILED = catalog["tiled_32"].source
 TWO = "__global__ void a(){}\n__global__ void b(){}"
 COPY = 'extern "C" __global__ void copy(const float* x, float* y) { y[0] = x[0]; }'
 GUESSED = [{"kernel": "a", "size": 8, "ms": 1, "origin": "guessed"}]
-TWICE = (hopper.Field("a", 0, 3), hopper.Field("b", 3, 5))
 
 
 def tiles(*shape: int, **more: Any) -> Any:
@@ -114,7 +113,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ch15.tiles_per_sm(4, [(1, 1)], device.gpu("h200"), slices=(1, 2)), ConfigError,
      "as many numbers of at least 1 as tiles"),
     *of(ch20.box, DataError, "chunks 0 to 7", -1, 8),
-    *of(ch21.bit_fields, DataError, "does not fit", 1 << 14, 1 << 64, -1, (0, TWICE)),
     *of(lambda row, col, n=256: ch21.accumulator(row, col, n=n), DataError, "has rows 0 to 63",
         (64, 0), (0, 256), (0, 128, 128), (0, 0, 12), (0, 0, 512)),
     (lambda: plots.hopper_block("mma_pipelined"), ConfigError, "chapters 20 to 22"),

@@ -1,72 +1,12 @@
-"""Pictures of chapter 21: the bits of a descriptor, and who holds which sum of a wgmma."""
+"""A picture of chapter 21: who holds which sum of a wgmma."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from helpers.colours import BLUE, PALETTE, VERMILION
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.surface import Canvas, Mark, draw_key, text_width
-from helpers.ladder.hopper import DESCRIPTOR, Field
 from nogpu.errors import DataError
-
-# -- a descriptor --------------------------------------------------------------------------------
-
-
-def bit_fields(word: int, fields: Sequence[Field] = DESCRIPTOR, *, bits: int = 64) -> Figure:
-    """The bits of a word, its fields coloured, and under them what each field says.
-
-    Raises DataError if the word has more bits, fields overlap, or a bit outside them is set.
-    """
-    taken = [bit for f in fields for bit in range(f.first, f.last + 1)]
-    stray = word & ~sum(1 << bit for bit in set(taken))
-    if not 0 <= word < 1 << bits or len(set(taken)) < len(taken) or stray or max(taken) >= bits:
-        raise DataError(
-            f"{word:#x} does not fit these fields of {bits} bits; outside them: {stray:#x}"
-        )
-
-    def says(f: Field) -> str:
-        value = f.of(word)
-        return f"{value} x {f.unit} = {value * f.unit:,} bytes" if f.unit else str(value)
-
-    def draw(at: Column) -> Canvas:
-        canvas, tiny, small = Canvas(at), at.tiny, at.small
-        half = bits // 2
-        cell = (at.width - 2) / half
-        tall, y = tiny + 8, 4.0
-        colour = {
-            bit: PALETTE[i % len(PALETTE)]
-            for i, f in enumerate(fields)
-            for bit in range(f.first, f.last + 1)
-        }
-        for top in range(bits - 1, 0, -half):  # the highest bit at the left, as one writes numbers
-            y += tiny
-            for i in range(half):
-                bit, x = top - i, 1 + i * cell
-                value = word >> bit & 1
-                if bit in colour:
-                    canvas.rect(x, y, cell, tall, fill=colour[bit], alpha=0.3, edge=None)
-                canvas.centred(x, y, cell, tall, value, size=tiny + 0.5, bold=bool(value))
-                ends = [f for f in fields if bit in (f.first, f.last)]
-                if ends and (bit == ends[0].last or (ends[0].last - bit) * cell > 2.2 * tiny):
-                    canvas.centred(x, y - tiny / 2 - 1, cell, 0, bit, size=tiny)
-            edges = [1 + i * cell for i in range(half + 1)]
-            canvas.segments([(x, y, x, y + tall) for x in edges], lw=0.3)
-            canvas.rect(1, y, half * cell, tall, lw=1.2)
-            y += tall + 12
-        for i, f in enumerate(fields):
-            canvas.rect(1, y, 13, 10, fill=PALETTE[i % len(PALETTE)], alpha=0.3, edge=INK, lw=0.5)
-            words = f"bits {f.first}–{f.last}, {f.name}: {says(f)}"
-            y = canvas.lines(20, y + 5, words, width=at.width - 21, size=small) + small
-        return canvas.end(y + 2)
-
-    parts = "; ".join(f"bits {f.first} to {f.last}, {f.name}: {says(f)}" for f in fields)
-    alt = f"The {bits} bits of {word:#018x}, highest first. {parts}. All other bits are zero."
-    return both(draw, alt, f"{word:#018x}, highest bit first.")
-
-
-# -- the sums of a wgmma ---------------------------------------------------------------------------
 
 ROWS, PIECE = 64, 8
 """Rows of C of an instruction, and the columns after which the pattern of lanes repeats."""

@@ -9,9 +9,11 @@ holds it equal to Python's.
 
 from helpers.page.explorers._banks import banks
 from helpers.page.explorers._coalescing import coalescing
+from helpers.page.explorers._descriptor import descriptor
 from helpers.page.explorers._fragments import fragments
 from helpers.page.explorers._hierarchy import hierarchy
 from helpers.page.explorers._ladder import ladder
+from helpers.page.explorers._ldmatrix import ldmatrix
 from helpers.page.explorers._march import march
 from helpers.page.explorers._occupancy import occupancy
 from helpers.page.explorers._pipeline import pipeline
@@ -30,9 +32,11 @@ __all__ = [
     "Reading",
     "banks",
     "coalescing",
+    "descriptor",
     "fragments",
     "hierarchy",
     "ladder",
+    "ldmatrix",
     "march",
     "occupancy",
     "pipeline",

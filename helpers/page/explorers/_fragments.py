@@ -42,7 +42,8 @@ HELD: dict[tuple[int, int], tuple[str, Element]] = {
 """Operand and element by lane and slot, of the 16."""
 
 
-def _span(numbers: list[int]) -> str:
+def span(numbers: list[int]) -> str:
+    """ "2–3", or "2" where all are the same."""
     low, high = min(numbers), max(numbers)
     return str(low) if low == high else f"{low}–\u2060{high}"
 
@@ -53,9 +54,7 @@ def holds(lane: int, name: str) -> str:
     parts = []
     for register, group in groupby(own, lambda pair: _register(name, pair[0])):
         at = [element for _, element in group]
-        parts.append(
-            f"r{register}\xa0[{_span([r for r, _ in at])},\xa0{_span([c for _, c in at])}]"
-        )
+        parts.append(f"r{register}\xa0[{span([r for r, _ in at])},\xa0{span([c for _, c in at])}]")
     return ", ".join(parts)
 
 

@@ -154,13 +154,24 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
         this.stop();
       }
       // What a drawing marks with data-set="name=index other=index" sets those controls, by a click or a touch.
+      // One that hovers shows what a mouse points at without choosing it.
+      const marked = event => [...(event.target.closest('[data-set]')?.dataset.set ?? '').matchAll(/(\w+)=(\d+)/g)];
       this.drawing.addEventListener('click', event => {
-        const marked = event.target.closest('[data-set]');
-        if (!marked) return;
-        for (const [name, index] of marked.dataset.set.split(' ').map(pair => pair.split('=')))
-          this.inputs.find(i => i.dataset.name === name).value = index;
+        const found = marked(event);
+        if (!found.length) return;
+        for (const [, name, index] of found) this.inputs.find(i => i.dataset.name === name).value = index;
         this.stop(); this.show(); this.tell();
       });
+      if (spec.hovers) {
+        let last = '';
+        const look = found => {
+          if (last === (last = found.join())) return;
+          this.show(Object.fromEntries(found.map(([, name, index]) =>
+            [name, data.controls.find(c => c.name === name).values[index]])));
+        };
+        this.drawing.addEventListener('pointerover', event => { if (event.pointerType === 'mouse') look(marked(event)); });
+        this.drawing.addEventListener('pointerleave', event => { if (event.pointerType === 'mouse') look([]); });
+      }
       this.show();
       new ResizeObserver(() => { if (this.width() !== this.drawn) this.show(); }).observe(this.drawing);
       this.tint();
@@ -221,8 +232,8 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       });
       return found;
     }
-    show() {
-      const {data} = this, state = this.state(), root = this.shadowRoot;
+    show(pointed = {}) {
+      const {data} = this, state = {...this.state(), ...pointed}, root = this.shadowRoot;
       this.inputs.forEach((input, i) => {
         if (input.type !== 'range') return;
         const words = data.controls[i].labels[+input.value];

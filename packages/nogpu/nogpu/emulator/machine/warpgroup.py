@@ -46,7 +46,8 @@ i4, i8, f8 = np.dtype("i4"), np.dtype("i8"), np.dtype("f8")
 WARPS = 4  # of a warpgroup
 ROWS = 64  # of A, and of the sums
 K_BYTES = 32  # of a row of k
-_SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}  # bytes, by the descriptor's top bits
+SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
+"""Bytes of a swizzle, by the descriptor's top bits."""
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1, "e4m3": 1, "e5m2": 1}
 _RESERVED = 0b11 << 14 | 0b11 << 30 | 0b111 << 46 | 0x3FF << 52
 """Bits of a descriptor that mean nothing: what stands there was too wide for the field below."""
@@ -141,7 +142,7 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
 
 
 @lru_cache
-def _places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
+def places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
     """Of each piece of a matrix: its distance from the start without strides, and how often LBO and
     SBO count.
 
@@ -161,21 +162,27 @@ def _places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
     return k % 8 * PIECE + 0 * j, k // 8 + 0 * j, j + 0 * k
 
 
-def _addresses(descriptor: int, operand: Operand) -> Array:
-    """Addresses in shared memory of a matrix's pieces: int64, flat, in the order of `_places`."""
+def addresses(descriptor: int, operand: Operand) -> Array:
+    """Addresses in shared memory of a matrix's pieces: int64, flat, in the order of `places`."""
     start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
-    swizzle = _SWIZZLE[descriptor >> 62 & 3]
-    fixed, leads, strides = _places(operand, swizzle)
+    swizzle = SWIZZLE[descriptor >> 62 & 3]
+    fixed, leads, strides = places(operand, swizzle)
     address = (start + fixed + leads * leading + strides * stride).reshape(-1)
     row = (address >> 7) - (descriptor >> 49 & 7)
     return np.asarray(address ^ (row & ROW_BITS[swizzle]) << 4)
 
 
+def begins_mid_pattern(descriptor: int) -> bool:
+    """Whether a matrix begins in another row of its swizzle's pattern than the base offset says."""
+    rows = ROW_BITS[SWIZZLE[descriptor >> 62 & 3]]
+    row = (descriptor & 0x3FFF) << 4 >> 7
+    return bool((row ^ descriptor >> 49) & rows)
+
+
 def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Offender) -> None:
     """Report a descriptor that cannot be meant. lane: who has it."""
-    swizzle = _SWIZZLE[descriptor >> 62 & 3]
+    swizzle = SWIZZLE[descriptor >> 62 & 3]
     start, base = (descriptor & 0x3FFF) << 4, descriptor >> 49 & 7
-    row = start >> 7 & ROW_BITS[swizzle]
     if descriptor & _RESERVED:
         accuse(
             "out-of-bounds",
@@ -187,7 +194,7 @@ def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Of
             "into each",
             array="shared",
         )
-    elif row != base & ROW_BITS[swizzle]:
+    elif begins_mid_pattern(descriptor):
         accuse(
             "misaligned",
             site.line,
@@ -238,7 +245,7 @@ def _matrix(
     descriptors = _descriptors(state, site, operand, value, here, groups)
     distinct, which = np.unique(descriptors, return_inverse=True)
     base, total = state.launch.program.shared_base, state.launch.shared_bytes
-    offset = np.stack([_addresses(int(d), operand) for d in distinct]) - base
+    offset = np.stack([addresses(int(d), operand) for d in distinct]) - base
     for i, descriptor in enumerate(distinct):
         at = np.flatnonzero(which == i)
         _judge(state, site, operand, int(descriptor), groups.first(state, int(at[0]), len(at)))
