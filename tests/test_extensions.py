@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,6 +47,17 @@ def test_a_formula_that_is_not_known_would_be_told() -> None:
     lines = "\\begin{%s} a &= 1 \\\\ b &= 2 \\end{%s}"
     assert not left_as_tex(lines % ("aligned", "aligned")) and left_as_tex(lines % ("so", "so"))
     assert sum(len(formulas(path.read_text(encoding="utf-8"))) for path in PAGES) > 50
+
+
+@pytest.mark.parametrize(
+    "page,stands",
+    [("book/06_tiling", True), ("book/deeper_06_tiling", True), ("book/03_cpu", False),
+     ("book/glossary", False)],
+)  # fmt: skip
+def test_a_page_of_the_climb_says_where_it_stands(page: str, stands: bool) -> None:
+    app, context = SimpleNamespace(tile_chapters=([], set())), {"body": "<h1>A</h1><p>B</p>"}
+    importlib.import_module("book_ladder").place(app, page, "page.html", context, None)
+    assert ("Where you are: tiled_32" in context["body"]) == stands
 
 
 def test_arrows_lead_along_the_main_line() -> None:

@@ -1,5 +1,6 @@
-"""Sphinx extension: each chapter of the climb says at its top where it stands on the ladder; its
-arrows lead along the main line, past Deeper pages; and what opens the list of these has a name."""
+"""Sphinx extension: a page of the climb says at its top where its chapter stands on the ladder; its
+arrows lead along the main line, past Deeper pages; and what opens the list of these has a name.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def place(app: Any, page: str, template: str, context: dict[str, Any], doctree: 
     if "generate_toctree_html" in context:
         context["generate_toctree_html"] = named(context["generate_toctree_html"])
     arrows(app, page, context)
-    number = re.match(r"book/(\d\d)_", page)
+    number = re.match(r"book/(?:deeper_)?(\d\d)_", page)
     if number is None or int(number[1]) not in climb.CHAPTERS or "body" not in context:
         return
     if not hasattr(app, "tile_steps"):
