@@ -33,8 +33,9 @@ from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _stream_k as stream_room
 from helpers.page.explorers import _tile as tile_room
 from helpers.page.explorers.core import Explorer, script, significant, text
-from helpers.record import load, store
+from helpers.record import costs, load, store
 from helpers.record.entries import Point, Swept
+from helpers.wording import number
 from nogpu import device, emulator
 from nogpu.errors import ConfigError, EmulationError
 from nogpu.text import without_comments
@@ -68,6 +69,7 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "swizzle": explorers.swizzle,
     "ldmatrix": explorers.ldmatrix,
     "descriptor": explorers.descriptor,
+    "scorecard": explorers.scorecard,
     "stream_k": explorers.stream_k,
     "pipeline": explorers.pipeline,
     "march": explorers.march,
@@ -680,6 +682,22 @@ def test_the_descriptor_opens_as_the_kernels_fill_it() -> None:
         assert int(own) < int(of)
 
 
+def test_the_scorecard_is_that_of_the_cost_model() -> None:
+    """Rung by rung: bars, time, and the name of the longest, which changes where the figure says."""
+    explorer, was = made("scorecard"), None
+    for name in explorer.controls[1].values:
+        b, said = costs.bounds(name, 4096, gpu="h200"), explorer.read(rung=name)
+        assert said.text["all"] == "; ".join(f"{n} {number(b[n].ms)} ms" for n in b)
+        assert [ms for _, ms, *_ in explorer.data["rungs"][name]["bars"]] == [b[n].ms for n in b]
+        assert (
+            said.text["binding"] == max(b, key=lambda n: b[n].ms) != min(b, key=lambda n: b[n].ms)
+        )
+        assert said.text["share"] == f"{100 * b.ms / (b.measured or 0):.0f}"
+        assert said.say == ("first" if was is None else "same" if was == b.binding else "changes")
+        assert b.binding in explorer.sentence(rung=name)
+        was = b.binding
+
+
 def test_stream_k_says_what_its_bars_show() -> None:
     """Every step of every tile is done once, and idle is what the bars leave open."""
     explorer = made("stream_k")
@@ -900,7 +918,7 @@ PLACES = {
     "deeper_21_wgmma": ("descriptor",),
     "22_last_ten_percent": ("stream_k",),
     "deeper_22_last_ten_percent": ("stream_k",),
-    "25_summit": ("ladder",),
+    "25_summit": ("scorecard", "ladder"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -1164,6 +1165,37 @@ def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geom
 
 LEFT_OUT = ("FRAGMENTS_AHEAD", "BACK_AND_FORTH", "ZEROS_ADDED")
 """Macros of warp_tiled and fp32_best: 0 leaves out what each names."""
+
+
+REMOVED: Mapping[str, str] = {
+    "naive": "words queue in one bank",
+    "coalesced": "a fetch for each use: a shared tile",
+    "tiled_32": "a read of B for each use: a column of sums",
+    "block_1d": "the same for A: a thread tile",
+    "block_2d": "reads that collide, narrow reads",
+    "vectorised": "waiting for the next tile",
+    "prefetch": "one of two barriers",
+    "double_buffer": "registers that carry a tile",
+    "cp_async": "words delivered twice: lanes in squares, on double_buffer",
+    "lane_map": "waiting for fragments: a step ahead",
+    "warp_tiled": "waiting for copies: a ring",
+    "fp32_best": "FP32 itself: Tensor Cores",
+    "wmma": "a fetch for each use: a shared tile",
+    "wmma_shared": "bank conflicts; waiting for the next tile",
+    "wmma_tiled": "a layout nobody knows: mma.sync",
+    "mma_naive": "many reads a fragment: ldmatrix",
+    "mma_ldmatrix": "rows in the same banks: XOR",
+    "mma_swizzle": "tiles through registers; waiting for copies",
+    "mma_pipelined": "threads that copy: TMA",
+    "mma_tma": "fragments in registers: wgmma",
+    "hopper_1": "copying in turns: roles and a ring",
+    "hopper_2": "small tiles, blocks that end",
+    "hopper_3": "one tile fetched twice: pairs",
+    "hopper_4": "idle units while sums are stored",
+    "hopper_5": "a last round with few tiles",
+    "hopper_6": "",
+}
+"""The rungs of the ladder in order, and what each still pays for and the next one does not."""
 
 
 def without(kernel: Kernel | str, *parts: str) -> Kernel:

@@ -73,7 +73,8 @@ def _cell(text: str) -> Any:
     first, _, body = text.replace("\r\n", "\n").partition("\n")
     if not first.startswith("%%cuda"):
         raise ConfigError(
-            f"the cell begins with {first[:40]!r}: its first line is %%cuda and the name of a kernel"
+            f"the cell begins with {first[:40]!r}: its first line is %%cuda and the name of a"
+            " kernel"
         )
     if re.search(r"\bargs\s*=", first):
         raise ConfigError(

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, groupby, pairwise
 from typing import Any
 
 from helpers.chapters.facts import Facts, recorded
 from helpers.ladder.kernel import ROOT
-from helpers.ladder.rungs import catalog
+from helpers.ladder.rungs import REMOVED, catalog
 from helpers.record import costs, evidence, stalls, tuned
 from helpers.record.costs import Bounds
 from helpers.wording import join, number
@@ -29,35 +29,6 @@ ON_THE_EDGE = (
         "cublas_fp16",
     ),
 )
-REMOVED: Mapping[str, str] = {
-    "naive": "words queue in one bank",
-    "coalesced": "a fetch for each use: a shared tile",
-    "tiled_32": "a read of B for each use: a column of sums",
-    "block_1d": "the same for A: a thread tile",
-    "block_2d": "reads that collide, narrow reads",
-    "vectorised": "waiting for the next tile",
-    "prefetch": "one of two barriers",
-    "double_buffer": "registers that carry a tile",
-    "cp_async": "words delivered twice: lanes in squares, on double_buffer",
-    "lane_map": "waiting for fragments: a step ahead",
-    "warp_tiled": "waiting for copies: a ring",
-    "fp32_best": "FP32 itself: Tensor Cores",
-    "wmma": "a fetch for each use: a shared tile",
-    "wmma_shared": "bank conflicts; waiting for the next tile",
-    "wmma_tiled": "a layout nobody knows: mma.sync",
-    "mma_naive": "many reads a fragment: ldmatrix",
-    "mma_ldmatrix": "rows in the same banks: XOR",
-    "mma_swizzle": "tiles through registers; waiting for copies",
-    "mma_pipelined": "threads that copy: TMA",
-    "mma_tma": "fragments in registers: wgmma",
-    "hopper_1": "copying in turns: roles and a ring",
-    "hopper_2": "small tiles, blocks that end",
-    "hopper_3": "one tile fetched twice: pairs",
-    "hopper_4": "idle units while sums are stored",
-    "hopper_5": "a last round with few tiles",
-    "hopper_6": "",
-}
-"""What a rung still pays for and the next one does not."""
 FP32 = tuple(REMOVED)[:12]
 TENSOR = tuple(REMOVED)[12:]
 Row = dict[str, Any]
@@ -227,6 +198,8 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
     )
     pipe = [b.binding.endswith(" pipe") for b in tensor]
     out.check("tensor", pipe == sorted(pipe) and pipe[-1] and not pipe[0])
+    names = [name for name, _ in groupby(b.binding for b in [*timed, *tensor] if b.measured)]
+    out.check("three names", names == [costs.L1, costs.ISSUE, costs.L1, "Tensor pipe"])
     out.check("dram", all(b[costs.DRAM].ms < 0.25 * b.ms for b in by.values()))
     return out
 

@@ -20,6 +20,7 @@ from helpers.page.explorers._pipeline import pipeline
 from helpers.page.explorers._request import request
 from helpers.page.explorers._ring import ring
 from helpers.page.explorers._roofline import roofline
+from helpers.page.explorers._scorecard import scorecard
 from helpers.page.explorers._stepper import stepper
 from helpers.page.explorers._stream_k import stream_k
 from helpers.page.explorers._swizzle import swizzle
@@ -43,6 +44,7 @@ __all__ = [
     "request",
     "ring",
     "roofline",
+    "scorecard",
     "stepper",
     "stream_k",
     "swizzle",

@@ -67,13 +67,22 @@ def read(state: State) -> Reading:
     strides = {"A": "eight rows", "B": "eight steps of k" if size else "eight columns"}
     value = [f.of(code) * (f.unit or 1) for f in DESCRIPTOR]
     shown = {
-        "operand": operand, "word": f"{code:#018x}", "bytes": text(PIECE * len(set(at.tolist()))),
-        "span": f"{text(int(at.min()))} to {text(int(at.max()) + PIECE - 1)}", "size": str(size),
-        "right": f"{text(int(fits(operand, at).sum()))} of {len(at)}", "start": text(value[START]),
-        "units": text(value[START] // PIECE), "leading": text(value[LEADING]), "leads": leads[operand],
-        "stride": text(value[STRIDE]), "strides": strides[operand], "base": str(value[BASE]),
-        "row": str(value[START] >> 7 & ROW_BITS[size]), "repeat": text(8 * size),
-    }  # fmt: skip
+        "operand": operand,
+        "word": f"{code:#018x}",
+        "bytes": text(PIECE * len(set(at.tolist()))),
+        "span": f"{text(int(at.min()))} to {text(int(at.max()) + PIECE - 1)}",
+        "size": str(size),
+        "right": f"{text(int(fits(operand, at).sum()))} of {len(at)}",
+        "start": text(value[START]),
+        "units": text(value[START] // PIECE),
+        "leading": text(value[LEADING]),
+        "leads": leads[operand],
+        "stride": text(value[STRIDE]),
+        "strides": strides[operand],
+        "base": str(value[BASE]),
+        "row": str(value[START] >> 7 & ROW_BITS[size]),
+        "repeat": text(8 * size),
+    }
     if warpgroup.begins_mid_pattern(code):
         return Reading("middle", shown)
     if at.max() >= BEGIN + BOXES * BOX_BYTES:
@@ -152,38 +161,70 @@ def descriptor(*, operand: str = "B") -> Explorer:
         kind="descriptor",
         title="What does a field of the descriptor address?",
         caption=(
-            "Choose a field by a click on its bits; the slider goes through what may stand in it, "
-            "while the others are as in the book's kernels. Below is a tile of two boxes as the copy "
-            "engine stores it, a line 128 bytes. Filled are the pieces of 16 bytes that one "
-            "instruction reads, in the second colour where they are not the operand's, and framed "
-            "what the field leads from and to, or the first pieces of eight rows."
+            "Choose a field by a click on its bits; the slider goes through what may stand in it,"
+            " while the others are as in the book's kernels. Below is a tile of two boxes as the"
+            " copy engine stores it, a line 128 bytes. Filled are the pieces of 16 bytes that one"
+            " instruction reads, in the second colour where they are not the operand's, and framed"
+            " what the field leads from and to, or the first pieces of eight rows."
         ),
         controls=controls,
-        labels={"right": "pieces of the operand", "bytes": "bytes read", "span": "from byte to byte",
-                "word": "the descriptor"},
-        sentences={
-            "start": "{operand} begins at byte {start} of shared memory. The field counts in units "
-            "of 16 bytes, so it holds {units}.",
-            "leading": "The leading stride leads past {leads} of {operand}: what comes next lies "
-            "{leading} bytes further on.",
-            "unread": "With a swizzle the leading stride of a K-major operand is not used, because "
-            "all 16 steps of k of a row lie side by side.",
-            "stride": "The stride leads past {strides} of {operand}: what comes next lies {stride} "
-            "bytes further on.",
-            "base": "The base offset is the row of the swizzle's pattern of {repeat} bytes in which "
-            "{operand} begins. Byte {start} lies in row {row}, as the field says.",
-            "swizzle": "A row of the pattern has {size} bytes, and its pieces of 16 bytes change "
-            "places, by XOR with the number of their line of 128 bytes.",
-            "plain": "Without a swizzle eight rows of 16 bytes lie one behind the other. The stride "
-            "leads past {strides}, the leading stride past {leads}.",
-            "middle": "Byte {start} lies in row {row} of the swizzle's pattern of {repeat} bytes, and "
-            "the base offset says {base}: the emulator refuses such a descriptor.",
-            "outside": "{operand} would lie in bytes {span}, beyond the end of the tile, and the "
-            "emulator reports it.",
+        labels={
+            "right": "pieces of the operand",
+            "bytes": "bytes read",
+            "span": "from byte to byte",
+            "word": "the descriptor",
         },
-        data={"fields": [[f.name, f.first, f.last] for f in DESCRIPTOR], "begin": BEGIN, "box": BOX_BYTES,
-              "first": first, "of": [f for f, _ in CHANGES], "across": ACROSS, "states": shown},
+        sentences={
+            "start": (
+                "{operand} begins at byte {start} of shared memory. The field counts in units "
+                "of 16 bytes, so it holds {units}."
+            ),
+            "leading": (
+                "The leading stride leads past {leads} of {operand}: what comes next lies "
+                "{leading} bytes further on."
+            ),
+            "unread": (
+                "With a swizzle the leading stride of a K-major operand is not used, because "
+                "all 16 steps of k of a row lie side by side."
+            ),
+            "stride": (
+                "The stride leads past {strides} of {operand}: what comes next lies {stride} "
+                "bytes further on."
+            ),
+            "base": (
+                "The base offset is the row of the swizzle's pattern of {repeat} bytes in which "
+                "{operand} begins. Byte {start} lies in row {row}, as the field says."
+            ),
+            "swizzle": (
+                "A row of the pattern has {size} bytes, and its pieces of 16 bytes change "
+                "places, by XOR with the number of their line of 128 bytes."
+            ),
+            "plain": (
+                "Without a swizzle eight rows of 16 bytes lie one behind the other. The stride "
+                "leads past {strides}, the leading stride past {leads}."
+            ),
+            "middle": (
+                "Byte {start} lies in row {row} of the swizzle's pattern of {repeat} bytes, and "
+                "the base offset says {base}: the emulator refuses such a descriptor."
+            ),
+            "outside": (
+                "{operand} would lie in bytes {span}, beyond the end of the tile, and the "
+                "emulator reports it."
+            ),
+        },
+        data={
+            "fields": [[f.name, f.first, f.last] for f in DESCRIPTOR],
+            "begin": BEGIN,
+            "box": BOX_BYTES,
+            "first": first,
+            "of": [f for f, _ in CHANGES],
+            "across": ACROSS,
+            "states": shown,
+        },
         compute=read,
         picture=_picture({c.name: c.value for c in controls}),
-        examples=tuple({"operand": of, "change": c} for of, c in (("B", 8), ("B", 7), ("B", 10), ("B", 17), ("A", 0), ("A", 1))),
-    )  # fmt: skip
+        examples=tuple(
+            {"operand": of, "change": c}
+            for of, c in (("B", 8), ("B", 7), ("B", 10), ("B", 17), ("A", 0), ("A", 1))
+        ),
+    )

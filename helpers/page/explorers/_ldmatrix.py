@@ -48,7 +48,8 @@ def read(state: State) -> Reading:
 
 
 def _picture(way: str, lane: int) -> str:
-    """The piece: in each pair its receiver, the given row framed, and in blue what the lane gets."""
+    """The piece: in each pair its receiver, the given row framed, and in blue what the lane
+    gets."""
     body, w, h, left = "", 16, 14, 31
     for own, (row, col) in enumerate(GIVES):
         x, ink = (26, "end") if col == 0 else (2 * left + SIDE * w - 26, "start")
@@ -66,13 +67,16 @@ def _picture(way: str, lane: int) -> str:
             else "none"
         )
         body += rect(x, y, wide, high, paint, 'stroke="currentColor" stroke-width=".5"')
-        body += (f'<text x="{x + wide / 2:g}" y="{y + high / 2 + 4:g}" font-size="10.5" text-anchor="middle" '
-                 f'fill="{"#fff" if lit else "currentColor"}">{key // 8}</text>')  # fmt: skip
+        body += (
+            f'<text x="{x + wide / 2:g}" y="{y + high / 2 + 4:g}" font-size="10.5"'
+            f' text-anchor="middle" fill="{"#fff" if lit else "currentColor"}">{key // 8}</text>'
+        )
     return svg(318, SIDE * h + 2, body, f"Who gives which row, and who receives what: lane {lane}.")
 
 
 def ldmatrix(*, lane: int = 9, way: str = "plain") -> Explorer:
-    """Whose address of which row goes into ldmatrix.x4, and which elements each lane gets out of it.
+    """Whose address of which row goes into ldmatrix.x4, and which elements each lane gets out of
+    it.
 
     lane: 0 to 31, way: "plain" or "trans": what the explorer begins with.
     """
@@ -92,12 +96,16 @@ def ldmatrix(*, lane: int = 9, way: str = "plain") -> Explorer:
         ),
         labels={"gives": "it gives the address of", "to": "received by lanes", "gets": "it gets"},
         sentences={
-            "plain": "Lane {lane} gives the address of {gives}, as one of eight lanes of matrix "
-            "{matrix}, and lanes {to} receive what lies there. Itself it gets elements {t} and "
-            "{next} of row {g} of each matrix.",
-            "trans": "Lane {lane} gives the address of {gives}, as one of eight lanes of matrix "
-            "{matrix}, and each of lanes {to} receives one element of it. Itself it gets elements "
-            "{t} and {next} of column {g} of each matrix.",
+            "plain": (
+                "Lane {lane} gives the address of {gives}, as one of eight lanes of matrix "
+                "{matrix}, and lanes {to} receive what lies there. Itself it gets elements {t} and "
+                "{next} of row {g} of each matrix."
+            ),
+            "trans": (
+                "Lane {lane} gives the address of {gives}, as one of eight lanes of matrix"
+                " {matrix}, and each of lanes {to} receives one element of it. Itself it gets"
+                " elements {t} and {next} of column {g} of each matrix."
+            ),
         },
         data={
             "gives": GIVES,

@@ -17,7 +17,7 @@
         const lit = lane === s.lane, x = col ? W - 10 : 10, y = Y(row) + h / 2, edge = col ? W - side : side, to = col ? -1 : 1;
         fields += T.rect(col ? W - side : 0, Y(row), side, h, lit ? T.VERMILION : 'transparent', `data-set="lane=${lane}"`);
         marks += T.label(x, y + 4, lane, small + (lit ? ' style="fill:#111;font-weight:600"' : ''));
-        if (lit) marks += T.rect(X(col), Y(row), 8 * w, h, 'none', `stroke="${T.VERMILION}" stroke-width="2.5"`);
+        if (lit) lines += T.rect(X(col), Y(row), 8 * w, h, 'none', `stroke="${T.VERMILION}" stroke-width="2.5"`);
         lines += `<path d="M${edge - to * 10} ${y}h${to * 8}m${to * -3} -3l${to * 3} 3l${to * -3} 3" fill="none" stroke="${lit ? '#111' : 'currentColor'}" opacity="${lit ? 1 : .5}"/>`;
       });
       d.tables[s.way].forEach((key, i) => {
