@@ -12,31 +12,38 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from helpers.ladder.kernel import KERNELS, ROOT, Kernel
 from helpers.ladder.rungs import catalog, cores, find
-from helpers.page.explorers._tile import SIZE
 from helpers.page.judging import roomy_arch
 from helpers.record import DEFAULT_GPU
 from helpers.record.plans import plan
+from helpers.record.tile_times import SIZE
 from nogpu import compiled, project
 from nogpu.errors import DataError
 
 ENTRY = "helpers.page.in_browser"
 ROOMS = {"helpers": ROOT, "nogpu": ROOT / "packages" / "nogpu"}
 """The packages that may be taken along, and the folder that each lies in."""
+LEFT_OUT = "helpers.draw"
+"""What is never run in a browser: it takes matplotlib, or a GPU's times."""
 _BESIDE = ("*.h", "js/*.js", "clang_cuda/**/*.h")
 """Files that are no modules, below the folder of a package that is taken along."""
 
 
 def archive() -> bytes:
-    """The archive: paths as in a checkout, but that packages lie side by side."""
+    """The archive of `files`: paths as in a checkout, but that packages lie side by side."""
+    return pack(files())
+
+
+def pack(content_of: Mapping[str, bytes]) -> bytes:
+    """An archive of these contents by path; their order and the day do not matter."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
-        for name, content in sorted(files().items()):
+        for name, content in sorted(content_of.items()):
             info = zipfile.ZipInfo(name)  # of 1980: no date of this build
             info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             packed.writestr(info, content)
@@ -71,14 +78,14 @@ def _json(content: Any) -> bytes:
 def modules(entry: str) -> dict[str, Path]:
     """Every module of ROOMS that importing and running one may import, with its file.
 
-    Imports inside functions count, those for the type checker alone do not.
+    Imports inside functions count; those for the type checker alone do not, nor does LEFT_OUT.
     """
     found: dict[str, Path] = {}
     queue = [entry]
     while queue:
         name = queue.pop()
         path = _file(name)
-        if name in found or path is None:
+        if name in found or path is None or f"{name}.".startswith(f"{LEFT_OUT}."):
             continue
         found[name] = path
         queue += [name.rpartition(".")[0]] if "." in name else []
@@ -99,7 +106,7 @@ def _file(name: str) -> Path | None:
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     """Names that a module imports, of modules or of what is in them."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
