@@ -49,6 +49,44 @@ def test_a_formula_that_is_not_known_would_be_told() -> None:
     assert sum(len(formulas(path.read_text(encoding="utf-8"))) for path in PAGES) > 50
 
 
+SHEET = """/* { */ @import "a;b.css"; @font-face { src: url(x) }
+.a, .b > p, p.c:not(.gone) { content: "}" } .gone .a { x: 1 } [data-x=".gone"] .a { y: 2 }
+@media print { .gone { z: 3 } @supports (gap: 0) { .a\\:b { u: 4 } } } @media (x) { .gone { v: 5 } }"""
+
+
+def test_a_style_sheet_keeps_what_pages_use(tmp_path: Path) -> None:
+    weight = importlib.import_module("book_weight")
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "page.html").write_text('<p class="a c">', encoding="utf-8")
+    (tmp_path / "_static" / "x.js").write_text("add('a:b', 'b'); split('a:b')", encoding="utf-8")
+    words = weight.used(tmp_path)
+    assert {"a", "b", "c"} <= words and "gone" not in words
+    left = "".join(weight.trimmed(SHEET, words | {"a:b"}).split())
+    assert left == (
+        '@import"a;b.css";@font-face{src:url(x)}.a,.b>p,p.c:not(.gone){content:"}"}'
+        '[data-x=".gone"].a{y:2}@mediaprint{@supports(gap:0){.a\\:b{u:4}}}'
+    )
+    assert "x:1" in "".join(weight.trimmed(SHEET, words | {"gone"}).split())
+
+
+def test_a_trimmed_sheet_is_copied_anew(tmp_path: Path) -> None:
+    """Sphinx warns of a file that it would write over, and a new page may need what was trimmed."""
+    weight, sheet = (
+        importlib.import_module("book_weight"),
+        tmp_path / "_static/sphinx-design.min.css",
+    )
+    sheet.parent.mkdir()
+    sheet.write_text(".gone{x:1}.a{y:2}", encoding="utf-8")
+    (tmp_path / "page.html").write_text('<p class="a">', encoding="utf-8")
+    app = SimpleNamespace(outdir=str(tmp_path), builder=SimpleNamespace(format="html"))
+    weight.lighten(app, ValueError("a failed build"))
+    assert "gone" in sheet.read_text(encoding="utf-8")
+    weight.lighten(app, None)
+    assert sheet.read_text(encoding="utf-8") == ".a{y:2}"
+    weight.fresh(app)
+    assert not sheet.exists()
+
+
 @pytest.mark.parametrize(
     "page,stands",
     [("book/06_tiling", True), ("book/deeper_06_tiling", True), ("book/03_cpu", False),

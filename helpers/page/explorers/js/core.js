@@ -7,7 +7,7 @@
 (() => {
   if (window.TileExplorers) return;
   const STYLE = `
-:host { display: block; margin: 1em 0; max-width: 100%; color: inherit; container-type: inline-size; }
+:host { display: block; margin: 1em 0; width: 100%; color: inherit; container-type: inline-size; }
 * { box-sizing: border-box; }
 .box { position: relative; border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 6px;
   padding: .7em .9em; font-size: .94em; line-height: 1.4; }
@@ -40,7 +40,7 @@ label:has(.play) input { display: inline-block; vertical-align: middle; width: c
   padding: 0 .4em; border-radius: 3px; background: #d55e00; color: #111; }
 [data-set] { cursor: pointer; }
 .say { margin: .3em 0 .6em; }
-.drawing { max-width: 600px; margin: 0 auto; }
+.drawing { width: 100%; max-width: 600px; margin: 0 auto; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { fill: currentColor; font-size: 12px; font-family: inherit; }
 svg .small { font-size: 10.5px; }
