@@ -493,8 +493,8 @@ def faults(
                 f"{name}: {since}, and {page} says {sentence!r}, which allows {low:g} to {high:g}:"
                 " mend the sentence"
             )
-    if (hours := main_hours(essays)) > 1.02 * HOURS:
-        found.append(f"the main line takes {hours:.1f} hours; at most {HOURS}")
+    if (hours := main_hours(essays)) > HOURS:
+        found.append(f"the main line takes {hours:.2f} hours; at most {HOURS}")
     return found
 
 
