@@ -165,14 +165,14 @@ test-week: $(VENV)/.test ## every test, and whether the tests find one-line muta
 	@$(PYTEST)
 	@$(BIN)/python -m tools.mutation --seed $(shell git rev-list --count HEAD) --count 60
 
-lint: $(VENV)/.lint ## ruff, codespell, mypy, whether notebooks follow their chapters, essays keep their measures, claims their conditions
+lint: $(VENV)/.lint ## ruff, codespell, mypy, whether claims have their conditions, essays keep their measures, notebooks follow their chapters
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
 	@$(BIN)/mypy
-	@$(BIN)/python -m helpers notebooks --check
-	@$(BIN)/python -m tools.essays --check
 	@$(BIN)/python -m tools.sentences
+	@$(BIN)/python -m tools.essays --check
+	@$(BIN)/python -m helpers notebooks --check
 
 format: $(VENV)/.lint ## let ruff rewrite the Python files
 	@$(BIN)/ruff check --fix .

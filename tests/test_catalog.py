@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,15 @@ def test_defaults_in_the_file_are_the_catalogs():
             found = re.search(rf"#ifndef {param}\s*\n\s*#define {param} (\d+)", kernel.source)
             assert found, f"{name}: {kernel.file} has no default for {param}"
             assert int(found[1]) in {k.params[param] for k in same_file if param in k.params}, name
+
+
+def test_a_tile_that_cannot_run_is_not_named_as_its_own_remedy():
+    """Of a default of the catalog no defaults are offered; of a caller's tile they are."""
+    with pytest.raises(ConfigError, match=r"leave them out for the defaults \(TILE=32\)"):
+        geometry(catalog["tiled_32"], 64, 64, 64, TILE=64)
+    wrong = replace(catalog["tiled_32"], params={"TILE": 64})
+    with pytest.raises(ConfigError, match=r"these are the catalog's own\.$"):
+        geometry(wrong, 64, 64, 64)
 
 
 def test_rules_hold_for_the_defaults_and_can_fail():

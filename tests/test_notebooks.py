@@ -1161,3 +1161,32 @@ def test_the_command_checks(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     commands.configure(parser)
     assert commands.run(parser.parse_args(["--check"])) == 0
+
+
+def test_the_time_that_is_left_follows_the_pace_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page took ten times its usual seconds: the others are told so; a failure tells nothing."""
+    pages: dict[Path, Any] = {tmp_path / f"{stem}.ipynb": {"cells": []} for stem in "abc"}
+    usual = {"a": {"seconds": 30}, "b": {"seconds": 20}, "c": {"seconds": 10}}
+    for module, name, made in (
+        (commands, "JOBS", 1), (commands, "export", lambda root: pages),
+        (commands, "read_book", lambda root: None), (storing, "records", lambda root: usual),
+        (storing, "is_of", lambda page, bare: False), (storing, "kept", lambda *page: None),
+        (watching, "freeze", lambda root: None),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, made)
+    for outcome, after in (
+        (running.Run({}, {}, [], 300), ["a ran in 300 s; 2 left, about 5 min"]),
+        (running.Run({}, {}, [], 30), ["a ran in 30 s; 2 left, about 30 s"]),  # as usual
+        (ExportError("no"), ["a FAILED; 2 left, about 30 s"]),
+    ):
+        outcomes = {"a": outcome}
+        monkeypatch.setattr(
+            commands,
+            "ran",
+            lambda path, *rest, known=outcomes: known.get(path.stem, ExportError("no")),
+        )
+        said: list[str] = []
+        commands.fresh(tmp_path, say=said.append)
+        assert "about 60 s" in said[0] and said[1:2] == after

@@ -121,6 +121,17 @@ def test_whole_names_change_and_others_stay() -> None:
     assert rename.exchange(text, "06_tiled.cu tiled", "tiled_32", "square") == "06_tiled.cu tiled"
 
 
+def test_a_line_that_the_new_name_takes_past_its_columns_is_listed() -> None:
+    python, cuda = b"x = 'patch'" + b" " * 89 + b"#", b"// patch" + b"." * 77
+    files = {"helpers/a.py": b"\n" + python, "kernels/a.cu": cuda, "tests/a.py": python}
+    said = ["helpers/a.py:2: 101 columns, at most 100", "kernels/a.cu:1: 85 columns, at most 84"]
+    assert rename.too_long({**files, "gone.py": None}, "pat", "patch") == said
+    # the wrong twins: a line with a column left, and one that was too long before
+    short = {"helpers/a.py": python.replace(b"  ", b" ", 1), "kernels/a.cu": cuda[:-1]}
+    assert not rename.too_long(short, "pat", "patch")
+    assert not rename.too_long(files, "patch", "patch")
+
+
 def test_a_word_of_the_prose_changes_in_code_alone() -> None:
     text, _ = rename.patterns("naive", KERNELS, word=True)
     for old, new in {

@@ -170,8 +170,10 @@ def _filled(text: str, pages: Any) -> str:
     return GLUED.sub(lambda m: pages.format_glued(pages.glued(m[1]), m[2]), text)
 
 
-def main() -> None:
-    """The command line."""
+def main() -> int:
+    """The command line; 1, with one sentence, if a claim, a name or a size of the page is wrong."""
+    from nogpu.errors import TileError
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("page")
     parser.add_argument("--prose", action="store_true", help="only the prose")
@@ -180,14 +182,22 @@ def main() -> None:
     )
     options = parser.parse_args()
     record = json.loads(options.record.read_text()) if options.record else None
-    for kind, text in run(options.page, record):
+    try:
+        read = run(options.page, record)
+    except TileError as error:
+        if os.environ.get("TILE_TRACEBACK"):
+            raise
+        print(f"{page(options.page).name}: {error}", file=sys.stderr)
+        return 1
+    for kind, text in read:
         if kind == "prose":
             print(text.strip() + "\n")
         elif not options.prose:
             print(
                 "\n".join(f"    {kind[:3]}| {line}" for line in text.rstrip().splitlines()) + "\n"
             )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

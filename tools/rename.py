@@ -4,8 +4,8 @@ Its name, its kernel's entry and file, its core, and its name in pages, tests, l
 Records and compiled programs move to the keys of the renamed source; no number changes. All of it
 is tried in a copy first, and nothing is written unless the catalog there is the old one but for the
 names. A name that is also a word of the pages' prose changes only where it stands alone in quotes
-or code. What a person must look at is listed. Generated files stay: `make notebooks figures` is
-next."""
+or code. What a person must look at is listed. Generated files stay: it says
+what is next."""
 
 from __future__ import annotations
 
@@ -214,6 +214,20 @@ def write(root: Path, files: Mapping[str, bytes | None]) -> None:
         raise
 
 
+def too_long(files: Mapping[str, bytes | None], old: str, new: str) -> list[str]:
+    """Lines that the new name takes past the columns that they may have; tests and tools have
+    no limit."""
+    limits, more = {".py": 100, ".cu": 84, ".cuh": 84}, len(new) - len(old)
+    return [
+        f"{path}:{number}: {len(line)} columns, at most {limit}"
+        for path, raw in files.items()
+        if raw is not None and not path.startswith(("tests/", "tools/"))
+        if (limit := limits.get(Path(path).suffix))
+        for number, line in enumerate(raw.decode().splitlines(), 1)
+        if len(line) > limit >= len(line) - more * line.count(new)
+    ]
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.rename", description=__doc__)
@@ -228,12 +242,10 @@ def main() -> int:
     except (TileError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(
-        *(f"{path}: {'gone' if raw is None else 'written'}" for path, raw in files.items()),
-        sep="\n",
-    )
-    print("To be looked at:", *places, sep="\n  ")
-    print("Next: make notebooks figures")
+    gone, new = ("goes", "changes") if options.plan else ("gone", "written")
+    print(*(f"{path}: {gone if raw is None else new}" for path, raw in files.items()), sep="\n")
+    print("To be looked at:", *places, *too_long(files, options.old, options.new), sep="\n  ")
+    print("Next: .venv/bin/ruff format . && make notebooks figures lint")
     return 0
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 SCRIPT = "run.js"
 RUNS = re.compile(r'<span class="cp">%%cuda |<div [^>]*data-slide=')
-"""What such a page holds: the first line of a kernel's cell, or the sentence in place of sliders."""
+"""What such a page holds: the first line of a kernel's cell, or the sentence in place of
+sliders."""
 
 
 def wanted() -> bool:

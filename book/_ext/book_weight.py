@@ -1,8 +1,8 @@
-"""Sphinx extension: a page loads no style that no page uses, so that its first words stand there sooner.
+"""Sphinx extension: a page loads no style that no page uses, so that its first words stand there
+sooner.
 
-The theme's style sheets hold ten times what the book needs, above all icons. A rule stays if each of
-its classes is in some page or may be set by a script.
-"""
+The theme's style sheets hold ten times what the book needs, above all icons. A rule stays if each
+of its classes is in some page or may be set by a script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _TOKEN = re.compile(r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{};]""", 
 
 
 def rules(css: str) -> Iterator[tuple[str, str | None]]:
-    """Each rule as what stands before its braces and in them; None in place of braces for @import."""
+    """Each rule as what stands before its braces and in them; None in place of braces for
+    @import."""
     depth = start = opened = 0
     for token in _TOKEN.finditer(css):
         at, sign = token.start(), token[0]
@@ -72,7 +73,8 @@ def used(folder: Path) -> set[str]:
 
 
 def fresh(app: Any) -> None:
-    """Take away what an earlier build has trimmed, for Sphinx warns of a file that it must write over."""
+    """Take away what an earlier build has trimmed, for Sphinx warns of a file that it must write
+    over."""
     for sheet in _sheets(app):
         sheet.unlink()
 

@@ -337,7 +337,7 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
         shape = f", M={M}, N={N}, K={K}" if re.search(r"\b[MNK]\b", rule.expr) else ""
         raise ConfigError(
             f"{kernel.name} with {(sizes + shape).removeprefix(', ')} breaks the rule {rule.expr}: "
-            f"{rule.reason}." + ("" if shape and kernel.core_of else f" {_remedy(kernel)}")
+            f"{rule.reason}." + ("" if shape and kernel.core_of else f" {_remedy(kernel, merged)}")
         )
     grid = tuple(evaluate(e, names) for e in kernel.grid)
     block = tuple(evaluate(e, names) for e in kernel.block)
@@ -360,10 +360,12 @@ def _edge(name: str, value: Any) -> int:
     return int(value)
 
 
-def _remedy(kernel: Kernel) -> str:
+def _remedy(kernel: Kernel, given: Mapping[str, int]) -> str:
     sizes = ", ".join(f"{n}={v}" for n, v in kernel.params.items())
     if kernel.core_of:
         return f"Choose other tile sizes, in the text, or use {kernel.core_of}."
+    if given == kernel.params:
+        return "Choose other tile sizes: these are the catalog's own."
     return f"Choose other tile sizes, or leave them out for the defaults ({sizes})."
 
 

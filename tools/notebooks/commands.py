@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from helpers.ladder.kernel import ROOT
@@ -148,6 +149,7 @@ def fresh(
     seconds = {path: held.get(path.stem, {}).get("seconds", TYPICAL) for path in waiting}
     waiting.sort(key=lambda path: -seconds[path])
     failures = []
+    paces: list[float] = []  # how many times its usual seconds a page took here
     if waiting:
         say(
             f"{len(waiting)} of {len(made)} pages run, {JOBS} at a time, about {left(seconds)}: "
@@ -157,8 +159,11 @@ def fresh(
         running_now = {pool.submit(ran, path, made[path], book, root): path for path in waiting}
         for done in as_completed(running_now):
             path, outcome = running_now[done], done.result()
-            del seconds[path]
-            after = f"{len(seconds)} left, about {left(seconds)}" if seconds else "the last one"
+            usual = seconds.pop(path)
+            if isinstance(outcome, Run):
+                paces.append(max(outcome.seconds, 1) / max(usual, 1))
+            about = left(seconds, median(paces) if paces else 1)
+            after = f"{len(seconds)} left, about {about}" if seconds else "the last one"
             if isinstance(outcome, ExportError):
                 failures.append(str(outcome))
                 say(f"{path.stem} FAILED; {after}")
@@ -172,9 +177,9 @@ TYPICAL = 20
 """Seconds that a page takes of which no run is known."""
 
 
-def left(seconds: Mapping[Path, int]) -> str:
-    """How long these pages take here, in words."""
-    whole = max([sum(seconds.values()) / JOBS, *seconds.values()])
+def left(seconds: Mapping[Path, int], pace: float = 1) -> str:
+    """How long these pages take here, in words; `pace` times their usual seconds each."""
+    whole = pace * max([sum(seconds.values()) / JOBS, *seconds.values()])
     return f"{whole:.0f} s" if whole < 100 else f"{whole / 60:.0f} min"
 
 
