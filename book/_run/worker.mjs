@@ -1,0 +1,149 @@
+// The worker behind a page that runs: Python with the book's emulator, and clang once a text needs it.
+// Asked: {id, do: "start" | "compiler" | "run", text | "slide", call, values}. Answers: any number of
+// {id, progress: {stage, bytes, of}}, then {id, result} or {id, error}. One thing is done at a time.
+
+const root = new URL("./", import.meta.url).href;
+const fetched = self.fetch;
+const decoder = new TextDecoder();
+
+let files = null; // path -> {stage, bytes}, from manifest.json
+let python = null, page = null, clang = null;
+let report = null; // of the question at hand: (stage, bytes) => told to the page
+
+/** The same as fetch for all that loads here: it counts what comes, checks that all came, and names
+ *  WebAssembly as such, which not every server does. */
+self.fetch = async (input, init) => {
+  const url = new URL(input.url ?? input, root).href;
+  const path = url.startsWith(root) ? url.slice(root.length) : "";
+  // clang's own headers and libraries of C, which no kernel includes: a page does not carry them.
+  if (path.endsWith("llvm-resources.tar") && files && !files.has(path)) return new Response(new Uint8Array(1024));
+  const answer = await fetched(url, { ...init, cache: "no-cache" });
+  const file = files?.get(path);
+  if (!answer.ok) throw new Error(`${path || url} was not found (${answer.status})`);
+  if (!file) return answer;
+  let seen = 0;
+  const count = new TransformStream({
+    transform(chunk, controller) {
+      seen += chunk.byteLength;
+      report?.(file.stage, chunk.byteLength);
+      controller.enqueue(chunk);
+    },
+    flush(controller) {
+      if (seen !== file.bytes)
+        controller.error(new Error(`${path} came with ${seen} bytes, and ${file.bytes} are listed: load the page anew`));
+    },
+  });
+  const type = path.endsWith(".wasm") ? "application/wasm" : "application/octet-stream";
+  return new Response(answer.body.pipeThrough(count), { headers: { "content-type": type } });
+};
+
+const bytesOf = async path => (await fetch(root + path)).arrayBuffer();
+
+async function start() {
+  if (page) return;
+  const { stages } = await (await fetched(root + "manifest.json", { cache: "no-cache" })).json();
+  files = new Map(Object.entries(stages).flatMap(([stage, list]) => list.map(one => [one.path, { stage, bytes: one.bytes }])));
+  const named = end => [...files.keys()].find(path => end.test(path));
+  const [wheel, book] = [bytesOf(named(/^numpy-.*\.whl$/)), bytesOf(named(/^book\.zip$/))];
+  const { loadPyodide } = await import("./pyodide/pyodide.mjs");
+  python = self.python = await loadPyodide({ indexURL: root + "pyodide/", stdout: () => {}, stderr: () => {} });
+  python.unpackArchive(await wheel, "wheel");
+  python.unpackArchive(await book, "zip", { extractDir: "/book" });
+  python.runPython("import sys; sys.path.insert(0, '/book'); sys.dont_write_bytecode = True");
+  page = python.pyimport("helpers.page.in_browser");
+  page.start();
+}
+
+// -- clang -----------------------------------------------------------------------------------------
+
+async function compiler() {
+  if (clang) return;
+  clang = await import("./clang/bundle.js");
+  await clang.runLLVM(null, {}, { fetchProgress: () => {} }); // what it needs is fetched, nothing runs
+  self.run_clang = runClang;
+  python.runPython(`
+def connect():
+    import json
+    from js import run_clang
+    from nogpu import clang
+
+    def run(arguments, folders):
+        given = json.dumps([[str(one) for one in arguments], [str(one) for one in folders]])
+        return tuple(json.loads(run_clang(given)))
+
+    clang.set_runner(run)
+
+connect()
+del connect`);
+}
+
+const known = new Map(); // folder -> tree, of the headers that come with the book and never change
+
+/** A folder of Python's file system as a tree for clang. */
+function treeOf(folder) {
+  if (known.has(folder)) return known.get(folder);
+  const tree = {};
+  for (const name of python.FS.readdir(folder)) {
+    if (name === "." || name === "..") continue;
+    const path = `${folder}/${name}`;
+    if (python.FS.isDir(python.FS.stat(path).mode)) tree[name] = treeOf(path);
+    else if (/\.(?:h|cuh|cu|ll)$/.test(name)) tree[name] = python.FS.readFile(path);
+  }
+  if (folder.startsWith("/book/")) known.set(folder, tree);
+  return tree;
+}
+
+/** [arguments, folders] as JSON -> [returncode, stdout, stderr] as JSON. */
+function runClang(given) {
+  const [words, folders] = JSON.parse(given);
+  const files = {};
+  for (const folder of folders) {
+    const parts = folder.split("/").filter(Boolean), last = parts.pop();
+    const above = parts.reduce((tree, part) => tree[part] ??= {}, files);
+    above[last] = { ...above[last], ...treeOf(folder.replace(/\/$/, "")) };
+  }
+  const written = { stdout: "", stderr: "" };
+  const take = stream => bytes => { if (bytes) written[stream] += decoder.decode(bytes, { stream: true }); };
+  let code = 0;
+  try {
+    clang.runLLVM(words[0] === "clang" ? words : ["clang", ...words], files,
+      { synchronously: true, decodeASCII: false, stdin: null, stdout: take("stdout"), stderr: take("stderr") });
+  } catch (error) {
+    if (typeof error.code !== "number") written.stderr += `error: the compiler stopped: ${error.message}\n`;
+    code = error.code || 1;
+  }
+  return JSON.stringify([code, written.stdout, written.stderr]);
+}
+
+// -- questions -------------------------------------------------------------------------------------
+
+const answers = {
+  start,
+  compiler: async () => { await start(); await compiler(); },
+  run: async ({ text }) => {
+    await start();
+    if (page.needs_compiler(text)) await compiler();
+    return JSON.parse(page.run_cell(text));
+  },
+  slide: async ({ call, values }) => {
+    await start();
+    await compiler();
+    return page.sliders(call, JSON.stringify(values));
+  },
+};
+
+async function answer({ id, do: what, ...given }) {
+  const come = {}, of = stage => [...files.values()].reduce((sum, one) => sum + (one.stage === stage ? one.bytes : 0), 0);
+  report = (stage, bytes) => {
+    come[stage] = (come[stage] ?? 0) + bytes;
+    self.postMessage({ id, progress: { stage, bytes: come[stage], of: of(stage) } });
+  };
+  try {
+    self.postMessage({ id, result: await answers[what](given) });
+  } catch (error) {
+    self.postMessage({ id, error: String(error?.message ?? error) });
+  }
+}
+
+let turn = Promise.resolve();
+self.onmessage = ({ data }) => { turn = turn.then(() => answer(data)); };
