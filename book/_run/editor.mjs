@@ -7,7 +7,6 @@ const make = (tag, attributes = {}, ...inside) => {
   node.append(...inside);
   return node;
 };
-const sum = files => files.reduce((all, one) => all + one.bytes, 0);
 const megabytes = bytes => (bytes / 1e6).toFixed(1);
 const list = words => new Intl.ListFormat("en").format(words.map(String));
 const key = /Mac|iP/.test(navigator.platform) ? "⌘" : "Ctrl";
@@ -71,10 +70,21 @@ function end(error) {
 
 // -- the editor ------------------------------------------------------------------------------------
 
+const MODULES = ["state", "view", "commands", "language", "clike", "lezer-highlight"];
 let modules = null;
-const codeMirror = () => (modules ??= Promise.all(["state", "view", "commands", "language", "lang-cpp"]
-  .map(name => import(`./editor/codemirror-${name}.js`)).concat(import("./editor/lezer-highlight.js")))
+const codeMirror = () => (modules ??= Promise.all(MODULES.map(name => import(`./editor/${name}.js`)))
   .then(all => Object.assign({}, ...all)).catch(error => { modules = null; throw error; }));
+
+/** C++ and the words that CUDA adds to it. */
+const cudaOf = ({ StreamLanguage, cpp }) => StreamLanguage.define({
+  ...cpp,
+  token(stream, state) {
+    const style = cpp.token(stream, state), word = stream.current();
+    if (/^__(?:shared|constant|device|host|global|restrict|forceinline|noinline|launch_bounds|cluster_dims)__$/.test(word)) return "keyword";
+    return /^(?:half|bfloat16|float[24]|int[24]|dim3|u?int(?:8|16|32|64)_t|__half2?|__nv_bfloat162?)$/.test(word) ? "type"
+      : /^__\w+$|^%%/.test(word) && style === "variable" ? "builtin" : style;
+  },
+});
 
 /** An editor with the page's colours. run(): on Ctrl-Enter. Returns its view and mark(findings). */
 function editorOf(M, text, label, run) {
@@ -90,17 +100,15 @@ function editorOf(M, text, label, run) {
   const lines = field(M.Decoration.none, "lines"), signs = field(M.RangeSet.empty, "signs");
   // The classes that Pygments gives, so that the page's own style sheet colours the text in both themes.
   const t = M.tags, classes = [
-    [t.keyword, "k"], [t.controlKeyword, "k"], [t.modifier, "k"], [[t.typeName, t.standard(t.typeName)], "kt"],
-    [t.comment, "c1"], [[t.processingInstruction, t.meta], "cp"], [[t.string, t.character], "s"], [t.number, "mi"],
-    [[t.bool, t.null], "kc"], [t.function(t.variableName), "nf"], [t.definition(t.variableName), "n"],
-    [t.operator, "o"], [t.variableName, "n"], [t.punctuation, "p"],
+    [t.keyword, "k"], [t.typeName, "kt"], [t.comment, "c1"], [[t.processingInstruction, t.meta], "cp"], [t.string, "s"],
+    [t.number, "mi"], [[t.bool, t.null, t.atom], "kc"], [t.standard(t.variableName), "nf"], [t.operator, "o"],
   ];
   const view = new M.EditorView({
     doc: text,
     extensions: [
       M.lineNumbers(), M.gutter({ class: "tile-marks", markers: view => view.state.field(signs), initialSpacer: () => sign }),
       M.history(), M.drawSelection(), M.highlightActiveLine(), M.indentOnInput(), M.bracketMatching(),
-      M.EditorState.tabSize.of(4), M.indentUnit.of("    "), M.cpp(),
+      M.EditorState.tabSize.of(4), M.indentUnit.of("    "), cudaOf(M),
       M.syntaxHighlighting(M.tagHighlighter(classes.map(([tag, name]) => ({ tag, class: name })))),
       lines, M.EditorView.decorations.from(lines), signs,
       M.keymap.of([{ key: "Mod-Enter", run: () => { run(); return true; } }, M.indentWithTab, ...M.historyKeymap, ...M.defaultKeymap]),
@@ -132,8 +140,8 @@ function editorOf(M, text, label, run) {
 
 const NAMES = { emulator: "the emulator", compiler: "the compiler", editor: "the editor" };
 
-/** A bar in megabytes, and a line that is read aloud. */
-function progressOf(stages) {
+/** A bar in megabytes, shown while something comes. */
+function progressOf() {
   const bar = make("progress", { "aria-label": "Loaded, in megabytes" });
   const words = make("span"), line = make("p", { hidden: "" }, bar, " ", words);
   const show = ({ stage, bytes, of }) => {
@@ -150,90 +158,142 @@ function sentence(verdict, seconds) {
   const after = `after ${seconds.toFixed(1)} s`, lines = [...new Set(verdict.findings.map(one => one.line).filter(Boolean))];
   const where = lines.length ? ` Marked: line${lines.length > 1 ? "s" : ""} ${list(lines)}.` : "";
   if (verdict.ok) return `Done ${after}: right, and nothing was found.`;
-  if (!verdict.compiled) return `It did not run, ${after}; why stands below.${where}`;
+  if (verdict.findings.some(one => one.kind === "compile-error"))
+    return `It does not compile (${seconds.toFixed(1)} s): what the compiler says stands below.${where}`;
   return `Done ${after}: something is wrong; what was found stands below.${where}`;
 }
 
-/** Make an editor of a cell's text. pre: its code block; row: the button's, which the panel replaces. */
-export async function edit(pre, row, stages) {
-  const text = pre.textContent.replace(/\n$/, "");
-  const cell = pre.closest("div.cell"), name = text.split("\n")[0].replace("%%cuda", "").trim();
-  const button = words => make("button", { type: "button" }, words);
-  const [runs, stops, resets] = [button("Run"), button("Stop"), button("Reset")];
-  const status = make("p", { role: "status" }), progress = progressOf(stages);
-  const panel = make("div", { class: "tile-panel", role: "group", tabindex: "-1", "aria-label": `Run ${name}` },
-    make("div", { class: "tile-run" }, runs, stops, resets,
-      make("small", {}, `${key}-Enter runs. Tab indents; Escape, then Tab leaves the editor.`)),
-    progress.line, status);
-  let busy = true, editor = null;
-  const enable = () => {
-    for (const [one, able] of [[runs, !busy], [stops, busy], [resets, !busy]])
-      if (able) one.removeAttribute("aria-disabled"); else one.setAttribute("aria-disabled", "true");
+/** A row of buttons, a bar and a line that is read aloud, and
+ *  during(work): a piece of work that Stop ends; what went wrong with it, or null. */
+function panelOf(label, hint, buttons) {
+  const status = make("p", { role: "status" }), progress = progressOf();
+  const small = make("small", {}, hint), row = make("div", { class: "tile-run" });
+  const node = make("div", { class: "tile-panel", role: "group", tabindex: "-1", "aria-label": label }, row, progress.line, status);
+  const panel = { node, busy: false, say: words => { status.textContent = words; } };
+  const made = buttons.map(([words, whileBusy, act]) => {
+    const one = make("button", { type: "button" }, words);
+    one.addEventListener("click", () => { if (panel.busy === whileBusy) act(); });
+    return [one, whileBusy];
+  });
+  row.append(...made.map(([one]) => one), small);
+  const set = busy => {
+    panel.busy = busy;
+    for (const [one, whileBusy] of made)
+      if (busy === whileBusy) one.removeAttribute("aria-disabled"); else one.setAttribute("aria-disabled", "true");
   };
-  const on = (one, act) => one.addEventListener("click", () => { if (!one.getAttribute("aria-disabled")) act(); });
-
-  // What the page came with, for Reset.
-  let output = cell.querySelector(":scope > .cell_output, :scope > details > .cell_output");
-  if (!output) row.after(output = make("div", { class: "cell_output docutils container" }));
-  const stored = [...output.childNodes];
-
-  /** Do a piece of work that Stop ends, and say of it what there is to say. */
-  async function during(work) {
-    busy = true;
-    enable();
+  panel.during = async work => {
+    set(true);
     progress.begin();
     try {
       await work();
+      return null;
     } catch (error) {
-      status.textContent = error === STOPPED
-        ? "Stopped. Run starts the emulator again; its files are in the browser's cache."
-        : `The page could not do it (${error.message}). Run tries again.`;
+      panel.say(error === STOPPED
+        ? "Stopped. The next run starts the emulator again; its files are in the browser's cache."
+        : `That could not be done: ${error.message}. Try again.`);
+      return error;
     } finally {
       progress.end();
-      busy = false;
-      enable();
+      set(false);
     }
-  }
+  };
+  return panel;
+}
 
-  const run = () => busy || during(async () => {
+/** Make an editor of a cell's text. pre: its code block; row: the button's, which a panel replaces. */
+export async function edit(pre, row) {
+  const M = await codeMirror();
+  const text = pre.textContent.replace(/\n$/, ""), name = text.split("\n")[0].replace("%%cuda", "").trim();
+  const panel = panelOf(`Run ${name}`, `${key}-Enter runs. Tab indents; Escape, then Tab leaves the editor.`,
+    [["Run", false, () => run()], ["Stop", true, () => end(STOPPED)], ["Reset", false, () => reset()]]);
+  const editor = editorOf(M, text, `CUDA C++ of ${name}`, () => run());
+  // What the page came with, for Reset.
+  const cell = pre.closest("div.cell");
+  let output = cell.querySelector(".cell_output");
+  if (!output) row.after(output = make("div", { class: "cell_output docutils container" }));
+  const stored = [...output.childNodes];
+
+  const run = () => panel.busy || panel.during(async () => {
     const began = performance.now();
-    status.textContent = "Running.";
+    panel.say("Running.");
     await start();
     const verdict = await ask({ do: "run", text: editor.view.state.doc.toString() });
     const shown = make("div", { class: "output text_html" });
     shown.innerHTML = verdict.html;
     output.replaceChildren(shown);
     editor.mark(verdict.findings);
-    status.textContent = sentence(verdict, (performance.now() - began) / 1000);
+    panel.say(sentence(verdict, (performance.now() - began) / 1000));
   });
-
-  on(runs, run);
-  on(stops, () => end(STOPPED));
-  on(resets, () => {
-    const { view } = editor;
-    view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+  function reset() {
+    editor.view.dispatch({ changes: { from: 0, to: editor.view.state.doc.length, insert: text } });
     editor.mark([]);
     output.replaceChildren(...stored);
-    status.textContent = "The book's text, and what it told when the book was built.";
-  });
-
-  row.replaceWith(panel);
-  panel.focus({ preventScroll: true });
-  status.textContent = "Loading.";
-  await during(async () => {
-    const begun = start(); // both at once
-    begun.catch(() => {});
-    const M = await codeMirror();
-    editor = editorOf(M, text, `CUDA C++ of ${name}`, run);
-    pre.hidden = true;
-    pre.parentElement.querySelector(".copybtn")?.remove();
-    pre.after(editor.view.dom);
-    if (document.activeElement === panel) editor.view.focus();
-    await begun;
-    status.textContent = "Ready: the text above can be changed and run.";
-  });
-  if (!editor) {
-    panel.replaceWith(row);
-    throw new Error(status.textContent);
+    panel.say("The book's text again, and what it told when the book was built.");
   }
+
+  row.replaceWith(panel.node);
+  pre.hidden = true;
+  pre.parentElement.querySelector(".copybtn")?.remove();
+  pre.after(editor.view.dom);
+  editor.view.focus();
+  await panel.during(async () => {
+    panel.say("Loading. The text can be changed already.");
+    await start();
+    panel.say("Ready: change the text, and run it.");
+  });
+}
+
+// -- sliders of a tile -----------------------------------------------------------------------------
+
+/** Sliders in place of the sentence that says where they are. place: what holds it, with the call. */
+export async function slide(place, row) {
+  const call = place.dataset.slide;
+  const panel = panelOf("Tile sizes", "Arrow keys move a slider; the tile runs when it rests.",
+    [["Run this tile", false, () => run()], ["Stop", true, () => end(STOPPED)]]);
+  const shown = make("div", { class: "tile-slid" });
+  const sliders = [];
+  let specs = null, rest = 0, again = false;
+
+  const run = async () => {
+    clearTimeout(rest);
+    again = panel.busy;
+    if (panel.busy) return;
+    await panel.during(async () => {
+      const values = Object.fromEntries(sliders.map(one => [one.name, one.value()]));
+      const tile = Object.entries(values).map(([name, value]) => `${name}=${value}`).join(", "), began = performance.now();
+      panel.say(`Running: ${tile}.`);
+      await start();
+      shown.innerHTML = await ask({ do: "slide", call, values });
+      panel.say(`Done: ${tile}, after ${((performance.now() - began) / 1000).toFixed(1)} s.`);
+    });
+    if (again) run();
+  };
+  row.replaceWith(panel.node);
+  panel.node.focus({ preventScroll: true });
+  const wrong = await panel.during(async () => {
+    panel.say("Loading.");
+    await start();
+    specs = await ask({ do: "specs", call });
+    panel.say("Ready.");
+  });
+  if (wrong) {
+    panel.node.replaceWith(row);
+    throw wrong;
+  }
+  for (const { name, values, value } of specs.sliders) {
+    const output = make("output", {}, value);
+    const input = make("input", { type: "range", min: 0, max: values.length - 1, step: 1, "aria-valuetext": value });
+    input.value = values.indexOf(value);
+    input.addEventListener("input", () => {
+      input.setAttribute("aria-valuetext", output.textContent = values[input.value]);
+      clearTimeout(rest);
+      rest = setTimeout(run, 400);
+    });
+    sliders.push({ name, value: () => values[input.value], row: make("label", {}, make("span", {}, name), input, output) });
+  }
+  panel.node.setAttribute("aria-label", `Tile sizes of ${specs.kernel}`);
+  panel.node.prepend(make("div", { class: "tile-slide" }, ...sliders.map(one => one.row)));
+  panel.node.after(shown);
+  const first = panel.node.querySelector("input");
+  if (document.activeElement === panel.node) first.focus({ preventScroll: true });
 }

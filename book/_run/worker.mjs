@@ -1,5 +1,5 @@
 // The worker behind a page that runs: Python with the book's emulator, and clang once a text needs it.
-// Asked: {id, do: "start" | "compiler" | "run", text | "slide", call, values}. Answers: any number of
+// Asked: {id, do: "start" | "compiler" | "run", text | "specs" | "slide", call, values}. Answers: any number of
 // {id, progress: {stage, bytes, of}}, then {id, result} or {id, error}. One thing is done at a time.
 
 const root = new URL("./", import.meta.url).href;
@@ -120,6 +120,7 @@ function runClang(given) {
 const answers = {
   start,
   compiler: async () => { await start(); await compiler(); },
+  specs: async ({ call }) => { await start(); return JSON.parse(page.slider_specs(call)); },
   run: async ({ text }) => {
     await start();
     if (page.needs_compiler(text)) await compiler();
@@ -127,8 +128,9 @@ const answers = {
   },
   slide: async ({ call, values }) => {
     await start();
-    await compiler();
-    return page.sliders(call, JSON.stringify(values));
+    const chosen = JSON.stringify(values);
+    if (page.sliders_need_compiler(call, chosen)) await compiler();
+    return page.sliders(call, chosen);
   },
 };
 

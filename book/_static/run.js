@@ -67,9 +67,9 @@
       if (button.getAttribute("aria-disabled")) return;
       if ((note.textContent = obstacle())) return;
       button.setAttribute("aria-disabled", "true");
+      note.textContent = "Loading the editor.";
       try {
-        const [editor, manifest] = await Promise.all([import(new URL("editor.mjs", root)), sizes()]);
-        await open(editor, row, manifest.stages);
+        await open(await import(new URL("editor.mjs", root)), row);
       } catch (error) {
         note.textContent = `It could not be loaded (${error.message}). Is there a connection? Press again to try again.`;
       } finally {
@@ -90,11 +90,11 @@
     for (const pre of cells) pre.closest(".cell_input").after(offer("Edit and run here",
       stages => `Loads ${megabytes([...stages.emulator, ...stages.editor])} MB, once; the first text that you ` +
         `change loads a compiler, ${megabytes(stages.compiler)} MB.`,
-      (editor, row, stages) => editor.edit(pre, row, stages)));
+      (editor, row) => editor.edit(pre, row)));
     for (const place of sliders) place.append(offer("Load the emulator and move the tile here",
       stages => `Loads ${megabytes(stages.emulator)} MB, once, and what a tile that is not stored needs to be ` +
         `compiled, ${megabytes(stages.compiler)} MB.`,
-      (editor, row, stages) => editor.slide(place, row, stages)));
+      (editor, row) => editor.slide(place, row)));
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);
   else begin();
