@@ -33,18 +33,18 @@ class File:
     """A file of a package: the end of its path there, its place below run/ ("": a licence)."""
 
     member: str
-    bytes: int
+    size: int
     sha256: str
     to: str = ""
 
     def fault(self, content: bytes) -> str:
         """What is wrong with these bytes, in words; "" if they are the file."""
         found = hashlib.sha256(content).hexdigest()
-        if found == self.sha256 and len(content) == self.bytes:
+        if found == self.sha256 and len(content) == self.size:
             return ""
         return (
             f"{self.member} has {len(content):,} bytes with SHA-256 {found}, and is to have "
-            f"{self.bytes:,} with {self.sha256}"
+            f"{self.size:,} with {self.sha256}"
         )
 
 
@@ -143,9 +143,11 @@ def _from(source: str, files: Sequence[File]) -> dict[File, bytes]:
     """What a source has of these files. Raises OSError, _NotThere, an error of the archive."""
     client, _, name = source.partition(" ")
     if not name:
-        with urllib.request.urlopen(source, timeout=60) as answer:
-            with tarfile.open(fileobj=answer, mode="r|*") as archive:
-                return _members(_of_tar(archive), files)
+        with (
+            urllib.request.urlopen(source, timeout=60) as answer,
+            tarfile.open(fileobj=answer, mode="r|*") as archive,
+        ):
+            return _members(_of_tar(archive), files)
     with TemporaryDirectory() as there:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         _call(
@@ -194,7 +196,7 @@ def _members(held: Members, files: Sequence[File]) -> dict[File, bytes]:
     return found
 
 
-_IMPORT = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])([^"'./][^"']*)\2""")
+_IMPORT = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])([@\w][\w@/.-]*)\2""")
 
 
 def linked(text: str, to: str, places: Mapping[str, str]) -> str:

@@ -96,19 +96,34 @@ def _table(path: Path) -> tuple[str, Mapping[str, Row]]:
 
 @lru_cache(maxsize=8)
 def _archive(path: Path) -> tuple[tuple[str, ...], Mapping[str, Program]]:
-    """The disassemblies and the programs of a NAME.xz; none if there is no file."""
-    if not path.is_file():
-        return (), {}
-    import lzma  # Python in a browser may lack it
+    """The disassemblies and the programs of a NAME.xz; none if there is no file.
 
+    NAME.unpacked in its place holds the same as it is: Python in a browser lacks lzma.
+    """
+    unpacked = path.with_suffix(".unpacked")
+    if not unpacked.is_file() and not path.is_file():
+        return (), {}
     try:
-        stored = json.loads(lzma.decompress(path.read_bytes()))
+        if unpacked.is_file():
+            stored = json.loads(unpacked.read_bytes())
+        else:
+            stored = json.loads(_unpack(path.read_bytes()))
         programs = {
             k: Program(p, n, log, tuple(r)) for k, (p, n, log, r) in stored["programs"].items()
         }
         return tuple(stored["sass"]), programs
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, lzma.LZMAError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from None
+
+
+def _unpack(packed: bytes) -> bytes:
+    """Raises ValueError for bytes that are damaged."""
+    import lzma
+
+    try:
+        return lzma.decompress(packed)
+    except lzma.LZMAError as error:
+        raise ValueError(str(error)) from None
 
 
 def _damaged(path: Path, error: Exception) -> DataError:
