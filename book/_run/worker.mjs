@@ -15,8 +15,6 @@ let report = null; // of the question at hand: (stage, bytes) => told to the pag
 self.fetch = async (input, init) => {
   const url = new URL(input.url ?? input, root).href;
   const path = url.startsWith(root) ? url.slice(root.length) : "";
-  // clang's own headers and libraries of C, which no kernel includes: a page does not carry them.
-  if (path.endsWith("llvm-resources.tar") && files && !files.has(path)) return new Response(new Uint8Array(1024));
   const answer = await fetched(url, { ...init, cache: "no-cache" });
   const file = files?.get(path);
   if (!answer.ok) throw new Error(`${path || url} was not found (${answer.status})`);
@@ -39,13 +37,19 @@ self.fetch = async (input, init) => {
 
 const bytesOf = async path => (await fetch(root + path)).arrayBuffer();
 
+/** A module, which the browser fetches by itself: what came of it is counted at its end. */
+async function bring(path) {
+  const module = await import(root + path);
+  report?.(files.get(path).stage, files.get(path).bytes);
+  return module;
+}
+
 async function start() {
   if (page) return;
   const { stages } = await (await fetched(root + "manifest.json", { cache: "no-cache" })).json();
   files = new Map(Object.entries(stages).flatMap(([stage, list]) => list.map(one => [one.path, { stage, bytes: one.bytes }])));
-  const named = end => [...files.keys()].find(path => end.test(path));
-  const [wheel, book] = [bytesOf(named(/^numpy-.*\.whl$/)), bytesOf(named(/^book\.zip$/))];
-  const { loadPyodide } = await import("./pyodide/pyodide.mjs");
+  const wheel = bytesOf([...files.keys()].find(path => path.endsWith(".whl"))), book = bytesOf("book.zip");
+  const [{ loadPyodide }] = await Promise.all([bring("pyodide/pyodide.mjs"), bring("pyodide/pyodide.asm.js")]);
   python = self.python = await loadPyodide({ indexURL: root + "pyodide/", stdout: () => {}, stderr: () => {} });
   python.unpackArchive(await wheel, "wheel");
   python.unpackArchive(await book, "zip", { extractDir: "/book" });
@@ -58,7 +62,7 @@ async function start() {
 
 async function compiler() {
   if (clang) return;
-  clang = await import("./clang/bundle.js");
+  clang = await bring("clang/bundle.js");
   await clang.runLLVM(null, {}, { fetchProgress: () => {} }); // what it needs is fetched, nothing runs
   self.run_clang = runClang;
   python.runPython(`
