@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from importlib import metadata
 from typing import Any
 
 from nogpu import device, toolchain
@@ -38,6 +37,8 @@ def how_to_install() -> str:
 
 def version(package: str) -> str | None:
     """The version of an installed package, or None."""
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -92,8 +92,8 @@ def needs(kernel: Kernel) -> str:
     return f"a GPU of compute capability {number // 10}.{number % 10}{only}"
 
 
-def promise(kernel: Kernel) -> Html:
-    """What stands in the book in place of the sliders."""
+def promise(kernel: Kernel, size: int = 1024) -> Html:
+    """What stands in the book in place of the sliders; data-slide is the call that makes them."""
     sliders = f"sliders for {', '.join(choices(kernel))} of {kernel.name} appear here"
     text = f"When you run this page in Jupyter or Colab, {sliders}: "
     gpu = "a GPU" if kernel.host == "plain" else needs(kernel)
@@ -101,7 +101,8 @@ def promise(kernel: Kernel) -> Html:
         f"{gpu} compiles and times the tile that you choose, and without one the emulator "
         "counts its memory accesses."
     )
-    return Html(f'<div class="tile-note">{paragraph(text)}</div>', text)
+    call = html.escape(f'live.tile("{kernel.name}", size={size})')
+    return Html(f'<div class="tile-note" data-slide="{call}">{paragraph(text)}</div>', text)
 
 
 def verdict(t: Trace, arch: str = "") -> str:
@@ -233,7 +234,7 @@ def tile(kernel: Kernel | str, size: int = 1024) -> Any:
     if not choices(k):
         raise ConfigError(f"{k.name} has no tile sizes to choose; take tiled_32 or block_2d, say")
     if os.environ.get("TILE_BOOK_BUILD") or find_spec("ipywidgets") is None:
-        return promise(k)
+        return promise(k, size)
     return _widget(k, size)
 
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from helpers import draw as plots
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog, cores, find
@@ -366,6 +365,8 @@ def _folded(title: str, inside: Html | None) -> Html:
 
 def _bars(book: Kernel, t: Turns) -> Any:
     """Yours, the book's and cuBLAS as measured here, over what is recorded of the last two."""
+    from helpers import draw as plots
+
     recorded = []
     for name in (book.name, book.baseline):
         with suppress(DataError, UnknownKernelError, ConfigError):

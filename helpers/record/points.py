@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +61,9 @@ def point(
         runs = 1 if timed.ms["kernel"].median >= effort.slow_ms else 3
         run, C = entered.operations["kernel"], entered.outputs["kernel"]
         serial = [session.serial_run(entered.problem, run, C) for _ in range(runs)]
-    parts = {part: statistics.median(run[part] for run in serial) for part in serial[0]}
+    from statistics import median
+
+    parts = {part: median(run[part] for run in serial) for part in serial[0]}
     reading = telemetry.between(timed.rounds.started, timed.rounds.ended)
     ms, ratio, beside = (
         timed.ms["kernel"],

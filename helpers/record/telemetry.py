@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import statistics
 import subprocess
 import threading
 import time
@@ -103,6 +102,8 @@ class Telemetry:
 
     def between(self, started: float, ended: float) -> Reading:
         """Medians of the samples from started to ended (time.monotonic), or of the nearest one."""
+        import statistics
+
         if self._reason:
             return Reading(None, None, self._reason)
         samples = list(self._samples)
