@@ -40,7 +40,7 @@ ENDLESS = "    for (;;) {}\n}"
 @dataclass(frozen=True)
 class Step:
     """seconds: wall clock; wire_mb: sent by the server; memory_mb: resident, of the page's process,
-    0 where the system does not say; says: the page's own line; lines: those marked in the editor.
+    0 where the system does not say; says: the page's own line; lines, words: marked in the editor.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Step:
     memory_mb: int
     says: str
     lines: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 # -- a server that counts --------------------------------------------------------------------------
@@ -149,7 +150,9 @@ class Reader:
 
     def __init__(self, browser: Any, sent: Sent, page: Any, name: str) -> None:
         self.browser, self.sent, self.page, self.name = browser, sent, page, name
+        self.core = ""  # the text as the book has it
         self.steps: list[Step] = []
+        self.shown: dict[str, str] = {}  # what stood below the editor after each step
 
     def step(self, name: str, act: Callable[[], None], until: str) -> Step:
         """Do something, wait until the page's line matches a pattern, and write down what it took."""
@@ -165,7 +168,9 @@ class Reader:
             memory_mb(self.browser),
             self.page.locator(STATUS).first.text_content(),
             tuple(self.marked()),
+            tuple(self.page.locator(".tile-found-word").all_text_contents()),
         )
+        self.shown[name] = self.below()
         self.steps.append(taken)
         print(
             f"{taken.name}: {taken.seconds:.2f} s, {taken.wire_mb:.1f} MB came, "
@@ -173,6 +178,11 @@ class Reader:
             flush=True,
         )
         return taken
+
+    def below(self) -> str:
+        """What the cell shows."""
+        output = self.page.locator("div.cell:has(.cm-editor) .cell_output")
+        return str(output.inner_text()) if output.count() else ""
 
     def marked(self) -> list[int]:
         """Lines that are marked in the editor, from 1."""
@@ -185,7 +195,9 @@ class Reader:
     def press(self) -> Step:
         """Open the cell."""
         button = self.page.get_by_role("button", name="Edit and run here").first
-        return self.step("load", button.click, "^Ready")
+        taken = self.step("load", button.click, "^Ready")
+        self.core = text_of(self.page)
+        return taken
 
     def run(self, name: str, text: str | None = None) -> Step:
         """Run the text of the editor, or another one put there."""
@@ -220,7 +232,7 @@ def reading(browser: Any, address: str, sent: Sent, name: str) -> Iterator[Reade
 def first_steps(reader: Reader) -> str:
     """Load, run the core as it stands, and after a change of a comment. Gives the core's text."""
     reader.press()
-    core = text_of(reader.page)
+    core = reader.core
     reader.run("the text as it stands")
     reader.run("the first changed text, with the compiler", f"{core}\n// changed")
     return core

@@ -296,4 +296,5 @@ export async function slide(place, row) {
   panel.node.after(shown);
   const first = panel.node.querySelector("input");
   if (document.activeElement === panel.node) first.focus({ preventScroll: true });
+  await run();
 }
