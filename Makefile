@@ -93,15 +93,21 @@ inputs:
 	@mkdir -p _build
 	@find helpers packages kernels data book/_ext requirements.txt requirements -type f ! -name '*.pyc' | LC_ALL=C sort | \
 	  xargs cksum > _build/inputs.new
+	@$(if $(TILE_PAGE),echo pages run >> _build/inputs.new)
 	@cmp -s _build/inputs.new _build/inputs || rm -rf _build/.doctrees
 	@mv _build/inputs.new _build/inputs
+
+# PAGE=1 builds pages whose cells can be edited and run where they stand; what they load when a reader
+# asks for that is fetched first, once, since it may not be had.
+export TILE_PAGE := $(filter 1,$(PAGE))
 
 # After a failure the pages are read anew, or the next call would not repeat the warning, and there
 # is no index.html, so that nobody takes the rest for a book. How Sphinx is set up is of no interest
 # where it succeeds; its whole log is in _build/sphinx.log.
 book: export TILE_BOOK_BUILD := 1
 book: export TILE_TRACEBACK := 1
-book: $(VENV)/.book inputs ## write _build/html/index.html; pages that changed run first (RUN=all: every page)
+book: $(VENV)/.book inputs ## write _build/html/index.html; pages that changed run first (RUN=all: every page; PAGE=1: cells run in the page)
+	@$(if $(TILE_PAGE),$(BIN)/python -m tools.page_files,rm -rf _build/html/run _build/html/_static/run.js)
 	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started
 	@JUPYTER_PREFER_ENV_PATH=1 TILE_EMULATOR_LOG="$(CURDIR)/_build/emulator.log" \
 	  $(BIN)/python -m helpers notebooks --book $(AGAIN) || { rm -f _build/html/index.html; exit 1; }
@@ -123,7 +129,7 @@ pdf: book $(VENV)/.test ## write _build/tile-by-tile.pdf
 	  >_build/pdf.log 2>&1 || { tail -n 40 _build/pdf.log; exit 1; }
 	@$(BIN)/python -m tools.pdf _build/singlehtml/book/intro.html _build/tile-by-tile.pdf
 
-serve: book ## the book on http://localhost:8000 (PORT=...)
+serve: book ## the book on http://localhost:8000 (PORT=..., PAGE=1)
 	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"
 	@$(BIN)/python -m http.server --bind localhost --directory _build/html $(PORT)
 

@@ -40,16 +40,17 @@ def run_cell(text: str) -> str:
     """What a whole `%%cuda` cell shows in the notebook, as JSON.
 
     html: the verdict's own, or the words of an error; ok: nothing was found; compiled: the page's
-    compiler made the program, not the stored one; findings: line of the cell and kind of each, the
+    compiler was asked, not what is stored; findings: line of the cell and kind of each, the
     compiler's errors among them; seconds: {"run": ...}. Raises nothing for a wrong text.
     """
     began = time.perf_counter()
     before = _stored_cell(text)
     verdict = before or _told(lambda: _cell(text))
+    fault = None if isinstance(verdict, str) else verdict.facts.fault
     answer = {
         "html": verdict if isinstance(verdict, str) else verdict._repr_html_(),
         "ok": not isinstance(verdict, str) and verdict.ok,
-        "compiled": before is None,
+        "compiled": before is None and not isinstance(fault, ToolchainError),
         "findings": [] if isinstance(verdict, str) else list(_places(verdict)),
         "seconds": {"run": round(time.perf_counter() - began, 3)},
     }
@@ -64,7 +65,7 @@ def needs_compiler(text: str) -> bool:
 @lru_cache(maxsize=8)
 def _stored_cell(text: str) -> Any:
     """What the stored programs show of a cell, a verdict or HTML; None if it is not stored."""
-    return _before(lambda: _cell(text), lambda verdict: getattr(verdict.facts, "fault", None))
+    return _before(lambda: _cell(text), lambda verdict: verdict.facts.fault)
 
 
 def _cell(text: str) -> Any:
@@ -127,12 +128,14 @@ def sliders(call: str, values: str) -> str:
     values: JSON of the sizes by name; those that it lacks are the kernel's own. Raises ConfigError
     for a call or sizes that are not the sliders'; nothing for a tile that breaks a rule.
     """
+    _slid(call, values)
     told: str = _stored_tile(call, values) or _tile(call, values)
     return told
 
 
 def sliders_need_compiler(call: str, values: str) -> bool:
     """Whether no stored program fits a tile. It is run on the way, and what it shows is kept."""
+    _slid(call, values)
     return _stored_tile(call, values) is None
 
 

@@ -11,15 +11,16 @@ what does not belong there goes. `make book PAGE=1` calls it.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 from pathlib import Path
 
 from helpers.ladder.kernel import ROOT
 from nogpu.disk import replace_file
-from nogpu.errors import TileError
+from nogpu.errors import DataError, TileError
 from tools.page_files import slim
-from tools.page_files.packages import Package, bring, linked, packages
+from tools.page_files.packages import TABLE, Package, bring, linked, packages
 
 SCRIPTS = ROOT / "book" / "_run"
 STAGES = ("emulator", "compiler", "editor")
@@ -58,10 +59,18 @@ def _named(row: Package) -> str:
 
 
 def lock(whole: bytes, places: dict[str, tuple[str, bytes]]) -> bytes:
-    """Pyodide's list of packages, cut down to NumPy, which lies one folder up."""
+    """Pyodide's list of packages, cut down to NumPy, which lies one folder up.
+
+    Raises DataError where the list has another NumPy than lies there.
+    """
     listed = json.loads(whole)
     numpy = listed["packages"]["numpy"]
-    assert numpy["file_name"] in places
+    held = places.get(numpy["file_name"], ("", b""))[1]
+    if hashlib.sha256(held).hexdigest() != numpy["sha256"]:
+        raise DataError(
+            f"Pyodide's list has another NumPy ({numpy['file_name']}, SHA-256 {numpy['sha256']}) than "
+            f"{TABLE}: take both of one release"
+        )
     numpy["file_name"] = f"../{numpy['file_name']}"
     listed["packages"] = {"numpy": numpy}
     return (json.dumps(listed, sort_keys=True) + "\n").encode()

@@ -12,7 +12,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,15 @@ _BESIDE = ("*.h", "js/*.js", "clang_cuda/**/*.h")
 
 
 def archive() -> bytes:
-    """The archive: paths as in a checkout, but that packages lie side by side."""
+    """The archive of `files`: paths as in a checkout, but that packages lie side by side."""
+    return pack(files())
+
+
+def pack(content_of: Mapping[str, bytes]) -> bytes:
+    """An archive of these contents by path; their order and the day do not matter."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
-        for name, content in sorted(files().items()):
+        for name, content in sorted(content_of.items()):
             info = zipfile.ZipInfo(name)  # of 1980: no date of this build
             info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             packed.writestr(info, content)
@@ -99,7 +104,7 @@ def _file(name: str) -> Path | None:
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     """Names that a module imports, of modules or of what is in them."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
