@@ -112,7 +112,7 @@ function editorOf(M, text, label, run) {
       M.syntaxHighlighting(M.tagHighlighter(classes.map(([tag, name]) => ({ tag, class: name })))),
       lines, M.EditorView.decorations.from(lines), signs,
       M.keymap.of([{ key: "Mod-Enter", run: () => { run(); return true; } }, M.indentWithTab, ...M.historyKeymap, ...M.defaultKeymap]),
-      M.EditorView.contentAttributes.of({ "aria-label": label, autocapitalize: "off", spellcheck: "false" }),
+      M.EditorView.contentAttributes.of({ "aria-label": label, autocapitalize: "off", spellcheck: "false", tabindex: "0" }),
     ],
   });
   function mark(findings) {
@@ -190,7 +190,7 @@ function panelOf(label, hint, buttons) {
     } catch (error) {
       panel.say(error === STOPPED
         ? "Stopped. The next run starts the emulator again; its files are in the browser's cache."
-        : `That could not be done: ${error.message}. Try again.`);
+        : `That could not be done: ${error.message.replace(/\.$/, "")}. Try again.`);
       return error;
     } finally {
       progress.end();

@@ -9,6 +9,7 @@ const decoder = new TextDecoder();
 let files = null; // path -> {stage, bytes}, from manifest.json
 let python = null, page = null, clang = null;
 let report = null; // of the question at hand: (stage, bytes) => told to the page
+let fault = ""; // of a file that came and is not what is listed: a stream's own error has no words
 
 /** The same as fetch for all that loads here: it counts what comes, checks that all came, and names
  *  WebAssembly as such, which not every server does. */
@@ -27,8 +28,9 @@ self.fetch = async (input, init) => {
       controller.enqueue(chunk);
     },
     flush(controller) {
-      if (seen !== file.bytes)
-        controller.error(new Error(`${path} came with ${seen} bytes, and ${file.bytes} are listed: load the page anew`));
+      if (seen === file.bytes) return;
+      fault = `${path} came with ${seen} bytes, and ${file.bytes} are listed: load the page anew`;
+      controller.error(new Error(fault));
     },
   });
   const type = path.endsWith(".wasm") ? "application/wasm" : "application/octet-stream";
@@ -139,6 +141,7 @@ const answers = {
 };
 
 async function answer({ id, do: what, ...given }) {
+  fault = "";
   const come = {}, of = stage => [...files.values()].reduce((sum, one) => sum + (one.stage === stage ? one.bytes : 0), 0);
   report = (stage, bytes) => {
     come[stage] = (come[stage] ?? 0) + bytes;
@@ -147,7 +150,8 @@ async function answer({ id, do: what, ...given }) {
   try {
     self.postMessage({ id, result: await answers[what](given) });
   } catch (error) {
-    self.postMessage({ id, error: String(error?.message ?? error) });
+    const words = String(error?.message ?? error).trim().split("\n").at(-1); // of Python's traceback, the last
+    self.postMessage({ id, error: fault || words });
   }
 }
 
