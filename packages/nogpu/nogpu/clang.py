@@ -4,6 +4,10 @@ clang knows CUDA's language and none of its functions: those come from
 `packages/nogpu/nogpu/clang_cuda/`, headers of this project's own. What they lack does not compile,
 and the error says that another compiler would. There is no assembler here: what needs machine code
 (registers, SASS) is read from a stored table (`nogpu.compiled`) or refused.
+
+A clang that has no NVPTX target of its own, such as the one that runs in a browser, goes as far as
+optimised LLVM IR; `nogpu.ir` makes PTX of that. `set_runner` says how such a clang is called,
+and TILE_CLANG_IR=1 takes that route with any clang.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from nogpu import ir as ir_to_ptx
 from nogpu import project
 from nogpu.errors import CompileError, ToolchainError
 
@@ -42,11 +47,34 @@ class Translated:
     name_map: MappingProxyType[str, str]
 
 
-def command() -> tuple[str, ...]:
-    """How clang is called: TILE_CLANG, or `zig clang`.
+Runner = Callable[[list[str], list[str]], tuple[int, str, str]]
+_runner: Runner | None = None
 
-    Raises ToolchainError where there is neither.
+
+def set_runner(run: Runner | None) -> None:
+    """Have clang called by a function, and no process started; None: by processes again.
+
+    run(arguments, folders): what the command line says, "clang" first, and the folders that it may
+    read; gives back the exit code, what came out and what was said.
     """
+    global _runner
+    _runner = run
+    _version.cache_clear()
+    translate.cache_clear()
+
+
+def makes_ir() -> bool:
+    """Whether clang ends with LLVM IR, and PTX is made of that here."""
+    return _runner is not None or os.environ.get("TILE_CLANG_IR", "") == "1"
+
+
+def command() -> tuple[str, ...]:
+    """How clang is called: TILE_CLANG, or `zig clang`; "clang" where a runner is set.
+
+    Raises ToolchainError where there is none of them.
+    """
+    if _runner is not None:
+        return ("clang",)
     if named := os.environ.get("TILE_CLANG"):
         return (named,)
     try:
@@ -58,7 +86,7 @@ def command() -> tuple[str, ...]:
 
 
 def available() -> bool:
-    """Whether this machine has a clang that writes PTX."""
+    """Whether this machine has a clang that writes PTX, or what PTX is made of."""
     try:
         version()
     except ToolchainError:
@@ -67,27 +95,34 @@ def available() -> bool:
 
 
 def version() -> str:
-    """Such as "clang 22.1.8 of zig 0.17.1". Raises ToolchainError for one that writes no PTX."""
-    return _version(command())
+    """Such as "clang 22.1.8 of zig 0.17.1", with " by LLVM IR" where PTX is made here.
+
+    Raises ToolchainError for one that writes no PTX.
+    """
+    return _version(command(), makes_ir())
 
 
 @cache
-def _version(called: tuple[str, ...]) -> str:
+def _version(called: tuple[str, ...], by_ir: bool) -> str:
     try:
-        output = _output((*called, "--version"))
-        targets = _output((*called, "--print-targets"))
-        zig = _output((called[0], "version")).strip() if len(called) > 1 else ""
+        output = "".join(_run([*called, "--version"])[1:])
+        targets = "nvptx64" if by_ir else "".join(_run([*called, "--print-targets"])[1:])
+        zig = _run([called[0], "version"])[1].strip() if len(called) > 1 else ""
     except OSError as error:
         raise ToolchainError(f"{called[0]} cannot be started: {error}. {INSTALL_HINT}") from None
     match = re.search(r"clang version (\d[\w.]*)", output)
     if not match or "nvptx64" not in targets:
         raise ToolchainError(f"{called[0]} is no clang with the NVPTX target. {INSTALL_HINT}")
-    return f"clang {match[1]}" + (f" of zig {zig}" if zig else "")
+    return f"clang {match[1]}{f' of zig {zig}' if zig else ''}{' by LLVM IR' if by_ir else ''}"
 
 
-def _output(arguments: Sequence[str]) -> str:
-    process = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    return process.stdout + process.stderr
+def _run(arguments: Sequence[str], folders: Sequence[Path] = ()) -> tuple[int, str, str]:
+    """Have a command run: its exit code, what came out and what was said."""
+    if _runner is not None:
+        return _runner(list(arguments), [str(folder) for folder in folders])
+    process = subprocess.run(arguments, capture_output=True, check=False)
+    said = process.stderr.decode(errors="replace")
+    return process.returncode, process.stdout.decode(errors="replace"), said
 
 
 # -- what clang reads ------------------------------------------------------------------------------
@@ -176,14 +211,15 @@ _KEEP = (
 )
 
 
-def _common(arch: str) -> list[str]:
+def _common(arch: str, by_ir: bool) -> list[str]:
     number = int(re.sub(r"\D", "", arch) or 0)  # of the architecture; an unknown one clang refuses
     ptx = "ptx78" if number < 90 else "ptx86" if number < 100 else "ptx87"
     return [
         *(*command(), "-cc1", "-triple", "nvptx64-nvidia-cuda", "-target-sdk-version=12.8"),
         *("-aux-triple", "x86_64-unknown-linux-gnu", "-target-cpu", arch),
         *("-target-feature", f"+{ptx}", "-fcuda-is-device", "-O3", "-ffp-contract=fast"),
-        *("-vectorize-loops", "-vectorize-slp", *_KEEP),
+        # What joins neighbouring values for a target that it does not know makes them too wide.
+        *("-vectorize-loops", *(() if by_ir else ("-vectorize-slp",)), *_KEEP),
         *("-debug-info-kind=line-directives-only", "-dwarf-version=2"),
         *("-fno-dwarf-directory-asm", "-o", "-"),
     ]
@@ -215,39 +251,48 @@ def translate(
     defines: tuple[tuple[str, str], ...] = (),
     options: tuple[str, ...] = (),
     name_expressions: tuple[str, ...] = (),
+    by_ir: bool = False,
 ) -> Translated:
     """PTX of CUDA C++, with the lines of the source and of the calls that were inlined.
 
-    Parameters as for `toolchain.compile`; of options, those of the preprocessor count.
+    Parameters as for `toolchain.compile`; of options, those of the preprocessor count. by_ir:
+    whether clang ends with LLVM IR (`makes_ir`).
 
     Raises
     ------
     CompileError: with clang's messages in NVRTC's shape, "name(line): error: ...".
-    ToolchainError: where there is no clang.
+    ToolchainError: where there is no clang, or where LLVM IR has no translation to PTX.
     """
     version()  # says what is wrong with a clang that cannot do it
     with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as temporary:
         folder = Path(temporary).resolve()
         path = _place(folder, source + _name_variables(name_expressions), name)
-        common = _common(arch)
+        common = _common(arch, by_ir)
         (folder / "macros.h").write_text(_macros(source, defines), encoding="utf-8")
         front = [*common, *_front(folder, options), "-emit-llvm", "-disable-llvm-passes"]
 
+        folders = [folder, HEADERS, *project.include_folders]
+
         def run(arguments: Sequence[str]) -> tuple[str, str]:
-            process = subprocess.run(arguments, capture_output=True, check=False)
-            messages = process.stderr.decode(errors="replace").replace(str(path), name)
+            code, out, messages = _run(arguments, folders)
+            messages = messages.replace(str(path), name)
             log = _messages(messages.replace(f"{folder / 'headers'}{os.sep}", ""))
-            if process.returncode:
+            if code:
                 raise _refused(log or messages, name, arch)
-            return process.stdout.decode(), log
+            return out, log
 
         ir, log = run([*front, "-x", "cuda", str(path)])
         file = folder / "kernel.ll"
         named = _with_names(_widened(_set_from_outside(ir), max))
         file.write_text(named, encoding="utf-8")
         ir, _ = run([*common, "-emit-llvm", "-x", "ir", str(file)])
-        file.write_text(_widened(_with_lines(ir, _read_places(named)), min), encoding="utf-8")
-        text, _ = run([*common, "-S", "-disable-llvm-passes", "-x", "ir", str(file)])
+        ir = _widened(_with_lines(ir, _read_places(named)), min)
+        if by_ir:
+            text = ir_to_ptx.ptx(ir, str(path), arch)
+        else:
+            file.write_text(ir, encoding="utf-8")
+            text, _ = run([*common, "-S", "-disable-llvm-passes", "-x", "ir", str(file)])
+            text = _inlined(text, str(path))
         text, names = _names(text, name_expressions)
         text = _inlined(text, str(path)).replace(str(path), name)
     return Translated(text, log, MappingProxyType(names))

@@ -374,7 +374,7 @@ def compile(
             _STORED[built.cubin] = row.cubin
         return built
     if by_clang:
-        translated = clang.translate(*request)
+        translated = clang.translate(*request, by_ir=clang.makes_ir())
         text, log, names = translated.ptx, translated.log, dict(translated.name_map)
     else:
         text, log, stored_names = _program_before(*request)

@@ -1,0 +1,393 @@
+"""Calls: intrinsics, inline assembly, the functions of a module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nogpu.ir.text import Call, Instruction, Module, Refused, bits
+from nogpu.ir.values import Unit, Values
+
+if TYPE_CHECKING:
+    from nogpu.ir.kernel import Writer
+
+_NOTHING = re.compile(
+    r"llvm\.(?:lifetime|dbg|assume|experimental\.noalias|invariant|donothing|sideeffect|prefetch)"
+)
+_ONE = tuple(
+    (re.compile(pattern + "$"), template)
+    for pattern, template in (
+        # {0} and so on are the arguments, {d} is the result, {m[1]} a group of the name
+        (r"llvm\.nvvm\.read\.ptx\.sreg\.warpsize", "mov.u32 {d}, 32"),
+        (r"llvm\.nvvm\.read\.ptx\.sreg\.(clock64|globaltimer)", "mov.u64 {d}, %{m[1]}"),
+        (r"llvm\.nvvm\.read\.ptx\.sreg\.lanemask\.(\w+)", "mov.u32 {d}, %lanemask_{m[1]}"),
+        (r"llvm\.nvvm\.read\.ptx\.sreg\.(\w+(?:\.[wxyz])?)", "mov.u32 {d}, %{m[1]}"),
+        (r"llvm\.nvvm\.barrier0|llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all", "bar.sync {0}"),
+        (r"llvm\.nvvm\.barrier\.cta\.sync\.aligned(?:\.count)?", "bar.sync {0}, {1}"),
+        (r"llvm\.nvvm\.barrier\.cta\.sync(?:\.all)?", "barrier.sync {0}"),
+        (r"llvm\.nvvm\.barrier\.cta\.sync\.count", "barrier.sync {0}, {1}"),
+        (r"llvm\.nvvm\.barrier\.cta\.red\.popc\.aligned\.all", "bar.red.popc.u32 {d}, {0}, {1}"),
+        (r"llvm\.nvvm\.barrier\.cta\.red\.(and|or)\.aligned\.all",
+         "bar.red.{m[1]}.pred {d}, {0}, {1}"),
+        (r"llvm\.nvvm\.bar\.warp\.sync", "bar.warp.sync {0}"),
+        (r"llvm\.nvvm\.membar\.(cta|gl|sys)", "membar.{m[1]}"),
+        (r"llvm\.nvvm\.isspacep\.(\w+)", "isspacep.{m[1]} {d}, {0}"),
+        (r"llvm\.nvvm\.shfl\.sync\.(\w+)\.[if]32", "shfl.sync.{m[1]}.b32 {d}, {1}, {2}, {3}, {0}"),
+        (r"llvm\.nvvm\.vote\.(any|all|uni)\.sync", "vote.sync.{m[1]}.pred {d}, {1}, {0}"),
+        (r"llvm\.nvvm\.vote\.ballot\.sync", "vote.sync.ballot.b32 {d}, {1}, {0}"),
+        (r"llvm\.nvvm\.sqrt\.rn\.f|llvm\.sqrt\.f32", "sqrt.rn.f32 {d}, {0}"),
+        (r"llvm\.nvvm\.sqrt\.rn\.d|llvm\.sqrt\.f64", "sqrt.rn.f64 {d}, {0}"),
+        (r"llvm\.nvvm\.nanosleep", "nanosleep.u32 {0}"),
+        (r"llvm\.([su])(min|max)\.i(16|32|64)", "{m[2]}.{m[1]}{m[3]} {d}, {0}, {1}"),
+        (r"llvm\.abs\.i(16|32|64)", "abs.s{m[1]} {d}, {0}"),
+        (r"llvm\.ctpop\.i(32|64)", "popc.b{m[1]} {n}, {0}"),
+        (r"llvm\.ctlz\.i(32|64)", "clz.b{m[1]} {n}, {0}"),
+        (r"llvm\.bitreverse\.i(32|64)", "brev.b{m[1]} {d}, {0}"),
+        (r"llvm\.bswap\.i32", "prmt.b32 {d}, {0}, 0, 0x0123"),
+        (r"llvm\.fsh([lr])\.i32", "shf.{m[1]}.wrap.b32 {d}, {1}, {0}, {2}"),
+        (r"llvm\.(?:fma|fmuladd)\.f(16|32|64)", "fma.rn.f{m[1]} {d}, {0}, {1}, {2}"),
+        (r"llvm\.(min|max)(?:num|imumnum)\.f(32|64)", "{m[1]}.f{m[2]} {d}, {0}, {1}"),
+        (r"llvm\.(min|max)imum\.f32", "{m[1]}.NaN.f32 {d}, {0}, {1}"),
+        (r"llvm\.fabs\.f(32|64)", "abs.f{m[1]} {d}, {0}"),
+        (r"llvm\.copysign\.f(32|64)", "copysign.f{m[1]} {d}, {1}, {0}"),
+        (r"llvm\.trunc\.f(32|64)", "cvt.rzi.f{m[1]}.f{m[1]} {d}, {0}"),
+        (r"llvm\.floor\.f(32|64)", "cvt.rmi.f{m[1]}.f{m[1]} {d}, {0}"),
+        (r"llvm\.ceil\.f(32|64)", "cvt.rpi.f{m[1]}.f{m[1]} {d}, {0}"),
+        (r"llvm\.(?:rint|nearbyint|roundeven)\.f(32|64)", "cvt.rni.f{m[1]}.f{m[1]} {d}, {0}"),
+        (r"llvm\.fpto([su])i\.sat\.i(32|64)\.f(32|64)", "cvt.rzi.{m[1]}{m[2]}.f{m[3]} {d}, {0}"),
+        (r"llvm\.(?:ubsan)?trap|llvm\.debugtrap", "trap"),
+    )
+)  # fmt: skip
+"""Intrinsics of one instruction."""
+_CLASSES = {3: "notanumber", 516: "infinite", 504: "finite", 264: "normal", 144: "subnormal"}
+_MOST_COPIED = 128
+"""Bytes up to which a copy is written out; LLVM's NVPTX back end makes a loop of a longer one."""
+
+
+def write(w: Writer, ins: Instruction, called: Call) -> None:
+    """Write a call."""
+    name = called.function
+    if name[0] == '"':
+        _assembly(w, ins, called)
+    elif _NOTHING.match(name[1:]):
+        return
+    elif name.startswith("@llvm."):
+        _intrinsic(w, ins, called, name[1:])
+    else:
+        _function(w, ins, called)
+
+
+def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
+    if name == "llvm.nvvm.barrier0":
+        called = called._replace(arguments=[("i32", "0")])
+    for pattern, template in _ONE:
+        if m := pattern.match(name):
+            given = [w.value(*argument) for argument in called.arguments]
+            d = w.target(ins) if ins.name and called.returns != "void" else ""
+            narrow = "{n}" in template and bits(called.returns) == 64
+            n = w.new("i32") if narrow else d
+            if given and given[0][0] not in "%" and template.startswith(("cvt", "popc", "clz")):
+                given[0] = w.kept(called.arguments[0][0], given[0])
+            w.emit(template.format(*given, d=d, n=n, m=m))
+            if narrow:
+                w.emit(f"cvt.u64.u32 {d}, {n}")
+            return
+    if match := re.match(r"llvm\.(mem(?:cpy|move|set))\.", name):
+        _memory(w, match[1], called)
+    elif match := _WMMA_MEMORY.match(name):
+        _wmma_memory(w, ins, called, match)
+    elif match := _WMMA.match(name):
+        _wmma(w, ins, called, match)
+    elif match := re.match(r"llvm\.nvvm\.barrier0\.(popc|and|or)$", name):
+        _old_vote(w, ins, called, match[1])
+    elif match := re.match(r"llvm\.nvvm\.shfl\.sync\.(\w+)\.[if]32p$", name):
+        member, a, b, c = (w.value(*argument) for argument in called.arguments)
+        value, p = w.targets(ins.name)
+        w.emit(f"shfl.sync.{match[1]}.b32 {value}|{p}, {a}, {b}, {c}, {member}")
+    elif match := re.match(r"llvm\.cttz\.i(32|64)$", name):
+        kind = called.returns
+        turned, n = w.new(kind), w.new("i32")
+        w.emit(f"brev.b{match[1]} {turned}, {w.value(*called.arguments[0])}")
+        w.emit(f"clz.b{match[1]} {n}, {turned}")
+        w.emit(f"{'mov.b32' if kind == 'i32' else 'cvt.u64.u32'} {w.target(ins)}, {n}")
+    elif match := re.match(r"llvm\.fsh([lr])\.i64$", name):
+        _funnel(w, ins, called, match[1])
+    elif match := re.match(r"llvm\.([su])(min|max)\.i(\d+)$", name):
+        kind, signed = called.returns, match[1] == "s"
+        a, b = (w.clean(kind, w.kept(kind, w.value(*x)), signed) for x in called.arguments)
+        w.emit(f"{match[2]}.{match[1]}{16 if bits(kind) < 16 else 32} {w.target(ins)}, {a}, {b}")
+    elif match := re.match(r"llvm\.is\.fpclass\.f(32|64)$", name):
+        _class_of(w, ins, called, match[1])
+    else:
+        raise Refused(f"the intrinsic {name}")
+
+
+def _class_of(w: Writer, ins: Instruction, called: Call, width: str) -> None:
+    (kind, text), (_, mask) = called.arguments
+    inverse = int(mask) not in _CLASSES
+    word = _CLASSES.get(1023 - int(mask) if inverse else int(mask))
+    if word is None:
+        raise Refused(f"llvm.is.fpclass of {mask}")
+    out = w.new("i1") if inverse else w.target(ins)
+    w.emit(f"testp.{word}.f{width} {out}, {w.held(kind, text)[0]}")
+    if inverse:
+        w.emit(f"not.pred {w.target(ins)}, {out}")
+
+
+def _old_vote(w: Writer, ins: Instruction, called: Call, how: str) -> None:
+    """A vote of the block as LLVM 21 writes it: of integers, and an integer comes out."""
+    p, d = w.new("i1"), w.target(ins)
+    w.emit(f"setp.ne.s32 {p}, {w.value(*called.arguments[0])}, 0")
+    if how == "popc":
+        w.emit(f"bar.red.popc.u32 {d}, 0, {p}")
+        return
+    out = w.new("i1")
+    w.emit(f"bar.red.{how}.pred {out}, 0, {p}")
+    w.emit(f"selp.b32 {d}, 1, 0, {out}")
+
+
+def _funnel(w: Writer, ins: Instruction, called: Call, side: str) -> None:
+    a, b, c = (w.held(*x)[0] for x in called.arguments)
+    high, low = (w.new("i64") for _ in range(2))
+    n, rest = w.new("i32"), w.new("i32")
+    w.emit(f"cvt.u32.u64 {n}, {c}")
+    w.emit(f"and.b32 {n}, {n}, 63")
+    w.emit(f"sub.s32 {rest}, 64, {n}")
+    left, right = (n, rest) if side == "l" else (rest, n)
+    w.emit(f"shl.b64 {high}, {a}, {left}")
+    w.emit(f"shr.u64 {low}, {b}, {right}")
+    w.emit(f"or.b64 {w.target(ins)}, {high}, {low}")
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def _memory(w: Writer, what: str, called: Call) -> None:
+    """A copy or a filling that LLVM left as one."""
+    (_, to), (_, source), (_, length) = called.arguments[:3]
+    aligned = [re.search(r"\balign (\d+)", word) for word in called.words[:2]]
+    steps = [int(a[1]) if a else 1 for a in aligned]
+    step = min(steps[0] if what == "memset" else min(steps), 8)
+    if not length.isdecimal() or int(length) > _MOST_COPIED:
+        if what == "memmove":
+            raise Refused("memmove of a length that is not known beforehand")
+        _loop(w, what, to, source, length)
+        return
+    if what == "memset" and not re.fullmatch(r"-?\d+", source):
+        step = 1
+    pieces, at = list[tuple[int, int]](), 0
+    while at < int(length):
+        while at % step or at + step > int(length):
+            step //= 2
+        pieces.append((at, step))
+        at += step
+    moved = []
+    for at, size in pieces:  # all are read before the first is written: the two may overlap
+        kind = f"i{8 * size}"
+        if what == "memset":
+            if re.fullmatch(r"-?\d+", source):
+                byte = int(source) & 0xFF
+                moved.append(w.kept(kind, str(int.from_bytes(bytes([byte]) * size, "little"))))
+            else:
+                moved.append(w.value("i8", source))
+            continue
+        address, space = w.place(source, at)
+        moved.append(w.new(kind))
+        w.emit(f"ld{space}.u{8 * size} {moved[-1]}, {address}")
+    for (at, size), value in zip(pieces, moved, strict=True):
+        address, space = w.place(to, at)
+        w.emit(f"st{space}.u{8 * size} {address}, {value}")
+
+
+def _loop(w: Writer, what: str, to: str, source: str, length: str) -> None:
+    """A copy byte by byte, of a length that is known when it runs."""
+    i, here, there, end, again = w.new("i64"), w.new("i64"), w.new("i64"), w.label(), w.label()
+    byte, p = w.new("i8"), w.new("i1")
+    count = w.kept("i64", w.value("i64", length))
+    bases = [
+        w.kept("ptr", w.address(text)) for text in ([to] if what == "memset" else [to, source])
+    ]
+    if what == "memset":
+        byte = w.kept("i8", w.value("i8", source))
+    w.emit(f"mov.u64 {i}, 0")
+    w.emit(f"setp.eq.s64 {p}, {count}, 0")
+    w.emit(f"@{p} bra {end}")
+    w.code.append(f"{again}:")
+    if what != "memset":
+        w.emit(f"add.s64 {there}, {bases[1]}, {i}")
+        w.emit(f"ld.u8 {byte}, [{there}]")
+    w.emit(f"add.s64 {here}, {bases[0]}, {i}")
+    w.emit(f"st.u8 [{here}], {byte}")
+    w.emit(f"add.s64 {i}, {i}, 1")
+    w.emit(f"setp.lt.u64 {p}, {i}, {count}")
+    w.emit(f"@{p} bra {again}")
+    w.code.append(f"{end}:")
+
+
+# -- matrices --------------------------------------------------------------------------------------
+
+_WMMA_MEMORY = re.compile(
+    r"llvm\.nvvm\.wmma\.(m\d+n\d+k\d+)\.(load|store)\.([abcd])\.(row|col)\.stride\.(\w+?)"
+    r"\.p\d+(?:i8)?$"
+)
+_WMMA = re.compile(
+    r"llvm\.nvvm\.wmma\.m(\d+)n(\d+)k(\d+)\.mma\.(row|col)\.(row|col)((?:\.\w+?)+?)(\.satfinite)?$"
+)
+
+
+def _wmma_memory(w: Writer, ins: Instruction, called: Call, match: re.Match[str]) -> None:
+    shape, what, matrix, layout, element = match.groups()
+    address, space = w.place(called.arguments[0][1])
+    stride = w.value(*called.arguments[-1])
+    words = f"wmma.{what}.{matrix}.sync.aligned.{layout}.{shape}{space}.{element}"
+    if what == "load":
+        w.emit(f"{words} {{{', '.join(w.targets(ins.name))}}}, {address}, {stride}")
+        return
+    held = [v for argument in called.arguments[1:-1] for v in w.held(*argument)]
+    w.emit(f"{words} {address}, {{{', '.join(held)}}}, {stride}")
+
+
+def _wmma(w: Writer, ins: Instruction, called: Call, match: re.Match[str]) -> None:
+    m, n, k = (int(x) for x in match.groups()[:3])
+    types = match[6][1:].split(".")
+    held = [v for argument in called.arguments for v in w.held(*argument)]
+    width = {"bf16": 16, "tf32": 32, "s8": 8, "u8": 8}.get(types[0])
+    if types[0] in ("f16", "f32"):
+        of_a = of_b = 8
+    elif types[0] == "f64":
+        of_a = of_b = 1
+    elif width and len(types) == 1:
+        of_a, of_b = m * k * width // 1024, n * k * width // 1024
+        out = "s32" if width == 8 else "f32"
+        types = [out, types[0], types[0], out]
+    else:
+        raise Refused(f"the intrinsic {match[0]}")
+    if types == ["f64"]:
+        types = ["f64"] * 4
+    groups = [w.targets(ins.name), held[:of_a], held[of_a : of_a + of_b], held[of_a + of_b :]]
+    words = f"{match[4]}.{match[5]}.m{m}n{n}k{k}.{'.'.join(types)}{match[7] or ''}"
+    text = ", ".join("{" + ", ".join(group) + "}" for group in groups)
+    w.emit(f"wmma.mma.sync.aligned.{words} {text}")
+
+
+# -- inline assembly -------------------------------------------------------------------------------
+
+
+def tied(called: Call, makes: Sequence[Unit], values: Values) -> list[tuple[Unit, Unit]]:
+    """Of inline assembly, what is read and written: pairs of what is made and what is read."""
+    if called.function[0] != '"':
+        return []
+    inputs = [c for c in called.constraints if c[0] not in "=~"]
+    pairs = []
+    for constraint, argument in zip(inputs, called.arguments, strict=True):
+        if constraint.isdecimal() and int(constraint) < len(makes):
+            (part,) = values.parts(*argument)
+            if part.unit and not part.offset:
+                pairs.append((makes[int(constraint)], part.unit))
+    return pairs
+
+
+def _assembly(w: Writer, ins: Instruction, called: Call) -> None:
+    """The text of inline assembly with its operands put in."""
+    outs = w.targets(ins.name) if ins.name else []
+    given = iter(called.arguments)
+    words, copies = list[str](), list[tuple[str, str, str]]()
+    free = iter(outs)
+    kinds_of = iter(w.module.parts(called.returns))
+    for constraint in called.constraints:
+        if constraint[0] == "~":
+            continue
+        if constraint[0] == "=":
+            if "*" in constraint:
+                raise Refused(f"the operand {constraint} of inline assembly")
+            words.append(next(free, "") or w.new(next(kinds_of)))
+            continue
+        kind, text = next(given)
+        if constraint in ("n", "i"):
+            words.append(text)
+            continue
+        operand = w.value(kind, text)
+        if constraint.isdecimal():
+            target = words[int(constraint)]
+            if operand != target:
+                copies.append((w.module.parts(kind)[0], target, operand))
+            words.append(target)
+        else:
+            words.append(w.kept(w.module.parts(kind)[0], operand))
+    for kind, target, operand in copies:
+        w.move(kind, target, operand)
+    template = re.sub(r"\\([0-9A-Fa-f]{2})", lambda h: chr(int(h[1], 16)), called.function[1:])
+    text = re.sub(
+        r"\$(?:\$|\{(\d+)(?::\w+)?\}|(\d+))",
+        lambda f: words[int(f[1] or f[2])] if f[1] or f[2] else "$",
+        template,
+    )
+    for line in text.split("\n"):
+        if line.strip():
+            ended = line.strip().endswith((";", "{", "}", ":"))
+            w.code.append(f"\t{line.strip()}{'' if ended else ';'}")
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def declared(kind: str, name: str, module: Module) -> str:
+    """A parameter of a function, or what it gives back, as PTX declares it."""
+    scalars = module.scalars(kind)
+    if len(scalars) > 1:
+        return f".param .align {module.align(kind)} .b8 {name}[{module.size(kind)}]"
+    return (
+        f".param .b{max(bits(scalars[0][1]), 32) if kind[0] == 'i' else bits(scalars[0][1])} {name}"
+    )
+
+
+def store_parameter(w: Writer, name: str, offset: int, scalar: str, value: str) -> None:
+    """An argument or a result; small integers are widened to 32 bits."""
+    from nogpu.ir.kernel import memory_type
+
+    at = f"[{name}+{offset}]" if offset else f"[{name}]"
+    if scalar[0] == "i" and bits(scalar) < 32:
+        wide = w.new("i32")
+        if scalar == "i1":
+            w.emit(f"selp.b32 {wide}, 1, 0, {value}")
+        else:
+            w.emit(f"cvt.u32.u16 {wide}, {w.clean(scalar, value, False)}")
+        w.emit(f"st.param.u32 {at}, {wide}")
+    else:
+        w.emit(f"st.param.{memory_type(scalar)} {at}, {value}")
+
+
+def _function(w: Writer, ins: Instruction, called: Call) -> None:
+    """A call of a function, by name or through a pointer."""
+    if any("byval(" in word for word in called.words):
+        raise Refused("a structure passed by value to a function that is not inlined")
+    held = [w.held(kind, text) for kind, text in called.arguments]
+    through = "" if called.function[0] == "@" else w.address(called.function)
+    w.code.append("\t{")
+    names = []
+    for i, ((kind, _), parts) in enumerate(zip(called.arguments, held, strict=True)):
+        names.append(f"param{i}")
+        w.emit(declared(kind, names[-1], w.module))
+        for (offset, scalar), part in zip(w.module.scalars(kind), parts, strict=True):
+            store_parameter(w, names[-1], offset, scalar, part)
+    returned, formal = "", ""
+    if called.returns != "void":
+        w.emit(declared(called.returns, "retval0", w.module))
+        returned = "(retval0), "
+        formal = f"({declared(called.returns, '_', w.module)}) "
+    arguments = f", ({', '.join(names)})" if names else ""
+    if through:
+        kinds = ", ".join(declared(kind, "_", w.module) for kind, _ in called.arguments)
+        prototype = w.label().replace("$L", "prototype").replace("$", "_")
+        w.code.append(f"\t{prototype} : .callprototype {formal}_ ({kinds});")
+        w.emit(f"call {returned}{through}{arguments or ', ()'}, {prototype}")
+    else:
+        w.emit(f"call.uni {returned}{w.called(called.function)}{arguments}")
+    if called.returns != "void" and ins.name:
+        for (offset, scalar), target in zip(
+            w.module.scalars(called.returns), w.targets(ins.name), strict=True
+        ):
+            at = f"[retval0+{offset}]" if offset else "[retval0]"
+            w.load_parameter(scalar, target, at, is_kernel=False)
+    w.code.append("\t}")

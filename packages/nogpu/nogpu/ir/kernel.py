@@ -1,0 +1,1014 @@
+"""A function of LLVM IR as PTX, instruction by instruction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from nogpu.ir import accesses, calls, registers
+from nogpu.ir.accesses import Access
+from nogpu.ir.places import Places
+from nogpu.ir.spaces import GENERIC, OWN, WORD, Spaces, of_type
+from nogpu.ir.text import (
+    BITS,
+    Function,
+    Instruction,
+    Module,
+    Refused,
+    bits,
+    call,
+    float_bits,
+    operands,
+    repeated,
+    split,
+    take_type,
+)
+from nogpu.ir.values import CASTS, Part, Unit, Values, family, picked
+
+FAMILIES = {"p": "pred", "rs": "b16", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
+"""PTX types of the families of registers."""
+FLOATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+Item = Instruction | Access
+_ESSENTIAL = {"call", "br", "switch", "ret", "fence", "atomicrmw", "cmpxchg", "unreachable"}
+_INTEGERS = {
+    "add": "add.s",
+    "sub": "sub.s",
+    "mul": "mul.lo.s",
+    "and": "and.b",
+    "or": "or.b",
+    "xor": "xor.b",
+    "shl": "shl.b",
+    "sdiv": "div.s",
+    "udiv": "div.u",
+    "srem": "rem.s",
+    "urem": "rem.u",
+    "lshr": "shr.u",
+    "ashr": "shr.s",
+}
+_OF_BITS = {"add": "xor", "sub": "xor", "mul": "and", "and": "and", "or": "or", "xor": "xor"}
+_COMPARED = {"oeq": "eq", "one": "ne", "une": "neu", "ueq": "equ", "uno": "nan", "ord": "num"}
+
+
+def memory_type(kind: str) -> str:
+    """What loads, stores and parameters call a scalar."""
+    if kind in ("float", "double"):
+        return FLOATS[kind]
+    width = max(bits(kind), 8)
+    if width not in (8, 16, 32, 64):
+        raise Refused(f"an access to {kind}")
+    return f"b{width}" if kind in BITS and kind != "ptr" else f"u{width}"
+
+
+def container(kind: str) -> int:
+    """Bits of the register that an integer is kept in; those above its own may hold anything."""
+    return {"rs": 16, "r": 32, "rd": 64}[family(kind)]
+
+
+class Writer:
+    """Writes one function. code: its lines; shared: names of the shared variables that it uses."""
+
+    def __init__(self, module: Module, function: Function, places: Places) -> None:
+        self.module, self.function, self._places = module, function, places
+        self.code: list[str] = []
+        self.symbols: dict[str, None] = {}
+        self.counts = dict.fromkeys(FAMILIES, 0)
+        self._registers: dict[Unit, str] = {}
+        self._heads: dict[Unit, Unit] = {}
+        self._constants = self._at_labels = 0
+        self._here = ""
+        self.spaces = Spaces(module, function)
+        self.depot, placed = self._placed()
+        self.values = Values(module, function, self.spaces, placed)
+        self._fused: dict[str, tuple[str, int]] = {}
+        self._write()
+
+    def _placed(self) -> tuple[int, dict[str, Part]]:
+        """Bytes of the thread's own variables, and where they and structures in parameters lie."""
+        size, placed = 0, dict[str, Part]()
+        for block in self.function.blocks:
+            for ins in block.code:
+                if ins.op == "alloca":
+                    kind, *rest = split(ins.rest)
+                    if not all(r.startswith("align") for r in rest):
+                        raise Refused("an array of the thread whose length is not known beforehand")
+                    align = int(rest[0][6:]) if rest else self.module.align(kind)
+                    size = -(-size // align) * align
+                    placed[ins.name] = Part(None, f"@{self._depot_name}", size)
+                    size += self.module.size(kind)
+        for i, p in enumerate(self.function.parameters):
+            if p.byval and self.function.is_kernel:
+                placed[p.name] = Part(None, f"@{self.parameter(i)}")
+            elif p.byval:
+                raise Refused(f"a structure passed by value to {self.function.name}")
+        return size, placed
+
+    @property
+    def _depot_name(self) -> str:
+        return f"__local_depot_{symbol(self.function.name)}"
+
+    def parameter(self, number: int) -> str:
+        """The name of a parameter in PTX."""
+        return f"{symbol(self.function.name)}_param_{number}"
+
+    # -- text ---------------------------------------------------------------------------------
+
+    def emit(self, text: str) -> None:
+        """One statement."""
+        self.code.append(f"\t{text};")
+
+    def new(self, kind: str) -> str:
+        """A fresh register for a scalar."""
+        letter = family(kind)
+        self.counts[letter] += 1
+        return f"%{letter}{self.counts[letter]}"
+
+    def label(self) -> str:
+        """A fresh label."""
+        self._at_labels += 1
+        return f"$L__{symbol(self.function.name)}_{self._at_labels}"
+
+    def _register(self, unit: Unit) -> str:
+        head = self._heads.get(unit, unit)
+        if head not in self._registers:
+            name, number = head
+            self._registers[head] = self.new(self.module.parts(self.values.types[name])[number])
+        return self._registers[head]
+
+    def targets(self, name: str) -> list[str]:
+        """The registers of what an instruction makes."""
+        return [self._register(p.unit) for p in self.values.resolved(name) if p.unit]
+
+    def target(self, ins: Instruction) -> str:
+        """The register of an instruction that makes one."""
+        return self.targets(ins.name)[0]
+
+    # -- operands -----------------------------------------------------------------------------
+
+    def part(self, kind: str, part: Part) -> str:
+        """A part as an operand: a register or a literal."""
+        base = self._register(part.unit) if part.unit else self._literal(kind, part.text)
+        if not part.offset:
+            return base
+        out = self.new("ptr")
+        self.emit(f"add.s64 {out}, {base}, {part.offset}")
+        return out
+
+    def _literal(self, kind: str, text: str) -> str:
+        if text.startswith("@"):
+            out = self.new("ptr")
+            self.emit(f"mov.u64 {out}, {self._symbol(text)}")
+            return out
+        if text.startswith("pair "):
+            items, _, at = text[5:].rpartition(":")
+            low, high = (take_type(t) for t in split(items[1:-1])[2 * int(at) : 2 * int(at) + 2])
+            return str(self._bits(*low) & 0xFFFF | (self._bits(*high) & 0xFFFF) << 16)
+        if " (" in text:
+            return self._constant(kind, text)
+        if kind == "i1":
+            out = self.new("i1")
+            self.emit(f"setp.{'eq' if text in ('true', '1') else 'ne'}.s32 {out}, 0, 0")
+            return out
+        if kind in FLOATS:
+            number = float_bits(kind, text)
+            return {16: f"{number}", 32: f"0f{number:08X}", 64: f"0d{number:016X}"}[bits(kind)]
+        return text
+
+    def _bits(self, kind: str, text: str) -> int:
+        if text in ("undef", "poison"):
+            return 0
+        return float_bits(kind, text) if kind in FLOATS else int(text)
+
+    def _symbol(self, text: str) -> str:
+        self.symbols[text[1:]] = None
+        return symbol(text[1:])
+
+    def _constant(self, kind: str, text: str) -> str:
+        """A constant that has to be computed, such as an address as a number."""
+        op, inside = text.split()[0], text[text.index("(") + 1 : -1]
+        if op not in CASTS:
+            items = operands(inside)
+            inside = f"{items[0][0]} {', '.join(t for _, t in items)}"
+        self._constants += 1
+        name = f"%constant.{self._constants}"
+        self.values.types[name] = kind
+        self.instruction(Instruction(name, op, "", inside, ""))
+        return self._register((name, 0))
+
+    def parts(self, kind: str, text: str) -> list[str]:
+        """The parts of an operand, pointers as generic addresses unless their type says more."""
+        if kind.startswith("ptr"):
+            return [self.address(text, of_type(kind))]
+        kinds = self.module.parts(kind)
+        return [self.part(k, p) for k, p in zip(kinds, self.values.parts(kind, text), strict=True)]
+
+    def value(self, kind: str, text: str) -> str:
+        """An operand of one part."""
+        (part,) = self.parts(kind, text)
+        return part
+
+    def held(self, kind: str, text: str) -> list[str]:
+        """The parts of an operand, each in a register."""
+        kinds = self.module.parts(kind)
+        return [self.kept(k, p) for k, p in zip(kinds, self.parts(kind, text), strict=True)]
+
+    def kept(self, kind: str, operand: str) -> str:
+        """An operand in a register."""
+        if operand.startswith("%"):
+            return operand
+        out = self.new(kind)
+        self.move(kind, out, operand)
+        return out
+
+    def move(self, kind: str, target: str, operand: str) -> None:
+        """Copy an operand into a register."""
+        self.emit(f"mov.{FAMILIES[family(kind)]} {target}, {operand}")
+
+    def called(self, name: str) -> str:
+        """A function's name in PTX, which is noted."""
+        return self._symbol(name)
+
+    def elements(self, kind: str, text: str) -> list[str]:
+        """The elements of an operand: those of pairs apart."""
+        parts = self.parts(kind, text)
+        if self.module.parts(kind)[:1] != ["pair"]:
+            return parts
+        inner, out = repeated(kind)[1], list[str]()
+        for pair in parts:
+            two = [self.new(inner), self.new(inner)]
+            self.emit(f"mov.b32 {{{two[0]}, {two[1]}}}, {self.kept('pair', pair)}")
+            out += two
+        return out
+
+    def make(self, name: str, elements: Callable[[list[str]], None]) -> None:
+        """Have the elements of a value written into registers, pairs put together after that."""
+        kind, targets = self.values.types[name], self.targets(name)
+        if self.module.parts(kind)[:1] != ["pair"]:
+            elements(targets)
+            return
+        count, inner = repeated(kind)
+        halves = [self.new(inner) for _ in range(count)]
+        elements(halves)
+        for i, target in enumerate(targets):
+            self.emit(f"mov.b32 {target}, {{{halves[2 * i]}, {halves[2 * i + 1]}}}")
+
+    def clean(self, kind: str, operand: str, signed: bool) -> str:
+        """An integer with the bits above its own set by its sign or to 0."""
+        width, whole = bits(kind), container(kind)
+        if width == whole or not operand.startswith("%"):
+            return operand
+        out = self.new(kind)
+        if width in (8, 16, 32):
+            letter = "s" if signed else "u"
+            self.emit(f"cvt.{letter}{whole}.{letter}{width} {out}, {operand}")
+        elif signed:
+            self.emit(f"shl.b{whole} {out}, {operand}, {whole - width}")
+            self.emit(f"shr.s{whole} {out}, {out}, {whole - width}")
+        else:
+            self.emit(f"and.b{whole} {out}, {operand}, {(1 << width) - 1}")
+        return out
+
+    # -- addresses ----------------------------------------------------------------------------
+
+    def address(self, text: str, space: int = GENERIC) -> str:
+        """A pointer as a number of a space."""
+        have = self.spaces.of(text)
+        operand = self.part("ptr", self.values.parts("ptr", text)[0])
+        if have == space or (have not in OWN and space not in OWN):
+            return operand
+        if have in OWN and space in OWN:
+            raise Refused(f"a pointer to {WORD[have]} memory as one to {WORD[space]} memory")
+        out = self.new("ptr")
+        to = "" if have in OWN else "to."
+        self.emit(f"cvta.{to}{WORD[have if have in OWN else space]}.u64 {out}, {operand}")
+        return out
+
+    def place(self, text: str, more: int = 0) -> tuple[str, str]:
+        """Where a load or store goes: its address and ".shared", ".global" or the like."""
+        part = self.values.parts("ptr", text)[0]
+        if part.unit:
+            base = self._register(part.unit)
+        else:
+            base = self._symbol(part.text) if part.text.startswith("@") else part.text
+        offset = part.offset + more
+        space = self.spaces.of(text)
+        return f"[{base}+{offset}]" if offset else f"[{base}]", f".{WORD[space]}" if space else ""
+
+    # -- the function -------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        blocks = self.function.blocks
+        joiner = accesses.Joiner(self.module, self.function, self.spaces, self.values)
+        items = {b.name: joiner.joined(b) for b in blocks}
+        for block in blocks:
+            self._fused |= accesses.fused(block, self.values)
+        self._phis = {b.name: b.phis for b in blocks}
+        items = self._needed(items)
+        self._share(items)
+        self._labels = {b.name: self.label() for b in blocks}
+        self._enter()
+        for i, block in enumerate(blocks):
+            self._block = block.name
+            self._next = blocks[i + 1].name if i + 1 < len(blocks) else ""
+            self.code.append(f"{self._labels[block.name]}:")
+            for item in items[block.name]:
+                self._one(item)
+
+    def _enter(self) -> None:
+        """Read the parameters."""
+        self.code.append(self._places.beginning(self.function.place))
+        for i, p in enumerate(self.function.parameters):
+            if p.byval:
+                continue
+            for (offset, scalar), target in zip(
+                self.module.scalars(p.type), self.targets(p.name), strict=True
+            ):
+                at = f"[{self.parameter(i)}+{offset}]" if offset else f"[{self.parameter(i)}]"
+                self.load_parameter(scalar, target, at, self.function.is_kernel)
+                if p.type.startswith("ptr") and self.function.is_kernel:
+                    self.emit(f"cvta.to.global.u64 {target}, {target}")
+
+    def load_parameter(self, scalar: str, target: str, at: str, is_kernel: bool) -> None:
+        """A parameter or what a function gives back: small integers are 32 bits wide in calls."""
+        if scalar[0] == "i" and bits(scalar) < 32:
+            wide = self.new("i32")
+            self.emit(f"ld.param.u{max(bits(scalar), 8) if is_kernel else 32} {wide}, {at}")
+            if scalar == "i1":
+                self.emit(f"and.b32 {wide}, {wide}, 1")
+                self.emit(f"setp.ne.s32 {target}, {wide}, 0")
+            else:
+                self.emit(f"cvt.u16.u32 {target}, {wide}")
+        else:
+            self.emit(f"ld.param.{memory_type(scalar)} {target}, {at}")
+
+    def _reads(self, item: Item) -> list[Unit]:
+        """The units that an item reads, with what was put into it."""
+        if isinstance(item, Access):
+            texts = [item.pointer, *(v for _, v in item.members if item.is_store)]
+            return self.values.units(" ".join(texts))
+        rest = item.rest
+        if item.name in self._fused:
+            product, side = self._fused[item.name]
+            sides = split(take_type(rest)[1])
+            rest = f"{self.values.made[product].rest} {sides[1 - side]}"
+        return self.values.units(rest)
+
+    def _needed(self, items: dict[str, list[Item]]) -> dict[str, list[Item]]:
+        """Without what nobody reads, such as the sums that loads and stores do themselves."""
+        makers: dict[str, list[Unit]] = {}
+        todo: list[Unit] = []
+        for own in items.values():
+            for item in own:
+                reads = self._reads(item)
+                if isinstance(item, Access) or item.op in _ESSENTIAL:
+                    todo += reads
+                else:
+                    makers[item.name] = reads
+        for phis in self._phis.values():
+            for name, _, sources in phis:
+                makers[name] = self.values.units(" ".join(sources.values()))
+        wanted = set[str]()
+        while todo:
+            name, _ = todo.pop()
+            if name not in wanted:
+                wanted.add(name)
+                todo += makers.get(name, ())
+        self._phis = {b: [p for p in phis if p[0] in wanted] for b, phis in self._phis.items()}
+        return {
+            name: [
+                i for i in own if isinstance(i, Access) or i.op in _ESSENTIAL or i.name in wanted
+            ]
+            for name, own in items.items()
+        }
+
+    def _share(self, items: dict[str, list[Item]]) -> None:
+        """Decide which values share a register."""
+        edges = []
+        for to, phis in self._phis.items():
+            by_source: dict[str, list[tuple[Unit, Unit]]] = {}
+            for name, kind, sources in phis:
+                for source, text in sources.items():
+                    moves = by_source.setdefault(source, [])
+                    own = self.values.resolved(name)
+                    for phi, part in zip(own, self.values.parts(kind, text), strict=True):
+                        if phi.unit and part.unit:
+                            moves.append((phi.unit, part.unit))
+            edges += [registers.Edge(source, to, moves) for source, moves in by_source.items()]
+        known = {(e.source, e.to) for e in edges}
+        for name, own in items.items():
+            last = own[-1] if own else None
+            if isinstance(last, Instruction) and last.op in ("br", "switch"):
+                for to in dict.fromkeys(re.findall(r"label %([\w.$-]+)", last.rest)):
+                    if (name, to) not in known:
+                        edges.append(registers.Edge(name, to, ()))
+        code = {name: [self._use(item) for item in own] for name, own in items.items()}
+        phis = {
+            b: [p.unit for name, _, _ in of for p in self.values.resolved(name) if p.unit]
+            for b, of in self._phis.items()
+        }
+        units = {u for e in edges for move in e.moves for u in move}
+        units |= {u for uses in code.values() for use in uses for pair in use.tied for u in pair}
+        families = {u: family(self.module.parts(self.values.types[u[0]])[u[1]]) for u in units}
+        self._heads = registers.shared(code, phis, edges, families)
+
+    def _use(self, item: Item) -> registers.Use:
+        if isinstance(item, Access):
+            names = [] if item.is_store else [name for _, name in item.members]
+            early = True
+        else:
+            names = [item.name] if item.name else []
+            early = item.op == "call"
+        makes = [p.unit for name in names for p in self.values.resolved(name) if p.unit]
+        makes = [u for u in makes if u[0] in names]
+        tied = ()
+        if isinstance(item, Instruction) and item.op == "call":
+            tied = calls.tied(call(item.rest), makes, self.values)
+        return registers.Use(self._reads(item), makes, early or len(makes) > 1, tied)
+
+    def _one(self, item: Item) -> None:
+        if item.place and (loc := self._places.directive(item.place)) and loc != self._here:
+            self._here = loc
+            self.code.append(loc)
+        try:
+            if isinstance(item, Access):
+                self._access(item)
+            else:
+                self.instruction(item)
+        except Refused as refused:
+            line = self._places.line(item.place)
+            raise Refused(refused.what, f"line {line}: " if line else "") from None
+
+    def instruction(self, ins: Instruction) -> None:
+        """Write one instruction."""
+        handler = getattr(self, f"_{ins.op}", None)
+        if ins.op in CASTS and handler is None:
+            handler = self._cast
+        elif ins.op in _INTEGERS:
+            handler = self._integer
+        if handler is None:
+            raise Refused(f"the instruction `{ins.op}`")
+        handler(ins)
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def _access(self, access: Access) -> None:
+        """A load or store, in as many pieces as its alignment asks for."""
+        scalars, held, at = list[tuple[int, str]](), list[str](), 0
+        for kind, text in access.members:
+            if self.module.parts(kind)[:1] == ["pair"]:
+                inner = [(4 * i, "pair") for i in range(repeated(kind)[0] // 2)]
+            else:
+                inner = self.module.scalars(kind)
+            scalars += [(at + offset, scalar) for offset, scalar in inner]
+            if access.is_store:
+                held += self.held(kind, text)
+            else:
+                held += self.targets(text)
+            at += self.module.size(kind)
+        while scalars:
+            start, size = scalars[0][0], self.module.size(scalars[0][1])
+            aligned = min(access.align, accesses.MOST_BYTES)
+            while start % aligned:
+                aligned //= 2
+            if aligned < size and scalars[0][1] == "pair":
+                raise Refused("an access to two elements of 16 bits that are not aligned together")
+            count, row = 1, [(start + i * size, size) for i in range(len(scalars))]
+            own = [(o, self.module.size(k)) for o, k in scalars]
+            while (
+                2 * count * size <= aligned
+                and own[: 2 * count] == row[: 2 * count]
+                and (len(own) >= 2 * count)
+            ):
+                count *= 2
+            kinds = [k for _, k in scalars[:count]]
+            self._piece(access, kinds, held[:count], access.offset + start)
+            scalars, held = scalars[count:], held[count:]
+
+    def _piece(self, access: Access, kinds: list[str], held: list[str], more: int) -> None:
+        address, space = self.place(access.pointer, more)
+        space = f".{access.words.strip()}{space}" if access.words else space
+        size, whole = self.module.size(kinds[0]), list(held)
+        if small := len(held) > 4:  # in words
+            whole = [self.new("pair") for _ in range(len(held) * size // 4)]
+        elif kinds[0] == "i1":
+            whole = [self.new("i8") for _ in held]
+        types = {memory_type(k) for k in kinds}
+        kind = "b32" if small else types.pop() if len(types) == 1 else f"b{8 * size}"
+        vector = f".v{len(whole)}" if len(whole) > 1 else ""
+        words = f"{{{', '.join(whole)}}}" if vector else whole[0]
+        if not access.is_store:
+            self.emit(f"ld{space}{vector}.{kind} {words}, {address}")
+        if small:
+            for i, word in enumerate(whole):
+                own = held[i * 4 // size : (i + 1) * 4 // size]
+                self._word(word, own, access.is_store)
+        elif kinds[0] == "i1":
+            for byte, predicate in zip(whole, held, strict=True):
+                if access.is_store:
+                    self.emit(f"selp.b16 {byte}, 1, 0, {predicate}")
+                else:
+                    self.emit(f"and.b16 {byte}, {byte}, 1")
+                    self.emit(f"setp.ne.s16 {predicate}, {byte}, 0")
+        if access.is_store:
+            self.emit(f"st{space}{vector}.{kind} {address}, {words}")
+
+    def _word(self, word: str, elements: Sequence[str], is_store: bool) -> None:
+        """32 bits and their two or four elements."""
+        if len(elements) == 2:
+            two = f"{{{', '.join(elements)}}}"
+            self.emit(f"mov.b32 {word}, {two}" if is_store else f"mov.b32 {two}, {word}")
+            return
+        if is_store:
+            self.emit(f"mov.b32 {word}, 0")
+        for i, element in enumerate(elements):
+            wide = self.new("i32")
+            if is_store:
+                self.emit(f"cvt.u32.u16 {wide}, {element}")
+                self.emit(f"bfi.b32 {word}, {wide}, {word}, {8 * i}, 8")
+            else:
+                self.emit(f"bfe.u32 {wide}, {word}, {8 * i}, 8")
+                self.emit(f"cvt.u16.u32 {element}, {wide}")
+
+    def _load(self, ins: Instruction) -> None:
+        if "atomic" not in ins.flags:
+            raise AssertionError(ins)
+        raise Refused("an atomic load")
+
+    def _store(self, ins: Instruction) -> None:
+        raise Refused("an atomic store")
+
+    def _atomicrmw(self, ins: Instruction) -> None:
+        op, rest = ins.rest.split(None, 1)
+        (_, pointer), (kind, value) = operands(rest)[:2]
+        address, space = self.place(pointer)
+        width = bits(kind)
+        names = {"xchg": "exch.b", "add": "add.u", "and": "and.b", "or": "or.b", "xor": "xor.b"}
+        names |= {"max": "max.s", "min": "min.s", "umax": "max.u", "umin": "min.u"}
+        names |= {"fadd": "add.f", "uinc_wrap": "inc.u", "udec_wrap": "dec.u"}
+        if op not in names or width < 32:
+            raise Refused(f"atomicrmw {op} of {kind}")
+        value = self.value(kind, value.split()[0])
+        self.emit(f"atom{space}.{names[op]}{width} {self.target(ins)}, {address}, {value}")
+
+    def _cmpxchg(self, ins: Instruction) -> None:
+        (_, pointer), (kind, compared), (_, new) = operands(ins.rest)[:3]
+        address, space = self.place(pointer)
+        width = bits(kind)
+        old, done = self.targets(ins.name)
+        a = self.kept(kind, self.value(kind, compared))
+        b = self.value(kind, new.split()[0])
+        out = self.new(kind)
+        self.emit(f"atom{space}.cas.b{width} {out}, {address}, {a}, {b}")
+        self.emit(f"setp.eq.s{max(width, 16)} {done}, {out}, {a}")
+        self.emit(f"mov.b{width} {old}, {out}")
+
+    def _fence(self, ins: Instruction) -> None:
+        self.emit("membar.cta" if '"block"' in ins.rest else "membar.gl")
+
+    def _getelementptr(self, ins: Instruction) -> None:
+        address = self.values.address(ins.rest)
+        base = self.values.parts(*address.base)[0]._replace(offset=0)
+        have, want = self.spaces.of(address.base[1]), self.spaces.of(ins.name)
+        if have != want and (have in OWN or want in OWN):
+            raise Refused("a pointer that is derived from one into another memory")
+        out, value = self.target(ins), self.part("ptr", base)
+        for i, (kind, text, scale) in enumerate(address.terms):
+            index = self.value(kind, text)
+            if kind != "i64":
+                wide = self.new("i64")
+                self.emit(f"cvt.s64.s{bits(kind)} {wide}, {index}")
+                index = wide
+            to = out if i + 1 == len(address.terms) else self.new("ptr")
+            if scale == 1:
+                self.emit(f"add.s64 {to}, {value}, {index}")
+            else:
+                self.emit(f"mad.lo.s64 {to}, {index}, {scale}, {value}")
+            value = to
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def _each(self, ins: Instruction, one: Callable[[str, str, Sequence[str]], None]) -> None:
+        """An instruction `op type a, b` by elements: one(type, target, operands)."""
+        kind, rest = take_type(ins.rest)
+        sides = [self.elements(kind, text) for text in split(rest)]
+        inner = self.module.scalars(kind)[0][1]
+
+        def elements(targets: list[str]) -> None:
+            for target, *own in zip(targets, *sides, strict=True):
+                one(inner, target, own)
+
+        self.make(ins.name, elements)
+
+    def _integer(self, ins: Instruction) -> None:
+        def one(kind: str, target: str, sides: Sequence[str]) -> None:
+            a, b = sides
+            if kind == "i1":
+                self.emit(f"{_OF_BITS[ins.op]}.pred {target}, {a}, {b}")
+                return
+            name = _INTEGERS[ins.op]
+            if ins.op in ("sdiv", "udiv", "srem", "urem", "lshr", "ashr"):
+                a = self.clean(kind, a, name[-1] == "s")
+            if ins.op in ("sdiv", "udiv", "srem", "urem"):
+                b = self.clean(kind, b, name[-1] == "s")
+            elif ins.op in ("shl", "lshr", "ashr") and b.startswith("%") and family(kind) != "r":
+                b, wide = self.new("i32"), self.clean(kind, b, False)
+                self.emit(f"cvt.u32.u{container(kind)} {b}, {wide}")
+            self.emit(f"{name}{container(kind)} {target}, {self.kept(kind, a)}, {b}")
+
+        if ins.rest.startswith("i128"):
+            raise Refused(f"{ins.op} of 128 bits")
+        self._each(ins, one)
+
+    def _float(self, ins: Instruction, op: str) -> None:
+        def one(kind: str, target: str, sides: Sequence[str]) -> None:
+            if kind in ("float", "double") or (kind == "half" and op != "div"):
+                self.emit(f"{op}.rn.{FLOATS[kind]} {target}, {', '.join(sides)}")
+                return
+            wide = [self.new("float") for _ in sides]
+            for w, side in zip(wide, sides, strict=True):
+                self.emit(f"cvt.f32.{FLOATS[kind]} {w}, {self.kept(kind, side)}")
+            self.emit(f"{op}.rn.f32 {wide[0]}, {', '.join(wide)}")
+            self.emit(f"cvt.rn.{FLOATS[kind]}.f32 {target}, {wide[0]}")
+
+        self._each(ins, one)
+
+    def _fmul(self, ins: Instruction) -> None:
+        self._float(ins, "mul")
+
+    def _fdiv(self, ins: Instruction) -> None:
+        self._float(ins, "div")
+
+    def _fadd(self, ins: Instruction) -> None:
+        if ins.name not in self._fused:
+            self._float(ins, "add" if ins.op == "fadd" else "sub")
+            return
+        product, side = self._fused[ins.name]
+        kind, rest = take_type(ins.rest)
+        a, b = split(take_type(self.values.made[product].rest)[1])
+        text = f"{kind} {a}, {b}, {split(rest)[1 - side]}"
+
+        def one(kind: str, target: str, sides: Sequence[str]) -> None:
+            a, b, c = sides
+            if ins.op == "fsub":  # a * b - c, or c - a * b
+                if side:
+                    a = self._negative(kind, a)
+                else:
+                    c = self._negative(kind, c)
+            self.emit(f"fma.rn.{FLOATS[kind]} {target}, {a}, {b}, {c}")
+
+        if "bfloat" in kind:
+            raise Refused(f"a product in a sum of {kind}")
+        self._each(ins._replace(rest=text), one)
+
+    _fsub = _fadd
+
+    def _negative(self, kind: str, operand: str) -> str:
+        out = self.new(kind)
+        self._negate(kind, out, operand)
+        return out
+
+    def _negate(self, kind: str, target: str, operand: str) -> None:
+        if bits(kind) == 16:
+            self.emit(f"xor.b16 {target}, {self.kept(kind, operand)}, -32768")
+        else:
+            self.emit(f"neg.{FLOATS[kind]} {target}, {operand}")
+
+    def _fneg(self, ins: Instruction) -> None:
+        self._each(ins, lambda kind, target, sides: self._negate(kind, target, sides[0]))
+
+    def _compare(
+        self, ins: Instruction, one: Callable[[str, str, str, Sequence[str]], None]
+    ) -> None:
+        how, rest = ins.rest.split(None, 1)
+        plain = ins._replace(rest=rest)
+        self._each(plain, lambda kind, target, sides: one(how, kind, target, sides))
+
+    def _icmp(self, ins: Instruction) -> None:
+        def one(how: str, kind: str, target: str, sides: Sequence[str]) -> None:
+            a, b = sides
+            if kind == "i1":
+                self._compare_bits(how, target, a, b)
+                return
+            signed = how[0] == "s"
+            if kind == "ptr":
+                width, letter = 64, "u"
+            else:
+                a, b = self.clean(kind, a, signed), self._cleared(kind, b, signed)
+                width, letter = container(kind), "u" if how[0] == "u" else "s"
+            name = how if how in ("eq", "ne") else how[1:]
+            self.emit(f"setp.{name}.{letter}{width} {target}, {self.kept(kind, a)}, {b}")
+
+        self._compare(ins, one)
+
+    def _cleared(self, kind: str, operand: str, signed: bool) -> str:
+        """As `clean`, of constants too: they are written with their sign."""
+        if operand.startswith("%") or signed or bits(kind) >= 32:
+            return self.clean(kind, operand, signed)
+        return str(int(operand) & ((1 << bits(kind)) - 1))
+
+    def _compare_bits(self, how: str, target: str, a: str, b: str) -> None:
+        if how in ("eq", "ne"):
+            out = self.new("i1") if how == "eq" else target
+            self.emit(f"xor.pred {out}, {a}, {b}")
+            if how == "eq":
+                self.emit(f"not.pred {target}, {out}")
+            return
+        less = how in ("ult", "ule", "sgt", "sge")  # as signed numbers, true is -1
+        low, high = (a, b) if less else (b, a)
+        out = self.new("i1")
+        if how[1:] in ("lt", "gt"):
+            self.emit(f"not.pred {out}, {low}")
+            self.emit(f"and.pred {target}, {out}, {high}")
+        else:
+            self.emit(f"not.pred {out}, {low}")
+            self.emit(f"or.pred {target}, {out}, {high}")
+
+    def _fcmp(self, ins: Instruction) -> None:
+        def one(how: str, kind: str, target: str, sides: Sequence[str]) -> None:
+            if how in ("true", "false"):
+                self.emit(f"setp.{'eq' if how == 'true' else 'ne'}.s32 {target}, 0, 0")
+                return
+            name = _COMPARED.get(how) or (how[1:] if how[0] == "o" else how[1:] + "u")
+            wide = list(sides)
+            if bits(kind) == 16:
+                wide = [self.new("float") for _ in sides]
+                for w, side in zip(wide, sides, strict=True):
+                    self.emit(f"cvt.f32.{FLOATS[kind]} {w}, {self.kept(kind, side)}")
+                kind = "float"
+            a = self.kept(kind, wide[0])
+            self.emit(f"setp.{name}.{FLOATS[kind]} {target}, {a}, {wide[1]}")
+
+        self._compare(ins, one)
+
+    def _select(self, ins: Instruction) -> None:
+        (chooser, test), (kind, a), (_, b) = operands(ins.rest)
+        if chooser != "i1":
+            raise Refused("a select by a vector")
+        p, targets = self.value("i1", test), self.targets(ins.name)
+        if kind.startswith("ptr"):
+            space = self.spaces.of(ins.name)
+            x, y = self.address(a, space), self.address(b, space)
+            self.emit(f"selp.b64 {targets[0]}, {x}, {y}, {p}")
+            return
+        if kind == "i1" and b == "false":
+            self.emit(f"and.pred {targets[0]}, {p}, {self.value(kind, a)}")
+            return
+        if kind == "i1" and a == "true":
+            self.emit(f"or.pred {targets[0]}, {p}, {self.value(kind, b)}")
+            return
+        both = zip(self.parts(kind, a), self.parts(kind, b), strict=True)
+        for scalar, target, (x, y) in zip(self.module.parts(kind), targets, both, strict=True):
+            if scalar == "i1":
+                u, v, w = (self.new("i1") for _ in range(3))
+                self.emit(f"and.pred {u}, {p}, {x}")
+                self.emit(f"not.pred {v}, {p}")
+                self.emit(f"and.pred {w}, {v}, {y}")
+                self.emit(f"or.pred {target}, {u}, {w}")
+            else:
+                self.emit(f"selp.{FAMILIES[family(scalar)]} {target}, {x}, {y}, {p}")
+
+    # -- conversions --------------------------------------------------------------------------
+
+    def _cast(self, ins: Instruction) -> None:
+        kind, rest = take_type(ins.rest)
+        text, _, to = rest.rpartition(" to ")
+        before, after = (self.module.scalars(k)[0][1] for k in (kind, to.strip()))
+        given = self.elements(kind, text)
+
+        def elements(targets: list[str]) -> None:
+            for target, operand in zip(targets, given, strict=True):
+                self._convert(ins.op, before, after, target, operand)
+
+        self.make(ins.name, elements)
+
+    def _convert(self, op: str, a: str, b: str, target: str, operand: str) -> None:
+        if op in ("zext", "sext"):
+            if a == "i1":
+                one = "1" if op == "zext" else "-1"
+                self.emit(f"selp.b{container(b)} {target}, {one}, 0, {operand}")
+                return
+            letter, width = "s" if op == "sext" else "u", bits(a)
+            if width not in (8, 16, 32):
+                operand, width = self.clean(a, operand, op == "sext"), container(a)
+            operand = self.kept(a, operand)
+            self.emit(f"cvt.{letter}{container(b)}.{letter}{width} {target}, {operand}")
+        elif op == "trunc":
+            width = container(a)
+            operand = self.kept(a, operand)
+            if b == "i1":
+                bit = self.new(a)
+                self.emit(f"and.b{width} {bit}, {operand}, 1")
+                self.emit(f"setp.ne.s{width} {target}, {bit}, 0")
+            else:
+                self.emit(f"cvt.u{container(b)}.u{width} {target}, {operand}")
+        elif op in ("sitofp", "uitofp"):
+            letter = op[0]
+            if a == "i1":
+                operand, p = self.new("i32"), operand
+                self.emit(f"selp.b32 {operand}, {'-1' if letter == 's' else '1'}, 0, {p}")
+                a = "i32"
+            operand = self.kept(a, self.clean(a, operand, letter == "s"))
+            self.emit(f"cvt.rn.{FLOATS[b]}.{letter}{container(a)} {target}, {operand}")
+        elif op in ("fptosi", "fptoui"):
+            letter = op[4]
+            if b == "i1":
+                raise Refused(f"{op} to i1")
+            operand = self.kept(a, operand)
+            self.emit(f"cvt.rzi.{letter}{container(b)}.{FLOATS[a]} {target}, {operand}")
+        else:
+            rounded = "rn." if op == "fptrunc" else ""
+            operand = self.kept(a, operand)
+            self.emit(f"cvt.{rounded}{FLOATS[b]}.{FLOATS[a]} {target}, {operand}")
+
+    def _bitcast(self, ins: Instruction) -> None:
+        kind, rest = take_type(ins.rest)
+        to = self.values.types[ins.name]
+        given, targets = self.held(kind, rest.rpartition(" to ")[0]), self.targets(ins.name)
+        wide, narrow = len(given), len(targets)
+        size = 8 * self.module.size(kind) // max(min(wide, narrow), 1)
+        if "i1" in self.module.parts(kind) + self.module.parts(to):
+            raise Refused(f"a bitcast of {kind} to {to}")
+        step, other = max(wide // narrow, 1), max(narrow // wide, 1)
+        for i in range(min(wide, narrow)):
+            a, b = given[i * step : (i + 1) * step], targets[i * other : (i + 1) * other]
+            words = [t[0] if len(t) == 1 else f"{{{', '.join(t)}}}" for t in (b, a)]
+            self.emit(f"mov.b{size} {words[0]}, {words[1]}")
+
+    def _ptrtoint(self, ins: Instruction) -> None:
+        kind, rest = take_type(ins.rest)
+        text, _, to = rest.rpartition(" to ")
+        number, target = self.address(text, of_type(kind)), self.target(ins)
+        if to.strip() == "i64":
+            self.emit(f"mov.b64 {target}, {number}")
+        else:
+            number = self.kept("i64", number)
+            self.emit(f"cvt.u{container(to.strip())}.u64 {target}, {number}")
+
+    def _inttoptr(self, ins: Instruction) -> None:
+        kind, rest = take_type(ins.rest)
+        operand = self.kept(kind, self.value(kind, rest.rpartition(" to ")[0]))
+        if container(kind) == 64:
+            self.emit(f"mov.b64 {self.target(ins)}, {operand}")
+        else:
+            self.emit(f"cvt.u64.u{container(kind)} {self.target(ins)}, {operand}")
+
+    def _addrspacecast(self, ins: Instruction) -> None:
+        text = take_type(ins.rest)[1].rpartition(" to ")[0]
+        self.emit(f"mov.b64 {self.target(ins)}, {self.address(text, self.spaces.of(ins.name))}")
+
+    def _alloca(self, ins: Instruction) -> None:
+        """Nothing: its place is known (`_placed`)."""
+
+    # -- elements of pairs --------------------------------------------------------------------
+
+    def _extractelement(self, ins: Instruction) -> None:
+        (kind, text), (_, index) = operands(ins.rest)
+        if not index.isdecimal():
+            raise Refused("extractelement at a place that is not known beforehand")
+        pair = self.held(kind, text)[int(index) // 2]
+        two = ["_", "_"]
+        two[int(index) % 2] = self.target(ins)
+        self.emit(f"mov.b32 {{{two[0]}, {two[1]}}}, {pair}")
+
+    def _insertelement(self, ins: Instruction) -> None:
+        (kind, text), (inner, value), (_, index) = operands(ins.rest)
+        if not index.isdecimal():
+            raise Refused("insertelement at a place that is not known beforehand")
+        elements = [self.kept(inner, e) for e in self.elements(kind, text)]
+        elements[int(index)] = self.kept(inner, self.value(inner, value))
+        self._put(ins, inner, elements)
+
+    def _shufflevector(self, ins: Instruction) -> None:
+        (kind, a), (_, b), (mask, picks) = operands(ins.rest)
+        both = [*self.elements(kind, a), *self.elements(kind, b)]
+        self._put(ins, repeated(kind)[1], [both[i] for i in picked(mask, picks)])
+
+    def _put(self, ins: Instruction, inner: str, elements: Sequence[str]) -> None:
+        def moves(targets: list[str]) -> None:
+            for target, element in zip(targets, elements, strict=True):
+                self.move(inner, target, element)
+
+        self.make(ins.name, moves)
+
+    # -- control ------------------------------------------------------------------------------
+
+    def _edge(self, to: str) -> list[tuple[str, str, Part | tuple[str, int]]]:
+        """What is copied on the way to a block: register, type, and a part or, of a pointer that
+        changes its space, its text and the space.
+        """
+        moves: list[tuple[str, str, Part | tuple[str, int]]] = []
+        for name, kind, sources in self._phis[to]:
+            text, targets = sources[self._block], self.targets(name)
+            if text in ("undef", "poison"):
+                continue
+            space, have = self.spaces.of(name), self.spaces.of(text)
+            if kind.startswith("ptr") and space != have and (space in OWN or have in OWN):
+                moves.append((targets[0], "ptr", (text, space)))
+                continue
+            parts = self.values.parts(kind, text)
+            for target, part, scalar in zip(targets, parts, self.module.parts(kind), strict=True):
+                if part.unit is None or part.offset or self._register(part.unit) != target:
+                    moves.append((target, scalar, part))
+        return moves
+
+    def _copy(self, to: str) -> None:
+        """The copies on the way to a block, all at once: one that overwrites what another one reads
+        comes after it.
+        """
+        todo = []
+        for target, scalar, value in self._edge(to):
+            if not isinstance(value, Part):
+                todo.append((target, self.address(*value), 0, scalar))
+            elif value.unit:
+                todo.append((target, self._register(value.unit), value.offset, scalar))
+            else:
+                todo.append((target, self.part(scalar, value), 0, scalar))
+        while todo:
+            free = [m for m in todo if not any(m[0] == o[1] for o in todo if o is not m)]
+            if not free:  # a ring: one value steps aside
+                target, source, offset, scalar = todo[0]
+                aside = self.new(scalar)
+                self.move(scalar, aside, source)
+                todo[0] = (target, aside, offset, scalar)
+                continue
+            for target, source, offset, scalar in free:
+                if offset:
+                    self.emit(f"add.s64 {target}, {source}, {offset}")
+                else:
+                    self.move(scalar, target, source)
+            todo = [m for m in todo if m not in free]
+
+    def _go(self, to: str) -> None:
+        """On the way to a block: its copies, and a jump if it is not the next one."""
+        self._copy(to)
+        if to != self._next:
+            self.emit(f"bra {self._labels[to]}")
+
+    def _br(self, ins: Instruction) -> None:
+        labels = re.findall(r"label %([\w.$-]+)", ins.rest)
+        if len(labels) == 1:
+            self._go(labels[0])
+            return
+        yes, no = labels
+        p = self.kept("i1", self.value("i1", split(ins.rest)[0][3:]))
+        negated = ""
+        if (self._edge(yes) and not self._edge(no)) or (
+            not self._edge(yes) and not self._edge(no) and yes == self._next
+        ):
+            yes, no, negated = no, yes, "!"
+        if not self._edge(yes):
+            self.emit(f"@{negated}{p} bra {self._labels[yes]}")
+            self._go(no)
+            return
+        other = self.label()
+        self.emit(f"@{p} bra {other}")
+        self._copy(no)
+        self.emit(f"bra {self._labels[no]}")
+        self.code.append(f"{other}:")
+        self._go(yes)
+
+    def _switch(self, ins: Instruction) -> None:
+        match = re.match(r"(i\d+) (.+?), label %([\w.$-]+) \[(.*)\]", ins.rest)
+        assert match, ins
+        kind, text, default, cases = match.groups()
+        value = self.kept(kind, self.clean(kind, self.value(kind, text), True))
+        for number, label in re.findall(r"i\d+ (-?\d+), label %([\w.$-]+)", cases):
+            p = self.new("i1")
+            self.emit(f"setp.eq.s{container(kind)} {p}, {value}, {number}")
+            if self._edge(label):
+                other = self.label()
+                self.emit(f"@!{p} bra {other}")
+                self._copy(label)
+                self.emit(f"bra {self._labels[label]}")
+                self.code.append(f"{other}:")
+            else:
+                self.emit(f"@{p} bra {self._labels[label]}")
+        self._go(default)
+
+    def _ret(self, ins: Instruction) -> None:
+        if ins.rest and not ins.rest.startswith("void"):
+            kind, text = take_type(ins.rest)
+            for (offset, scalar), part in zip(
+                self.module.scalars(kind), self.held(kind, text), strict=True
+            ):
+                calls.store_parameter(self, "func_retval0", offset, scalar, part)
+        self.emit("ret")
+
+    def _unreachable(self, ins: Instruction) -> None:
+        self.emit("exit")
+
+    def _call(self, ins: Instruction) -> None:
+        calls.write(self, ins, call(ins.rest))
+
+    # -- the whole ----------------------------------------------------------------------------
+
+    def body(self) -> list[str]:
+        """The function's lines between its braces."""
+        lines = [f"\t.reg .{FAMILIES[f]} %{f}<{n + 1}>;" for f, n in self.counts.items() if n]
+        if self.depot:
+            lines.append(f"\t.local .align 16 .b8 {self._depot_name}[{self.depot}];")
+        return lines + self.code
+
+
+def symbol(name: str) -> str:
+    """A name as PTX takes it. As LLVM's NVPTX back end writes it."""
+    return re.sub(r"[.@]", "_$_", name)

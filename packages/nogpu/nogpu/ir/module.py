@@ -1,0 +1,192 @@
+"""A whole module as PTX: its variables, its kernels, and the functions that they call."""
+
+from __future__ import annotations
+
+import re
+
+from nogpu.ir import text
+from nogpu.ir.calls import declared
+from nogpu.ir.kernel import FLOATS, Writer, memory_type, symbol
+from nogpu.ir.places import Places
+from nogpu.ir.spaces import SHARED
+from nogpu.ir.text import Function, Module, Refused, Variable, float_bits, split, take_type
+
+_LIMITS = {
+    "nvvm.maxntid": ".maxntid",
+    "nvvm.reqntid": ".reqntid",
+    "nvvm.minctasm": ".minnctapersm",
+    "nvvm.maxnreg": ".maxnreg",
+    "nvvm.maxclusterrank": ".maxclusterrank",
+    "nvvm.cluster_dim": ".explicitcluster\n.reqnctapercluster",
+}
+_SPACES = {0: ".global", 1: ".global", 4: ".const"}
+
+
+def ptx(ir: str, main: str, arch: str) -> str:
+    """PTX of LLVM IR.
+
+    Parameters
+    ----------
+    ir: a module's text, for the triple nvptx64-nvidia-cuda, optimised, with line directives.
+    main: the path of the source, as its debug information writes it.
+    arch: such as "sm_75".
+
+    Raises ToolchainError for what has no translation: what it is, and its line.
+    """
+    module = text.read(ir)
+    places = Places(module.nodes, main)
+    writers: dict[str, Writer] = {}
+    todo = [f.name for f in module.functions.values() if f.is_kernel]
+    kept = [v for v in module.variables.values() if v.space in _SPACES and _is_named(v)]
+    todo += [name for v in kept for name in _functions_in(module, v.initial)]
+    used: dict[str, list[str]] = {}
+    declarations = dict[str, Function]()
+    while todo:
+        name = todo.pop(0)
+        function = module.functions[name]
+        if name in writers or name in declarations:
+            continue
+        if not function.lines:
+            declarations[name] = function
+            continue
+        writer = writers[name] = Writer(module, function, places)
+        for s in writer.symbols:
+            if s in module.functions:
+                todo.append(s)
+            elif s in module.variables:
+                used.setdefault(s, []).append(name)
+    kept += [v for v in module.variables.values() if v.name in used and v not in kept]
+    kept = [v for v in module.variables.values() if v in kept]
+    version = "7.8" if int(re.sub(r"\D", "", arch) or 0) < 90 else "8.6"
+    out = [f".version {version}", f".target {arch}", ".address_size 64", ""]
+    out += [f".extern {_head(module, f)};" for f in declarations.values()]
+    out += [f"{_head(module, f)};" for n in writers if not (f := module.functions[n]).is_kernel]
+    own: dict[str, list[str]] = {}
+    for variable in kept:
+        users = used.get(variable.name, [])
+        if variable.space == SHARED and len(users) == 1 and "external" not in variable.linkage:
+            own.setdefault(users[0], []).append("\t" + _variable(module, variable))
+        else:
+            out.append(_variable(module, variable))
+    for name, writer in writers.items():
+        function = module.functions[name]
+        out += [_head(module, function), *_limits(module, function)]
+        out += ["{", *own.get(name, ()), *writer.body(), "}"]
+    return "\n".join([*out, *places.files(), ""])
+
+
+def _is_named(variable: Variable) -> bool:
+    """Whether a program may ask for a variable by its name."""
+    return not re.search(r"\b(?:private|internal|linkonce_odr)\b", variable.linkage)
+
+
+def _functions_in(module: Module, initial: str) -> list[str]:
+    return [n for n in re.findall(rf"@({text.NAME})", initial) if n in module.functions]
+
+
+def _head(module: Module, function: Function) -> str:
+    """The first lines of a function: what it gives back, its name, its parameters."""
+    name = symbol(function.name)
+    if function.is_kernel:
+        given = []
+        for i, p in enumerate(function.parameters):
+            kind = p.byval or p.type
+            scalars = module.scalars(kind)
+            if p.byval or len(scalars) > 1:
+                aligned = re.search(r"\balign (\d+)", p.words)
+                align = int(aligned[1]) if aligned else module.align(kind)
+                given.append(f"\t.param .align {align} .b8 {name}_param_{i}[{module.size(kind)}]")
+            else:
+                given.append(f"\t.param .{memory_type(scalars[0][1])} {name}_param_{i}")
+        return f".visible .entry {name}(\n" + ",\n".join(given) + "\n)"
+    returned = ""
+    if function.returns != "void":
+        returned = f" ({declared(function.returns, 'func_retval0', module)})"
+    given = [
+        declared(p.type, f"{name}_param_{i}", module) for i, p in enumerate(function.parameters)
+    ]
+    return f".func{returned} {name}({', '.join(given)})"
+
+
+def _limits(module: Module, function: Function) -> list[str]:
+    """How large a block may be and the like."""
+    words = " ".join(module.attributes.get(ref, "") for ref in re.findall(r"#\d+", function.words))
+    found = re.findall(r'"(nvvm\.\w+)"="([\d,]+)"', words)
+    return [f"{_LIMITS[name]} {value}" for name, value in found if name in _LIMITS]
+
+
+# -- variables -------------------------------------------------------------------------------------
+
+
+def _variable(module: Module, variable: Variable) -> str:
+    """A variable's declaration."""
+    name, size = symbol(variable.name), module.size(variable.type)
+    if variable.space == SHARED:
+        extern = "" if size else ".extern "
+        return f"{extern}.shared .align {variable.align} .b8 {name}[{size or ''}];"
+    if variable.space not in _SPACES:
+        raise Refused(f"the variable {variable.name} in memory {variable.space}")
+    where = ("" if not _is_named(variable) else ".visible ") + _SPACES[variable.space]
+    items = _initial(module, variable.type, variable.initial)
+    pointers = [item for item in items if isinstance(item, str)]
+    if not pointers:
+        data = b"".join(item for item in items if isinstance(item, bytes)).rstrip(b"\0")
+        numbers = f" = {{{', '.join(map(str, data))}}}" if data else ""
+        return f"{where} .align {variable.align} .b8 {name}[{size}]{numbers};"
+    if any(isinstance(item, bytes) and len(item) % 8 for item in items):
+        raise Refused(f"the variable {variable.name}, which holds addresses and smaller numbers")
+    words = []
+    for item in items:
+        if isinstance(item, str):
+            words.append(item)
+        else:
+            words += [
+                str(int.from_bytes(item[i : i + 8], "little")) for i in range(0, len(item), 8)
+            ]
+    if variable.type == "ptr":
+        return f"{where} .align {variable.align} .u64 {name} = {words[0]};"
+    return f"{where} .align {variable.align} .u64 {name}[{size // 8}] = {{{', '.join(words)}}};"
+
+
+def _initial(module: Module, kind: str, initial: str) -> list[bytes | str]:
+    """An initial value: bytes, and addresses as PTX writes them."""
+    size = module.size(kind)
+    if initial in ("zeroinitializer", "undef", "poison", "null", ""):
+        return [bytes(size)]
+    if initial.startswith('c"'):
+        raw = initial[2 : initial.rindex('"')]
+        return [re.sub(rb"\\([0-9A-F]{2})", lambda h: bytes([int(h[1], 16)]), raw.encode())]
+    if kind[0] in "[<{%":
+        items = split(initial.strip()[1:-1].strip("{}") if kind.startswith("<{") else initial[1:-1])
+        out: list[bytes | str] = []
+        starts = module.offsets(kind) if kind[0] in "{%" else None
+        at = 0
+        for i, item in enumerate(items):
+            inner, value = take_type(item)
+            if starts:
+                out.append(bytes(starts[i] - at))
+                at = starts[i] + module.size(inner)
+            out += _initial(module, inner, value)
+        if starts:
+            out.append(bytes(size - at))
+        return [item for item in out if item != b""]
+    if kind.startswith("ptr"):
+        return [_address(initial)]
+    number = (
+        float_bits(kind, initial)
+        if kind in FLOATS
+        else int({"true": "1", "false": "0"}.get(initial, initial))
+    )
+    return [(number & ((1 << 8 * size) - 1)).to_bytes(size, "little")]
+
+
+def _address(initial: str) -> str:
+    """An address in an initial value."""
+    name = re.search(rf"@({text.NAME})", initial)
+    offset = re.search(r"i8, .*?, i64 (\d+)\)", initial)
+    if not name or (initial.startswith("getelementptr") and not offset):
+        raise Refused(f"the address {initial} in a variable")
+    generic = "addrspacecast" in initial or initial.startswith("getelementptr")
+    word = symbol(name[1])
+    word = f"generic({word})" if generic else word
+    return f"{word}+{offset[1]}" if offset else word
