@@ -107,7 +107,7 @@ def test_findings_and_errors_name_lines_of_the_cell() -> None:
 def test_clangs_errors_name_their_column(monkeypatch: pytest.MonkeyPatch) -> None:
     if not clang.available():
         pytest.skip("did not run: there is no clang here (pip install ziglang)")
-    monkeypatch.setenv("TILE_COMPILER", "clang")
+    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
     text = cell("naive_core", ("sum += ", "sun += "))
     (found,) = run(text)["findings"]
     assert text.splitlines()[found["line"] - 1][found["column"] - 1 :].startswith("sun += ")
