@@ -292,7 +292,8 @@ def test_the_book_has_a_sentence_and_no_widget(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     found = live.tile("tiled_32")
     assert type(found) is Html
-    assert found._repr_html_() == f'<div class="tile-note"><p>{found}</p></div>'
+    slide = 'data-slide="live.tile(&quot;tiled_32&quot;, size=1024)"'
+    assert found._repr_html_() == f'<div class="tile-note" {slide}><p>{found}</p></div>'
     assert str(found).count(".") == 1 and "TILE of tiled_32" in str(found)
 
     monkeypatch.delenv("TILE_BOOK_BUILD")  # ipywidgets alone is missing

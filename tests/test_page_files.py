@@ -339,9 +339,9 @@ def test_pages_that_run_load_the_script_where_it_is_asked_for(
         raw = f".. raw:: html\n\n   {body}\n"
         (source / f"{name}.rst").write_text(f"{name}\n=====\n\n{raw}")
     code = f"import sys\nsys.path.insert(0, {str(ROOT / 'book' / '_ext')!r})\n"
-    statics = str(ROOT / "book" / "_static")
+    shown = str(ROOT / "book" / "_static")
     (source / "conf.py").write_text(
-        f"{code}extensions = ['book_run']\nhtml_static_path = [{statics!r}]\nhtml_theme = 'basic'\n"
+        f"{code}extensions = ['book_run']\nhtml_static_path = [{shown!r}]\nhtml_theme = 'basic'\n"
     )
     app = Sphinx(source, source, built, built / "doctrees", "html", status=None, warning=None)
     app.build()
