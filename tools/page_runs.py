@@ -34,7 +34,7 @@ PAGES = ("06_tiling", "09_block_2d", "12_lane_map", "21_wgmma")
 EDITS = 20
 STATUS = ".tile-panel [role=status]"
 PATIENCE = 180.0  # seconds that one step may take
-ENDLESS = "    for (;;) {}\n}"
+ENDLESS = "    for (int i = 0;; ++i) C[i % 32] = i;\n}"
 
 
 @dataclass(frozen=True)

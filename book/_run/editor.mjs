@@ -39,12 +39,14 @@ document.head.append(make("style", {}, `
 const STOPPED = new Error("stopped");
 let worker = null, ready = null, number = 0;
 const waiting = new Map(); // id -> {resolve, reject}
+const kept = new Map(); // path -> a compiled module, for the worker after this one
 const watchers = new Set(); // of each panel that waits: ({stage, bytes, of}) => shown
 
 function ask(question) {
   if (!worker) {
     worker = new Worker(new URL("worker.mjs", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data: { id, progress, result, error } }) => {
+    worker.onmessage = ({ data: { id, keep, progress, result, error } }) => {
+      if (keep) return kept.set(...keep);
       if (progress) return watchers.forEach(show => show(progress));
       const { resolve, reject } = waiting.get(id);
       waiting.delete(id);
@@ -58,7 +60,7 @@ function ask(question) {
   });
 }
 
-const start = () => (ready ??= ask({ do: "start" }).catch(error => { ready = null; throw error; }));
+const start = () => (ready ??= ask({ do: "start", kept: [...kept] }).catch(error => { ready = null; throw error; }));
 
 /** End the worker: all that waits for it fails with `error`, and the next question starts another. */
 function end(error) {

@@ -1,24 +1,37 @@
 // The worker behind a page that runs: Python with the book's emulator, and clang once a text needs it.
-// Asked: {id, do: "start" | "compiler" | "run", text | "specs" | "slide", call, values}. Answers: any number of
-// {id, progress: {stage, bytes, of}}, then {id, result} or {id, error}. One thing is done at a time.
+// Asked: {id, do: "start", kept | "compiler" | "run", text | "specs", call | "slide", call, values}. Answers: any number
+// of {id, progress: {stage, bytes, of}}, then {id, result} or {id, error}; and {keep: [path, module]}, which the page
+// gives the next worker as kept. One thing is done at a time.
 
 const root = new URL("./", import.meta.url).href;
-const fetched = self.fetch;
+const fetched = self.fetch, { compileStreaming } = WebAssembly;
 const decoder = new TextDecoder();
 
-let files = null; // path -> {stage, bytes}, from manifest.json
+let files = null; // path -> {stage, bytes, key}, from manifest.json
 let python = null, page = null, clang = null;
 let report = null; // of the question at hand: (stage, bytes) => told to the page
 let fault = ""; // of a file that came and is not what is listed: a stream's own error has no words
 
-/** The same as fetch for all that loads here: it counts what comes, checks that all came, and names
- *  WebAssembly as such, which not every server does. */
+// -- what is loaded --------------------------------------------------------------------------------
+
+const store = self.caches?.open("tile-by-tile").catch(() => null); // none where the address is not secure
+
+/** What the browser keeps of a file, or null; what it keeps of an older one goes. */
+async function stored(url, key) {
+  const cache = await store, found = await cache?.match(`${url}?${key}`);
+  if (cache && !found) await cache.delete(url, { ignoreSearch: true });
+  return found ?? null;
+}
+
+/** The same as fetch for all that loads here. It asks for a listed file once: then the browser keeps it, under
+ *  the key of its content. It counts what comes, and checks that all came. */
 self.fetch = async (input, init) => {
   const url = new URL(input.url ?? input, root).href;
-  const path = url.startsWith(root) ? url.slice(root.length) : "";
-  const answer = await fetched(url, { ...init, cache: "no-cache" });
-  const file = files?.get(path);
-  if (!answer.ok) throw new Error(`${path || url} was not found (${answer.status})`);
+  const path = url.startsWith(root) ? url.slice(root.length) : "", file = files?.get(path);
+  if (modules.has(path)) return new Response("", { headers: { path } });
+  const kept = file && await stored(url, file.key);
+  const answer = kept || await fetched(url, { ...init, cache: "no-cache" });
+  if (!answer.ok) throw new Error(fault = `${path || url} was not found (${answer.status})`);
   if (!file) return answer;
   let seen = 0;
   const count = new TransformStream({
@@ -33,8 +46,26 @@ self.fetch = async (input, init) => {
       controller.error(new Error(fault));
     },
   });
+  // Not every server names WebAssembly as such.
   const type = path.endsWith(".wasm") ? "application/wasm" : "application/octet-stream";
-  return new Response(answer.body.pipeThrough(count), { headers: { "content-type": type } });
+  const whole = new Response(answer.body.pipeThrough(count), { headers: { "content-type": type, path } });
+  if (!kept) (await store)?.put(`${url}?${file.key}`, whole.clone()).catch(() => {}); // no room, or cut short
+  return whole;
+};
+
+const modules = new Map(); // path -> WebAssembly.Module: the page holds them for the next worker, too
+
+WebAssembly.compileStreaming = async source => {
+  const answer = await source, path = answer.headers.get("path");
+  if (!modules.has(path)) {
+    modules.set(path, await compileStreaming(answer));
+    self.postMessage({ keep: [path, modules.get(path)] });
+  }
+  return modules.get(path);
+};
+WebAssembly.instantiateStreaming = async (source, imports) => {
+  const module = await WebAssembly.compileStreaming(source);
+  return { module, instance: await WebAssembly.instantiate(module, imports) };
 };
 
 const bytesOf = async path => (await fetch(root + path)).arrayBuffer();
@@ -46,10 +77,11 @@ async function bring(path) {
   return module;
 }
 
-async function start() {
+async function start(kept = []) {
   if (page) return;
+  for (const [path, module] of kept) modules.set(path, module);
   const { stages } = await (await fetched(root + "manifest.json", { cache: "no-cache" })).json();
-  files = new Map(Object.entries(stages).flatMap(([stage, list]) => list.map(one => [one.path, { stage, bytes: one.bytes }])));
+  files = new Map(Object.entries(stages).flatMap(([stage, list]) => list.map(one => [one.path, { stage, ...one }])));
   const wheel = bytesOf([...files.keys()].find(path => path.endsWith(".whl"))), book = bytesOf("book.zip");
   const [{ loadPyodide }] = await Promise.all([bring("pyodide/pyodide.mjs"), bring("pyodide/pyodide.asm.js")]);
   python = self.python = await loadPyodide({ indexURL: root + "pyodide/", stdout: () => {}, stderr: () => {} });
@@ -124,7 +156,7 @@ function runClang(given) {
 // -- questions -------------------------------------------------------------------------------------
 
 const answers = {
-  start,
+  start: ({ kept }) => start(kept),
   compiler: async () => { await start(); await compiler(); },
   specs: async ({ call }) => { await start(); return JSON.parse(page.slider_specs(call)); },
   run: async ({ text }) => {

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from nogpu.emulator.ptx.program import Block, FunctionProgram
 
 
-clock = getattr(time, "thread_time", time.process_time)
-"""Seconds that this thread has worked; in a browser, where Python has one thread, the process."""
+clock = getattr(time, "thread_time", time.monotonic)
+"""Seconds that this thread has worked; in a browser, where Python counts no work, those gone by."""
 
 
 def run(state: State, program: FunctionProgram) -> None:
