@@ -154,7 +154,8 @@ def test_sliders_are_those_of_the_notebook() -> None:
 
 def test_a_tile_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
     own = in_browser.sliders(TILE, "{}")
-    assert own == live.emulated(catalog["tiled_32"]) and "multiply-adds for each wavefront" in own
+    assert own == live.counted(catalog["tiled_32"]) and "multiply-adds for each wavefront" in own
+    assert live.emulated(catalog["tiled_32"]).startswith(own)
     assert not in_browser.sliders_need_compiler(TILE, '{"TILE": 32}')
     assert in_browser.sliders_need_compiler('live.tile("block_1d")', SMALL)
     lacking = in_browser.sliders('live.tile("block_1d")', SMALL)

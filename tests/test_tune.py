@@ -12,8 +12,7 @@ import pytest
 
 from helpers import page as pages
 from helpers.ladder.rungs import catalog, fingerprint
-from helpers.page.explorers import _tile
-from helpers.record import protocol, reading, shape_sets, stamps, store, tiles
+from helpers.record import protocol, reading, shape_sets, stamps, store, tile_times, tiles
 from helpers.record.entries import Swept, Tuned
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError
@@ -193,7 +192,7 @@ def test_readers_show_a_confirmed_tile_and_nothing_else(
     assert "608 tiles" in note and "BK = 16" in note and "1.25 times" in note and "66.7 %" in note
     assert reading.tuned(k, 2048) is None and reading.tuned("vectorised") is None
     assert reading.tuned(k, gpu="t4") is None
-    assert _tile.times(k, "h200").ms[tuple(entry["params"].values())] == 4.0
+    assert tile_times.times(k, "h200").ms[tuple(entry["params"].values())] == 4.0
     write(gain=None, gain_q1=None, gain_q3=None, params=dict(k.params))
     assert "none is faster" in repr(pages.tuned_note(k))
     for stale in ({"source": "older"}, {"default": {**k.params, "BM": 64}}):

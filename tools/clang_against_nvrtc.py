@@ -3,6 +3,7 @@ line.
 
     nice python -m tools.clang_against_nvrtc                    what the record lacks
     nice python -m tools.clang_against_nvrtc --only mutants
+    nice python -m tools.clang_against_nvrtc --by-ir    the route of the page, with the cores
 
 Needs both compilers. Every row says of which code it is; rows of other code, of other compilers or
 of another emulator's findings are made anew. The file is written after each row, so that a run that
@@ -14,15 +15,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from helpers import plan
 from helpers.ladder import launch
 from helpers.ladder.kernel import ROOT, geometry
-from helpers.ladder.rungs import catalog, fingerprint
+from helpers.ladder.rungs import catalog, cores, find, fingerprint
 from helpers.page import exercises
 from helpers.record import stamps
 from nogpu import toolchain
@@ -31,14 +33,14 @@ from tests import test_exercises
 from tools import compilers, mutants
 
 FILE = ROOT / "data" / "validation" / "clang.json"
-BOTH = ("nvrtc", "clang")
+FILE_BY_IR = FILE.with_name("clang_ir.json")
 Row = dict[str, Any]
 
 
-def versions() -> dict[str, str]:
+def versions(other: str = "clang") -> dict[str, str]:
     """The two compilers of this machine, in words."""
     by_compiler = {}
-    for compiler in BOTH:
+    for compiler in ("nvrtc", other):
         with compilers.using(compiler):
             by_compiler[compiler] = toolchain.compiler()
     return by_compiler
@@ -52,12 +54,15 @@ def launches(name: str) -> list[tuple[tuple[int, int, int], Mapping[str, int]]]:
     small = mutants.TILES.get(name)
     shapes = [mutants.SHAPES[s] for s in mutants.shapes(name)] if small else []
     own: Mapping[str, int] = {}
+    if name in cores:
+        (m, n), k = plan(name, 4096).tile, cores[name].params.get("BK", 64)
+        return [((m, 2 * n, 2 * k), own)]
     return [*((s, own) for s in compilers.shapes(name)), *((s, small or own) for s in shapes)]
 
 
 def kernel_identity(name: str) -> Row:
     """What a kernel's row is about: the code, its architecture, its shapes and its macros."""
-    k, todo = catalog[name], launches(name)
+    k, todo = find(name), launches(name)
     return {
         "kernel": name,
         "code": fingerprint(k),
@@ -67,8 +72,12 @@ def kernel_identity(name: str) -> Row:
     }
 
 
-def kernel_row(name: str, todo: Sequence[tuple[Any, Mapping[str, int]]] | None = None) -> Row:
-    """A kernel by both compilers: bits, and counts by line.
+def kernel_row(
+    name: str,
+    todo: Sequence[tuple[Any, Mapping[str, int]]] | None = None,
+    other: str = "clang",
+) -> Row:
+    """A kernel or a core by both compilers: bits, and counts by line.
 
     todo: other launches than `launches`. bits, right: launches whose C is the same to the bit; that
     are right and clean by both. lines, counts: how many lines with memory accesses and how many
@@ -76,7 +85,7 @@ def kernel_row(name: str, todo: Sequence[tuple[Any, Mapping[str, int]]] | None =
     """
     row: Row = {"launches": 0, "bits": 0, "right": 0, "lines": 0, "counts": 0, "differences": []}
     for shape, tiles in launches(name) if todo is None else todo:
-        pair = compilers.both(name, shape, **tiles)
+        pair = compilers.both(name, shape, other, **tiles)
         assert pair is not None, f"{name} refuses {shape}"
         row["launches"] += 1
         row["bits"] += pair[0].C == pair[1].C
@@ -85,7 +94,7 @@ def kernel_row(name: str, todo: Sequence[tuple[Any, Mapping[str, int]]] | None =
         row["counts"] += len({*pair[0].counts, *pair[1].counts})
         at = {"shape": "x".join(map(str, shape)), **({"tiles": dict(tiles)} if tiles else {})}
         for found in compilers.unequal(*pair):
-            numbers = {"nvrtc": found.pop("one"), "clang": found.pop("other")}
+            numbers = {"nvrtc": found.pop("one"), other: found.pop("other")}
             row["differences"].append({**at, **found, **numbers})
     return kernel_identity(name) | row
 
@@ -129,7 +138,7 @@ def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
     return {what: row[what] for what in (*mutants.JUDGED, "wrong")}, seen
 
 
-def mutant_row(mutant: mutants.Mutant) -> Row:
+def mutant_row(mutant: mutants.Mutant, other: str = "clang") -> Row:
     """A mutant by both compilers: what is found, by kind and line.
 
     findings: of each launch, by NVRTC. differences: what clang's gives otherwise, both written out.
@@ -137,17 +146,17 @@ def mutant_row(mutant: mutants.Mutant) -> Row:
     stand.
     """
     by_compiler = {}
-    for compiler in BOTH:
+    for compiler in ("nvrtc", other):
         with compilers.using(compiler):
             by_compiler[compiler] = judged(mutant)
-    (ours, found), (theirs, also) = by_compiler["nvrtc"], by_compiler["clang"]
+    (ours, found), (theirs, also) = by_compiler["nvrtc"], by_compiler[other]
     differences = [
-        {"what": what, "nvrtc": ours[what], "clang": theirs[what]}
+        {"what": what, "nvrtc": ours[what], other: theirs[what]}
         for what in mutants.JUDGED
         if ours[what] != theirs[what]
     ]
     differences += [
-        {"what": f"findings, {one}", "nvrtc": found.get(one), "clang": also.get(one)}
+        {"what": f"findings, {one}", "nvrtc": found.get(one), other: also.get(one)}
         for one in sorted({*found, *also})
         if found.get(one) != also.get(one)
     ]
@@ -182,7 +191,7 @@ def exercise_identity(name: str) -> Row:
     return {"exercise": name, "code": hashlib.sha256(text.encode()).hexdigest()[:12]}
 
 
-def exercise_row(name: str) -> Row:
+def exercise_row(name: str, other: str = "clang") -> Row:
     """Starter and solution as they are judged by both compilers; every line of the verdict is
     compared.
     """
@@ -190,7 +199,7 @@ def exercise_row(name: str) -> Row:
     first, *cells = answers()[name]
     for what, cell in zip(("starter", "solution"), cells, strict=True):
         by_compiler = {}
-        for compiler in BOTH:
+        for compiler in ("nvrtc", other):
             with compilers.using(compiler):
                 names: Row = {"__name__": "__main__"}
                 exec(compile(first, "<chapter>", "exec"), names)
@@ -198,9 +207,9 @@ def exercise_row(name: str) -> Row:
             by_compiler[compiler] = repr(result).splitlines()
             row[what] = {**row.get(what, {}), compiler: result.passed}
         row["lines"] += len(by_compiler["nvrtc"])
-        for ours, theirs in zip_longest(by_compiler["nvrtc"], by_compiler["clang"], fillvalue=""):
+        for ours, theirs in zip_longest(by_compiler["nvrtc"], by_compiler[other], fillvalue=""):
             if ours != theirs:
-                row["differences"].append({"of": what, "nvrtc": ours, "clang": theirs})
+                row["differences"].append({"of": what, "nvrtc": ours, other: theirs})
     return exercise_identity(name) | row
 
 
@@ -209,19 +218,25 @@ def exercise_row(name: str) -> Row:
 Todo = tuple[Row, Callable[[], Row]]
 
 
-def todo() -> dict[str, list[Todo]]:
+def todo(other: str = "clang") -> dict[str, list[Todo]]:
     """By section of the file: what each row is about, and how it is made."""
+    own = {"other": other}
+
+    def launched(names: Iterable[str]) -> list[Todo]:
+        return [(kernel_identity(k), partial(kernel_row, k, **own)) for k in names]
+
     return {
-        "kernels": [(kernel_identity(k), partial(kernel_row, k)) for k in compilers.KERNELS],
-        "exercises": [(exercise_identity(e), partial(exercise_row, e)) for e in answers()],
-        "mutants": [(mutant_identity(m), partial(mutant_row, m)) for m in mutants.mutants()],
+        **({"cores": launched(cores)} if other == "ir" else {}),
+        "kernels": launched(compilers.KERNELS),
+        "exercises": [(exercise_identity(e), partial(exercise_row, e, **own)) for e in answers()],
+        "mutants": [(mutant_identity(m), partial(mutant_row, m, **own)) for m in mutants.mutants()],
     }
 
 
-def stale(record: Mapping[str, Any]) -> list[str]:
+def stale(record: Mapping[str, Any], other: str = "clang") -> list[str]:
     """What of a record is missing, or is not of today's kernels, mutants and exercises."""
     faults = []
-    for section, wanted in todo().items():
+    for section, wanted in todo(other).items():
         held = {str(next(iter(row.values()))): row for row in record.get(section, ())}
         for identity, _ in wanted:
             name = str(next(iter(identity.values())))
@@ -259,17 +274,21 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, default=FILE)
-    parser.add_argument("--only", choices=("kernels", "exercises", "mutants"), action="append")
+    parser.add_argument("--by-ir", action="store_true", help="PTX made of clang's LLVM IR")
+    parser.add_argument("--out", type=Path)
+    sections = ("cores", "kernels", "exercises", "mutants")
+    parser.add_argument("--only", choices=sections, action="append")
     parser.add_argument("--anew", action="store_true", help="keep no row of an earlier run")
     options = parser.parse_args()
+    other = "ir" if options.by_ir else "clang"
+    options.out = options.out or (FILE_BY_IR if options.by_ir else FILE)
     record: Row = {}
     if options.out.is_file() and not options.anew:
         record = json.loads(options.out.read_text(encoding="utf-8"))
-    if record.get("versions") != versions():
+    if record.get("versions") != versions(other):
         record = {}
-    record |= {**stamps.stamp({}, stamps.commit()), "versions": versions()}
-    wanted = todo()
+    record |= {**stamps.stamp({}, stamps.commit()), "versions": versions(other)}
+    wanted = todo(other)
     for section in options.only or wanted:
         for number, (identity, make) in enumerate(wanted[section], 1):
             if current_row(record, section, identity):

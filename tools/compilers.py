@@ -28,8 +28,10 @@ def shapes(kernel: str) -> tuple[tuple[int, int, int], ...]:
 
 @contextlib.contextmanager
 def using(compiler: str) -> Iterator[None]:
-    """Let "nvrtc" or "clang" compile."""
-    with mock.patch.dict(os.environ, {"TILE_COMPILER": compiler}):
+    """Let "nvrtc" or "clang" compile, or "ir": clang, and PTX made of its LLVM IR (`nogpu.ir`)."""
+    by_ir = compiler == "ir"
+    chosen = {"TILE_COMPILER": "clang" if by_ir else compiler, "TILE_CLANG_IR": str(int(by_ir))}
+    with mock.patch.dict(os.environ, chosen):
         yield
 
 
@@ -80,15 +82,17 @@ def seen(name: str, shape: tuple[int, int, int], **options: Any) -> Seen:
     return Seen(trace.C.tobytes(), trace.ok, counts, trace.report.compiler)
 
 
-def both(name: str, shape: tuple[int, int, int], **options: Any) -> tuple[Seen, Seen] | None:
-    """A kernel at one shape by NVRTC and by clang; None for a shape that it refuses.
+def both(
+    name: str, shape: tuple[int, int, int], other: str = "clang", **options: Any
+) -> tuple[Seen, Seen] | None:
+    """A kernel at one shape by NVRTC and by another compiler; None for a shape that it refuses.
 
     options: other tiles than its own.
     """
     try:
         with using("nvrtc"):
             ours = seen(name, shape, **options)
-        with using("clang"):
+        with using(other):
             return ours, seen(name, shape, **options)
     except ConfigError:
         return None

@@ -130,7 +130,8 @@ def slider_rule(call: str, values: str) -> str:
 
 
 def sliders(call: str, values: str) -> str:
-    """HTML of what the emulator says of a tile, and of the time that is recorded of it.
+    """HTML of what the emulator says of a tile, and of the time that is recorded of it: what the
+    notebook shows but for the diagram, which takes matplotlib.
 
     values: JSON of the sizes by name; those that it lacks are the kernel's own. Raises ConfigError
     for a call or sizes that are not the sliders'; nothing for a tile that breaks a rule.
@@ -158,7 +159,7 @@ def _tile(call: str, values: str, told: bool = True) -> str:
     if live.broken(kernel, size):
         return slider_rule(call, values)
     try:
-        return live.emulated(kernel)
+        return live.counted(kernel)
     except Exception as error:  # the page has nobody else to tell
         if isinstance(error, ToolchainError) and not told:
             raise

@@ -22,17 +22,16 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from helpers import draw as plots
 from helpers.ladder import model
 from helpers.ladder.hopper import BOX_COLS
 from helpers.ladder.kernel import DEPTHS, Kernel, broken_rules
 from helpers.ladder.launch import Trace, trace
 from helpers.ladder.rungs import find
 from helpers.page import Html, inline, provenance, table
-from helpers.page.explorers._tile import SIZE as BY_TILE
-from helpers.page.explorers._tile import times as by_tile
 from helpers.page.judging import roomy_arch, whole_tiles
 from helpers.record import DEFAULT_GPU, Measurement, measure
+from helpers.record.tile_times import SIZE as BY_TILE
+from helpers.record.tile_times import times as by_tile
 from helpers.record.trials import PRECISION
 from nogpu import device
 from nogpu.errors import ConfigError, DataError
@@ -143,21 +142,33 @@ def recorded(kernel: Kernel) -> str:
 
 
 def emulated(kernel: Kernel) -> str:
-    """HTML of a run in the emulator: the verdict, what is recorded of the tile's time, the findings,
-    the trace by line, the diagram.
-    """
+    """HTML of a run in the emulator: what `counted` says, and the diagram."""
+    from helpers import draw as plots
+
+    m, n, k = _shape(kernel)
+    step = int(any(name in kernel.params for name in DEPTHS))
+    return counted(kernel) + plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=step)._repr_html_()
+
+
+def _shape(kernel: Kernel) -> tuple[int, int, int]:
+    """M, N, K of what is emulated: one block."""
     m, n, k = whole_tiles(kernel)
     if kernel.host != "plain":
         k = BOX_COLS * (kernel.params.get("STAGES", 1) + 1)  # once round the ring, and a stage more
+    return m, n, k
+
+
+def counted(kernel: Kernel) -> str:
+    """HTML of a run in the emulator in words and numbers: the verdict, what is recorded of the
+    tile's time, the findings, the trace by line.
+    """
     arch = roomy_arch(kernel)
-    t = trace(kernel, m, n, k, arch=arch)
+    t = trace(kernel, *_shape(kernel), arch=arch)
     findings = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
     caption = f"{kernel.name} with {words(kernel)}, counted in the emulator."
     counts = table(trace_rows(t), caption=caption).html
-    step = int(any(name in kernel.params for name in DEPTHS))
-    picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=step)._repr_html_()
     message = paragraph(verdict(t, arch if arch != kernel.min_arch else ""))
-    return message + paragraph(recorded(kernel)) + findings + counts + picture
+    return message + paragraph(recorded(kernel)) + findings + counts
 
 
 def timed(kernel: Kernel, size: int) -> tuple[dict[str, Any], Measurement]:
@@ -174,6 +185,8 @@ def timed(kernel: Kernel, size: int) -> tuple[dict[str, Any], Measurement]:
 
 def times(default: Kernel, size: int, rows: Sequence[Mapping[str, Any]], m: Measurement) -> str:
     """HTML of the tiles timed so far: the last in words, bars beside the record, the roofline."""
+    from helpers import draw as plots
+
     last = rows[-1]
     message = f"{last['kernel']} at {size}: {last['ms']:.3f} ms, {last['gflops']:,.0f} GFLOP/s."
     known: list[Measurement] = []

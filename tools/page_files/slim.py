@@ -18,16 +18,18 @@ from typing import Any
 
 from helpers.ladder.kernel import KERNELS, ROOT, Kernel
 from helpers.ladder.rungs import catalog, cores, find
-from helpers.page.explorers._tile import SIZE
 from helpers.page.judging import roomy_arch
 from helpers.record import DEFAULT_GPU
 from helpers.record.plans import plan
+from helpers.record.tile_times import SIZE
 from nogpu import compiled, project
 from nogpu.errors import DataError
 
 ENTRY = "helpers.page.in_browser"
 ROOMS = {"helpers": ROOT, "nogpu": ROOT / "packages" / "nogpu"}
 """The packages that may be taken along, and the folder that each lies in."""
+LEFT_OUT = "helpers.draw"
+"""What is never run in a browser: it takes matplotlib, or a GPU's times."""
 _BESIDE = ("*.h", "js/*.js", "clang_cuda/**/*.h")
 """Files that are no modules, below the folder of a package that is taken along."""
 
@@ -76,14 +78,14 @@ def _json(content: Any) -> bytes:
 def modules(entry: str) -> dict[str, Path]:
     """Every module of ROOMS that importing and running one may import, with its file.
 
-    Imports inside functions count, those for the type checker alone do not.
+    Imports inside functions count; those for the type checker alone do not, nor does LEFT_OUT.
     """
     found: dict[str, Path] = {}
     queue = [entry]
     while queue:
         name = queue.pop()
         path = _file(name)
-        if name in found or path is None:
+        if name in found or path is None or f"{name}.".startswith(f"{LEFT_OUT}."):
             continue
         found[name] = path
         queue += [name.rpartition(".")[0]] if "." in name else []

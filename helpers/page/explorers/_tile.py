@@ -11,23 +11,21 @@ from typing import Any
 from helpers import draw as plots
 from helpers.ladder import model
 from helpers.ladder.kernel import DEPTHS, Kernel, broken_rules, geometry
-from helpers.ladder.rungs import catalog, find
+from helpers.ladder.rungs import find
 from helpers.ladder.usage import resources
 from helpers.page.explorers._occupancy import gpu_control, plain_limits
 from helpers.page.explorers.core import Control, Explorer, Reading, State, text
 from helpers.record import fingerprint, load, tiles
-from helpers.record.store import label as provenance
+from helpers.record.tile_times import SIZE, Times, times
 from helpers.record.trials import PRECISION
 from nogpu import device
 from nogpu.errors import ConfigError, DataError, UnknownNameError
 
-SIZE = (4096, 4096, 4096)
 GFLOP = model.flops(*SIZE) / 1e6
 """GFLOP/s of a product that takes 1 ms."""
 NO_TIME = "not recorded"
 TOGETHER = "together"
 """The slider of sizes that move together."""
-Key = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -75,44 +73,6 @@ def table(name: str) -> Table:
         k, tuple(choices), tuple(choices.values()), tuple(code), tuple(rules), tuple(legal),
         tuple(known),
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Times:
-    """Recorded milliseconds by tile, and where they come from. swept: all tiles were timed."""
-
-    ms: Mapping[Key, float]
-    label: str
-    swept: bool
-
-
-def times(kernel: Kernel, gpu: str) -> Times:
-    """Recorded times of a kernel's tiles at 4096: from the sweep where there is one.
-
-    Entries of the catalog that are the same code with other tiles (tiled_8, tiled_16, tiled_32)
-    share their times. A time of other code than the file now holds is left out.
-    """
-    try:
-        record = load(gpu)
-    except UnknownNameError:
-        return Times({}, "", False)
-    size = dict(zip("mnk", SIZE, strict=True))
-    source = fingerprint(kernel)
-    same = [k.name for k in catalog.values() if k.file == kernel.file and fingerprint(k) == source]
-
-    def key(entry: Mapping[str, Any]) -> Key:
-        return tuple(entry["params"][name] for name in kernel.params)
-
-    entries = [
-        e
-        for section in ("points", "sweep", "tuned")  # a later section's time replaces an earlier
-        for name in same
-        for e in record.find(section, kernel=name, **size)
-        if e["source"] == source and e["ms"] is not None and set(e["params"]) == set(kernel.params)
-    ]
-    swept = any(e["source"] == source for e in record.find("sweep", kernel=kernel.name, **size))
-    label = provenance(record.gpu["name"], entries) if entries else ""
-    return Times({key(e): e["ms"] for e in entries}, label, swept)
 
 
 @cache

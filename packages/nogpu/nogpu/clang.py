@@ -283,7 +283,7 @@ def translate(
 
         ir, log = run([*front, "-x", "cuda", str(path)])
         file = folder / "kernel.ll"
-        named = _with_names(_widened(_set_from_outside(ir), max))
+        named = _with_names(_widened(_set_from_outside(_with_clusters(ir)), max))
         file.write_text(named, encoding="utf-8")
         ir, _ = run([*common, "-emit-llvm", "-x", "ir", str(file)])
         ir = _widened(_with_lines(ir, _read_places(named)), min)
@@ -309,6 +309,29 @@ def _set_from_outside(ir: str) -> str:
     return ir.replace(
         "internal addrspace(3) global", "internal addrspace(3) externally_initialized global"
     )
+
+
+_CLUSTER = re.compile(
+    r"\{ ptr @([\w.$]+), ptr @([\w.$]+), ptr @[\w.$]+, i32 \d+, ptr @([\w.$]+) \}"
+)  # an annotation: the function, the word, its numbers
+
+
+def _with_clusters(ir: str) -> str:
+    """What __cluster_dims__ says, which the headers write as an annotation, as LLVM has it."""
+    if 'c"tile_cluster' not in ir:
+        return ir
+    for kernel, word, numbers in _CLUSTER.findall(ir):
+        if not re.search(rf'^@{re.escape(word)} = .* c"tile_cluster.00"', ir, re.M):
+            continue
+        values = re.search(rf"^@{re.escape(numbers)} = .*? \}} \{{ (.*?) \}}", ir, re.M)
+        sizes = [*re.findall(r"i32 (\d+)", values[1] if values else ""), "1", "1"][:3]
+        ir = re.sub(
+            rf"^(define [^\n]* @{re.escape(kernel)}\([^\n]*?) (!dbg|\{{)",
+            rf'\1 "nvvm.cluster_dim"="{",".join(sizes)}" \2',
+            ir,
+            flags=re.M,
+        )
+    return ir
 
 
 _COPY = re.compile(

@@ -255,26 +255,29 @@ def _groups(chain: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
 
 
 def fused(block: Block, values: Values) -> dict[str, tuple[str, int]]:
-    """For each sum (fadd, fsub) of a block the product that becomes part of it, and its side: 0, 1.
+    """For each sum of a block the product that becomes part of it, and its side: 0 or 1.
 
-    Of two products it is the one of fewer uses, else the left one. Source: LLVM's DAGCombiner,
-    visitFADDForFMACombine, with aggressive fusion, as NVPTX asks for.
+    Of two products of floats it is the one of fewer uses, else the left one; one of integers has no
+    other use. Source: LLVM's DAGCombiner, visitFADDForFMACombine, with aggressive fusion, as NVPTX
+    asks for.
     """
-    products = {i.name for i in block.code if i.op == "fmul"}
-    if not products:
+    kinds = {i.name: i.op[0] for i in block.code if i.op in ("fmul", "mul")}
+    if not kinds:
         return {}
-    uses = dict.fromkeys(products, 0)
-    sums = []
+    sums, uses = [], dict.fromkeys(kinds, 0)
     for ins in block.code:
-        if ins.op in ("fadd", "fsub"):
+        if ins.op in ("fadd", "fsub", "add"):
             sides = split(take_type(ins.rest)[1])
-            sums.append((ins.name, sides))
+            sums.append((ins.name, ins.op[0] == "f", sides))
             for side in sides:
                 if side in uses:
                     uses[side] += 1
     chosen = {}
-    for name, sides in sums:
-        at = [i for i, side in enumerate(sides) if side in products]
+    for name, of_floats, sides in sums:
+        if of_floats:
+            at = [i for i, side in enumerate(sides) if kinds.get(side) == "f"]
+        else:
+            at = [i for i, side in enumerate(sides) if kinds.get(side) and values.once(side)]
         if len(at) == 2 and uses[sides[0]] > uses[sides[1]]:
             at = [1]
         if at:

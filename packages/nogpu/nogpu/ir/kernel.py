@@ -298,11 +298,13 @@ class Writer:
     def _write(self) -> None:
         blocks = self.function.blocks
         joiner = accesses.Joiner(self.module, self.function, self.spaces, self.values)
-        items = {b.name: joiner.joined(b) for b in blocks}
+        joined = {b.name: joiner.joined(b) for b in blocks}
         for block in blocks:
             self._fused |= accesses.fused(block, self.values)
-        self._phis = {b.name: b.phis for b in blocks}
-        items = self._needed(items)
+        self._phis: dict[str, list[tuple[str, str, dict[str, str]]]] = {
+            b.name: b.phis for b in blocks
+        }
+        items = self._needed(joined)
         self._share(items)
         self._labels = {b.name: self.label() for b in blocks}
         self._enter()
@@ -401,14 +403,14 @@ class Writer:
                     if (name, to) not in known:
                         edges.append(registers.Edge(name, to, ()))
         code = {name: [self._use(item) for item in own] for name, own in items.items()}
-        phis = {
+        tops = {
             b: [p.unit for name, _, _ in of for p in self.values.resolved(name) if p.unit]
             for b, of in self._phis.items()
         }
         units = {u for e in edges for move in e.moves for u in move}
         units |= {u for uses in code.values() for use in uses for pair in use.tied for u in pair}
         families = {u: family(self.module.parts(self.values.types[u[0]])[u[1]]) for u in units}
-        self._heads = registers.shared(code, phis, edges, families)
+        self._heads = registers.shared(code, tops, edges, families)
 
     def _use(self, item: Item) -> registers.Use:
         if isinstance(item, Access):
@@ -419,7 +421,7 @@ class Writer:
             early = item.op == "call"
         makes = [p.unit for name in names for p in self.values.resolved(name) if p.unit]
         makes = [u for u in makes if u[0] in names]
-        tied = ()
+        tied: Sequence[tuple[Unit, Unit]] = ()
         if isinstance(item, Instruction) and item.op == "call":
             tied = calls.tied(call(item.rest), makes, self.values)
         return registers.Use(self._reads(item), makes, early or len(makes) > 1, tied)
@@ -578,10 +580,13 @@ class Writer:
                 self.emit(f"cvt.s64.s{bits(kind)} {wide}, {index}")
                 index = wide
             to = out if i + 1 == len(address.terms) else self.new("ptr")
-            if scale == 1:
-                self.emit(f"add.s64 {to}, {value}, {index}")
-            else:
-                self.emit(f"mad.lo.s64 {to}, {index}, {scale}, {value}")
+            if scale != 1:
+                times, index = index, self.new("i64")
+                if scale & (scale - 1):
+                    self.emit(f"mul.lo.s64 {index}, {times}, {scale}")
+                else:
+                    self.emit(f"shl.b64 {index}, {times}, {scale.bit_length() - 1}")
+            self.emit(f"add.s64 {to}, {value}, {index}")
             value = to
 
     # -- numbers ------------------------------------------------------------------------------
@@ -614,6 +619,9 @@ class Writer:
                 self.emit(f"cvt.u32.u{container(kind)} {b}, {wide}")
             self.emit(f"{name}{container(kind)} {target}, {self.kept(kind, a)}, {b}")
 
+        if ins.name in self._fused:
+            self._sum(ins)
+            return
         if ins.rest.startswith("i128"):
             raise Refused(f"{ins.op} of 128 bits")
         self._each(ins, one)
@@ -631,6 +639,13 @@ class Writer:
 
         self._each(ins, one)
 
+    def _with_product(self, ins: Instruction) -> tuple[int, str]:
+        """The side that a sum's product stands on, and `type a, b, c` of a * b + c."""
+        product, side = self._fused[ins.name]
+        kind, rest = take_type(ins.rest)
+        factors = take_type(self.values.made[product].rest)[1]
+        return side, f"{kind} {factors}, {split(rest)[1 - side]}"
+
     def _fmul(self, ins: Instruction) -> None:
         self._float(ins, "mul")
 
@@ -638,16 +653,20 @@ class Writer:
         self._float(ins, "div")
 
     def _fadd(self, ins: Instruction) -> None:
-        if ins.name not in self._fused:
+        if ins.name in self._fused:
+            self._sum(ins)
+        else:
             self._float(ins, "add" if ins.op == "fadd" else "sub")
-            return
-        product, side = self._fused[ins.name]
-        kind, rest = take_type(ins.rest)
-        a, b = split(take_type(self.values.made[product].rest)[1])
-        text = f"{kind} {a}, {b}, {split(rest)[1 - side]}"
+
+    def _sum(self, ins: Instruction) -> None:
+        """A sum with the product that is part of it."""
+        side, text = self._with_product(ins)
 
         def one(kind: str, target: str, sides: Sequence[str]) -> None:
             a, b, c = sides
+            if ins.op == "add":
+                self.emit(f"mad.lo.s{container(kind)} {target}, {a}, {b}, {c}")
+                return
             if ins.op == "fsub":  # a * b - c, or c - a * b
                 if side:
                     a = self._negative(kind, a)
@@ -655,8 +674,8 @@ class Writer:
                     c = self._negative(kind, c)
             self.emit(f"fma.rn.{FLOATS[kind]} {target}, {a}, {b}, {c}")
 
-        if "bfloat" in kind:
-            raise Refused(f"a product in a sum of {kind}")
+        if "bfloat" in text:
+            raise Refused("a product in a sum of bfloat")
         self._each(ins._replace(rest=text), one)
 
     _fsub = _fadd

@@ -8,6 +8,7 @@ the bytes that are added to it apart, for loads and stores add them by themselve
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -74,7 +75,11 @@ class Values:
         self.types: dict[str, str] = {p.name: p.type for p in function.parameters}
         self._parts = {name: [part] for name, part in placed.items()}
         self._addresses: dict[str, Address] = {}
+        self._named = Counter[str]()
         for block in function.blocks:
+            self._named.update(v for _, _, of in block.phis for v in of.values())
+            for ins in block.code:
+                self._named.update(re.findall(rf"%{NAME}", ins.rest))
             self.types |= {name: kind for name, kind, _ in block.phis}
             for ins in block.code:
                 if ins.name:
@@ -247,6 +252,10 @@ class Values:
     def address_of(self, name: str) -> Address | None:
         """The address that a name stands for, if getelementptr made it."""
         return self._addresses.get(name)
+
+    def once(self, name: str) -> bool:
+        """Whether a value is named only once, and is a scalar of at least 16 bits."""
+        return self._named[name] == 1 and self.types[name] in ("i16", "i32", "i64")
 
     def units(self, text: str) -> list[Unit]:
         """The units that a text names."""
