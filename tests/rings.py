@@ -30,6 +30,7 @@ LATER = {
     "tests/test_hopper_kernels.py::test_bytes_and_wavefronts_are_those_that_ncu_counts": "day",
     "tests/test_jupyterlab.py": "day",
     "tests/test_mutants_sanitizer.py": "week",
+    "tests/test_page_runs.py": "day",
     "tests/test_pretended.py": "day",
     "tests/test_rename.py::test_a_renamed_rung_is_the_same_and_can_be_named_back": "day",
     "tests/test_rename.py::test_where_the_renamed_book_does_not_load_nothing_changes": "day",

@@ -100,7 +100,17 @@ def test_findings_and_errors_name_lines_of_the_cell() -> None:
     text = cell("naive_core", ("sum += ", "sun += "))
     told = run(text)
     line = next(n for n, one in enumerate(text.splitlines(), 1) if "sun += " in one)
-    assert told["findings"] == [{"line": line, "kind": "compile-error"}] and not told["ok"]
+    (found,) = told["findings"]
+    assert (found["line"], found["kind"]) == (line, "compile-error") and not told["ok"]
+
+
+def test_clangs_errors_name_their_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not clang.available():
+        pytest.skip("did not run: there is no clang here (pip install ziglang)")
+    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
+    text = cell("naive_core", ("sum += ", "sun += "))
+    (found,) = run(text)["findings"]
+    assert text.splitlines()[found["line"] - 1][found["column"] - 1 :].startswith("sun += ")
 
 
 @pytest.mark.parametrize(

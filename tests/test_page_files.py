@@ -297,7 +297,8 @@ def test_the_folder_is_brought_to_what_is_wanted(
     assert list(stages) == list(page_files.STAGES)
     for files in stages.values():
         assert files and all((tmp_path / f["path"]).stat().st_size == f["bytes"] for f in files)
-    assert {"path": "book.zip", "bytes": 3} in stages["emulator"]
+    (book,) = (file for file in stages["emulator"] if file["path"] == "book.zip")
+    assert book == {"path": "book.zip", "bytes": 3, "key": hashlib.sha256(b"zip").hexdigest()[:16]}
     listed = json.loads((tmp_path / page_files.LOCK).read_text())["packages"]
     assert list(listed) == ["numpy"] and listed["numpy"]["file_name"].startswith("../numpy-")
     licences = (tmp_path / "licences.txt").read_text()

@@ -41,7 +41,8 @@ def run_cell(text: str) -> str:
 
     html: the verdict's own, or the words of an error; ok: nothing was found; compiled: the page's
     compiler was asked, not what is stored; findings: line of the cell and kind of each, the
-    compiler's errors among them; seconds: {"run": ...}. Raises nothing for a wrong text.
+    compiler's errors among them (and their column, from 1, where clang says it); seconds: {"run":
+    ...}. Raises nothing for a wrong text.
     """
     began = time.perf_counter()
     before = _stored_cell(text)
@@ -84,16 +85,22 @@ def _cell(text: str) -> Any:
     return cell_magic(first.removeprefix("%%cuda"), body, {})
 
 
-_ERROR_LINE = re.compile(r"^[^\s:()]+[:(](\d+)\)?(?::\d+)?: error", re.MULTILINE)
-"""As clang says the place of an error, and as NVRTC does."""
+_ERROR = re.compile(
+    r"^[^\s:()]+[:(](\d+)\)?(?::\d+)?: error.*(?:\n *\d+ \|.*\n *\| (.*?)\^)?", re.MULTILINE
+)
+"""As clang says the place of an error, and as NVRTC does; clang's mark below the text."""
 
 
 def _places(verdict: Any) -> Iterator[dict[str, Any]]:
     for f in verdict.findings:
         yield {"line": f.line, "kind": f.kind}
     if isinstance(verdict.facts.fault, CompileError):
-        for line in dict.fromkeys(map(int, _ERROR_LINE.findall(verdict.facts.fault.log))):
-            yield {"line": line, "kind": "compile-error"}
+        seen: dict[int, str | None] = {}
+        for error in _ERROR.finditer(verdict.facts.fault.log):
+            seen.setdefault(int(error[1]), error[2])
+        for line, before in seen.items():
+            column = {} if before is None else {"column": len(before) + 1}
+            yield {"line": line, "kind": "compile-error", **column}
 
 
 # -- sliders ---------------------------------------------------------------------------------------

@@ -77,10 +77,13 @@ def lock(whole: bytes, places: dict[str, tuple[str, bytes]]) -> bytes:
 
 
 def manifest(found: dict[str, tuple[str, bytes]]) -> bytes:
-    """What a page loads at each stage: {"stages": {"emulator": [{"path", "bytes"} ...], ...}}."""
+    """What a page loads at each stage: {"stages": {"emulator": [{"path", "bytes", "key"} ...], ...}}.
+
+    key: of the content, by which the reader's browser keeps a file.
+    """
     stages = {
         stage: [
-            {"path": path, "bytes": len(content)}
+            {"path": path, "bytes": len(content), "key": hashlib.sha256(content).hexdigest()[:16]}
             for path, (of, content) in sorted(found.items())
             if of == stage
         ]

@@ -224,6 +224,7 @@ def _take(access: Access) -> Any:
     size = site.kind.itemsize
     data = where.target.view(site.kind)  # type: ignore[union-attr]
     index = where.offset >> (size.bit_length() - 1) if size > 1 else where.offset
+    index = index.astype(np.intp, copy=False)  # 32 bits in a browser, and take narrows nothing
     # Lanes outside the mask may hold any address: clip keeps them harmless.
     if site.count == 1:
         return data.take(index, mode="clip")
@@ -236,7 +237,7 @@ def _take_ragged(access: Access) -> Any:
     assert length is not None
     byte = np.arange(access.site.width)
     data = where.target.view(u1)  # type: ignore[union-attr]
-    read = data.take(where.offset[..., None] + byte, mode="clip")
+    read = data.take((where.offset[..., None] + byte).astype(np.intp, copy=False), mode="clip")
     words = np.ascontiguousarray(np.where(byte < length[..., None], read, u1.type(0))).view(u4)
     if access.site.count == 1:
         return words[..., 0]

@@ -423,7 +423,8 @@ def _elements_of(placed: Placed, boxes: _Boxes) -> Array:
     """The words of boxes, piece after piece: uint32 (n, pieces, 4)."""
     unit = np.dtype(f"u{placed.itemsize}")
     data = placed.buffer.view(unit)
-    got = data.take(boxes.element // placed.itemsize, mode="clip")
+    element = (boxes.element // placed.itemsize).astype(np.intp, copy=False)
+    got = data.take(element, mode="clip")
     got = np.where(boxes.inside, got, unit.type(placed.blank))
     return np.ascontiguousarray(got.reshape(len(got), -1)).view(np.uint32).reshape(len(got), -1, 4)
 
@@ -642,7 +643,8 @@ def load_row(
         for buffer, here, offset in _buffers(state, site, part, part.values[0] + offset_of, count):
             requests = part.only(here)
             state.publish_bulk(_global_event(site, buffer, requests, offset[:, None] + piece))
-            words = buffer.view(np.dtype("u1")).take(offset[:, None] + np.arange(count))
+            byte = (offset[:, None] + np.arange(count)).astype(np.intp, copy=False)
+            words = buffer.view(np.dtype("u1")).take(byte)
             words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
             counts_at, _, code = _in_shared(state, at_barrier, requests.values[3])
             request, owner = receivers(

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from nogpu.emulator.ptx.program import Block, FunctionProgram
 
 
+clock = getattr(time, "thread_time", time.monotonic)
+"""Seconds that this thread has worked; in a browser, where Python counts no work, those gone by."""
+
+
 def run(state: State, program: FunctionProgram) -> None:
     """Run a kernel from its entry until every thread has left it."""
     entry = Running(program, first_registers(program), {})
@@ -81,7 +85,7 @@ def _run(state: State, running: Running) -> None:
         mask = pool.pop(at)
         block = program.blocks[at]
         state.steps += block.cost
-        if state.steps > budget or time.thread_time() > launch.deadline:
+        if state.steps > budget or clock() > launch.deadline:
             spinning.out_of_steps(state, block.line)
         active = state.live if mask is None else mask
         counts[block.number] = counts.get(block.number, 0) + state.count_warps(active)

@@ -324,7 +324,9 @@ def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
     """Whether granules hold the given part of what a store puts."""
     kind = np.dtype(f"u{buffer.granule}")
     bits = np.frombuffer(put, kind)[part]
-    return np.asarray(buffer.view(kind).take(place, mode="clip") == bits)
+    return np.asarray(
+        buffer.view(kind).take(place.astype(np.intp, copy=False), mode="clip") == bits
+    )
 
 
 _HOW = (

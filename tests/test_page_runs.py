@@ -1,0 +1,303 @@
+"""A cell that is edited and run in the built page, in Chromium, with the files that a reader loads.
+
+The steps are those of tools/page_runs.py, which also writes down what they cost. The packages are
+fetched once into the user's cache; where that cannot be done the tests say so and are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from helpers.page.workbench import mine
+from nogpu.errors import DataError
+from tests.common import ROOT
+from tests.pages_check import FIND_FAINT, FIND_WIDE
+from tools import page_runs
+from tools.page_files import __main__ as filing
+from tools.page_runs import PAGES, Reader, Sent, Step
+
+pytestmark = [pytest.mark.book, pytest.mark.browser, pytest.mark.slow]
+
+SCRIPT = ROOT / "book" / "_static" / "run.js"
+PAGE = PAGES[0]
+
+
+@pytest.fixture(scope="module")
+def folder(html: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages that run, and what they load: as `make book PAGE=1` leaves them."""
+    made = tmp_path_factory.mktemp("site")
+    try:
+        filing.write(made / "run")
+    except DataError as error:
+        pytest.skip(f"what a page that runs is made of cannot be had here: {error}")
+    shutil.copytree(html / "_static", made / "_static")
+    shutil.copy(SCRIPT, made / "_static")
+    shutil.copy(html / "searchindex.js", made)
+    (made / "book").mkdir()
+    for name in PAGES:
+        text = (html / "book" / f"{name}.html").read_text(encoding="utf-8")
+        if "_static/run.js" not in text:  # the book was built without PAGE=1
+            tag = '<script defer src="../_static/run.js"></script></head>'
+            text = text.replace("</head>", tag, 1)
+        (made / "book" / f"{name}.html").write_text(text, encoding="utf-8")
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[tuple[str, Sent]]:
+    """The address of those pages, and what was sent from it."""
+    with page_runs.serve(folder) as pair:
+        yield pair
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Any, served: tuple[str, Sent]) -> Iterator[Reader]:
+    """A reader whose editor is open and whose emulator is there."""
+    with page_runs.reading(browser, *served, PAGE) as one:
+        one.press()
+        yield one
+
+
+def by_name(reader: Reader) -> dict[str, Step]:
+    return {step.name.partition(": ")[2]: step for step in reader.steps}
+
+
+def core_of(page: Any) -> str:
+    return str(page.locator("div.cell .cell_input pre", has_text="%%cuda").first.text_content())
+
+
+def lines_of(text: str) -> set[int]:
+    """Lines that Python here finds something on, in a cell's text."""
+    first, _, body = text.partition("\n")
+    verdict = mine(f"\n{body}\n", first.split()[1], backend="emulator")
+    return {finding.line for finding in verdict.findings}
+
+
+def plain(shown: str) -> list[str]:
+    """Words and numbers of what a cell shows, but for where its program came from."""
+    return re.sub(r"\(stored\)|Table [\d.]+|\u200b", "", shown).split()
+
+
+# -- before anyone asks ----------------------------------------------------------------------------
+
+
+def test_the_script_is_small() -> None:
+    assert SCRIPT.stat().st_size <= 8_000
+
+
+def test_nothing_is_loaded_before_the_press(browser: Any, folder: Path) -> None:
+    with (
+        page_runs.serve(folder) as (address, sent),
+        page_runs.reading(browser, address, sent, PAGE) as one,
+    ):
+        button = one.page.get_by_role("button", name="Edit and run here")
+        assert button.count() == 1
+        button.scroll_into_view_if_needed()
+        note = one.page.locator(".tile-run small").first
+        one.page.wait_for_function(
+            "document.querySelector('.tile-run small').textContent.includes('MB')"
+        )
+        assert {path for path in sent.paths if path.startswith("/run/")} == {"/run/manifest.json"}
+        stages = json.loads((folder / "run" / "manifest.json").read_text())["stages"]
+        sizes = {name: sum(f["bytes"] for f in files) for name, files in stages.items()}
+        assert [int(n) for n in re.findall(r"\d+", note.text_content())] == [
+            round((sizes["emulator"] + sizes["editor"]) / 1e6),
+            round(sizes["compiler"] / 1e6),
+        ]
+        one.press()
+        loaded = {path for path in sent.paths if path.startswith("/run/")}
+        assert "/run/pyodide/pyodide.asm.wasm" in loaded
+        assert not any(path.startswith("/run/clang/") for path in loaded)
+
+
+OBSTACLES = {
+    "a phone": ("", "iPhone", "phone"),
+    "little memory": (
+        "Object.defineProperty(Navigator.prototype, 'deviceMemory', {get: () => 2})",
+        "",
+        "2 GB",
+    ),
+    "no WebAssembly": ("delete globalThis.WebAssembly", "", "WebAssembly"),
+    "no module workers": (
+        "globalThis.Worker = class { constructor() {} terminate() {} }",
+        "",
+        "workers",
+    ),
+    "nothing in the way": (
+        "Object.defineProperty(Navigator.prototype, 'deviceMemory', {get: () => 8})",
+        "",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OBSTACLES)
+def test_where_it_cannot_run_the_page_says_so_and_stays(
+    browser: Any, served: tuple[str, Sent], what: str
+) -> None:
+    script, agent, word = OBSTACLES[what]
+    context = browser.new_context(**({"user_agent": f"Mozilla/5.0 ({agent})"} if agent else {}))
+    page = context.new_page()
+    if script:
+        page.add_init_script(script)
+    page.goto(f"{served[0]}/book/{PAGE}.html")
+    before = core_of(page)
+    page.get_by_role("button", name="Edit and run here").click()
+    if word:
+        said = page.locator(".tile-run small").first
+        assert word in said.text_content() and "stays as it is" in said.text_content()
+        assert core_of(page) == before and page.locator(".cm-editor").count() == 0
+    else:
+        page.wait_for_selector(".cm-editor")
+    context.close()
+
+
+def test_a_page_opened_from_a_file_says_what_to_do(browser: Any, folder: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto((folder / "book" / f"{PAGE}.html").as_uri())
+    page.get_by_role("button", name="Edit and run here").click()
+    said = page.locator(".tile-run small").first.text_content()
+    published = page.locator("link[rel=canonical]").get_attribute("href")
+    assert "make serve PAGE=1" in said and published in said
+    assert page.locator(".cm-editor").count() == 0
+    context.close()
+
+
+def test_a_file_that_came_in_part_is_named(browser: Any, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "site", symlinks=True)
+    book = tmp_path / "site" / "run" / "book.zip"
+    book.write_bytes(book.read_bytes()[:-1])
+    with (
+        page_runs.serve(tmp_path / "site") as (address, sent),
+        page_runs.reading(browser, address, sent, PAGE) as one,
+    ):
+        button = one.page.get_by_role("button", name="Edit and run here")
+        said = one.step("load", button.click, "^That could|^Ready").says
+    assert "book.zip" in said and f"{book.stat().st_size + 1} are listed" in said
+
+
+# -- the editor ------------------------------------------------------------------------------------
+
+
+def test_keys_alone_edit_run_and_leave(reader: Reader) -> None:
+    page = reader.page
+    core = page_runs.text_of(page)
+    page.locator(".cm-content").focus()
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    assert page_runs.text_of(page).split("\n")[1].startswith("    //")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Run"
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.matches('.cm-content')")
+    page.keyboard.press("Control+z")
+    assert page_runs.text_of(page) == core
+    reader.step("Ctrl-Enter", lambda: page.keyboard.press("Control+Enter"), "^Done")
+    assert "nothing was found" in by_name(reader)["Ctrl-Enter"].says
+
+
+def test_what_it_shows_is_what_the_notebook_showed(reader: Reader) -> None:
+    """The core as it stands, run in the page, and as the page came with it."""
+    page_runs.put(reader.page, reader.core)
+    reader.run("again")
+    ran = plain(reader.shown["again"])
+    reader.page.get_by_role("button", name="Reset").click()
+    assert plain(reader.below()) == ran
+    assert "wavefronts" in ran and page_runs.text_of(reader.page) == reader.core
+    reader.run("another", f"{reader.core}\n// another")
+    assert plain(reader.shown["another"]) != ran  # by another compiler
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_panel_can_be_read(reader: Reader, theme: str, width: int) -> None:
+    page = reader.page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
+    page.evaluate("scrollTo(0, 0)")  # the theme's own button back to the top is none of ours
+    page.add_style_tag(content="* { transition: none !important; animation: none !important }")
+    page.wait_for_timeout(100)
+    try:
+        assert page.evaluate(FIND_WIDE) == []
+        assert page.evaluate(FIND_FAINT) == []
+        found = Axe().run(page, "div.cell:has(.cm-editor)").response["violations"]
+        assert [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in found] == []
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 900})
+
+
+# -- what a reader does ----------------------------------------------------------------------------
+
+
+def test_the_core_of_chapter_6(browser: Any, served: tuple[str, Sent], folder: Path) -> None:
+    stages = json.loads((folder / "run" / "manifest.json").read_text())["stages"]
+    compiler = sum(file["bytes"] for file in stages["compiler"]) / 1e6
+    with page_runs.reading(browser, *served, PAGE) as one:
+        core = page_runs.chapter_6(one)
+        steps = by_name(one)
+    right = "right, and nothing was found"
+    assert right in steps["the text as it stands"].says
+    assert steps["the text as it stands"].wire_mb < 1
+    changed = steps["the first changed text, with the compiler"]
+    assert right in changed.says and abs(changed.wire_mb - compiler) < 1
+
+    broken = steps["a barrier taken out"]
+    assert "something is wrong" in broken.says
+    assert set(broken.lines) == lines_of(page_runs.without_a_barrier(core)) != set()
+    assert lines_of(core) == set()
+    assert "race" in one.shown["a barrier taken out"]
+    assert right in steps["put back"].says and steps["put back"].lines == ()
+
+    typo = steps["a typo"]
+    (line,) = (i for i, text in enumerate(core.split("\n"), 1) if "sum +=" in text)
+    assert typo.lines == (line,) and typo.words == ("sun",)
+    assert "does not compile" in typo.says and "sun" in one.shown["a typo"]
+
+    assert steps["an endless loop, stopped"].seconds < 2
+    again = steps["the next text after that, in a new worker"]
+    assert right in again.says and again.wire_mb < 1  # from the browser's cache
+
+    edits = [steps[f"edit {i + 1}"] for i in range(page_runs.EDITS)]
+    assert all(right in edit.says for edit in edits)
+    held = [edit.memory_mb for edit in edits if edit.memory_mb]
+    assert not held or min(held[-5:]) < 1.1 * max(held[5:10]), held
+
+
+@pytest.mark.parametrize("name", PAGES[1:])
+def test_the_core_of_another_chapter(browser: Any, served: tuple[str, Sent], name: str) -> None:
+    with page_runs.reading(browser, *served, name) as one:
+        core = page_runs.later_chapter(one)
+        steps = by_name(one)
+    assert "nothing was found" in steps["the text as it stands"].says
+    assert "nothing was found" in steps["the first changed text, with the compiler"].says
+    if changed := steps.get("a barrier taken out"):
+        assert set(changed.lines) == lines_of(page_runs.without_a_barrier(core)) != set()
+
+
+# -- sliders ---------------------------------------------------------------------------------------
+
+
+def test_sliders_move_a_tile(browser: Any, served: tuple[str, Sent]) -> None:
+    with page_runs.reading(browser, *served, PAGE) as one:
+        page = one.page
+        assert page.locator(".tile-slide").count() == 0
+        button = page.get_by_role("button", name="Load the emulator")
+        one.step("load", button.click, "^Done")
+        slid = page.locator(".tile-slid")
+        assert "TILE=32" in slid.inner_text() and "result is right" in slid.inner_text()
+        one.step("left", lambda: page.keyboard.press("ArrowLeft"), "^Done: TILE=16")
+        assert "TILE=16" in slid.inner_text() and "result is right" in slid.inner_text()
+        assert page.locator(".tile-slide input").get_attribute("aria-valuetext") == "16"
+        found = Axe().run(page, "[data-slide]").response["violations"]
+        assert [v["id"] for v in found] == []
