@@ -99,12 +99,12 @@ class Words:
         """uint32 words at row indices `word` (four axes), for every thread that they vary over."""
         r, x, p, q = word.shape
         if self.per_block and p == 1 and q == 1:
-            rows = self.data.take(word.reshape(-1), axis=0)
+            rows = self.data.take(word.reshape(-1).astype(np.intp, copy=False), axis=0)
             return rows.reshape(r, x, *self.inner[2:])
         if word.size == 1:
             # A copy: what was loaded stays as it is when the word is written again.
             return self.data[int(word.reshape(()))].reshape(self.inner).copy()
-        return self.flat.take(word * self.ncolumns + self.columns)
+        return self.flat.take((word * self.ncolumns + self.columns).astype(np.intp, copy=False))
 
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
         """Store uint32 values; where lanes collide, the highest thread wins."""
@@ -141,7 +141,7 @@ class PeerWords(Words):
 
     def gather(self, word: Array) -> Array:
         """uint32 words at row indices `word` (four axes), of the blocks that the lanes mean."""
-        return self.flat.take(word * self.ncolumns + self.columns)
+        return self.flat.take((word * self.ncolumns + self.columns).astype(np.intp, copy=False))
 
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
         """Store uint32 values; of colliding lanes the highest thread of the highest block wins."""
