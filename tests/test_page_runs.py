@@ -28,6 +28,9 @@ pytestmark = [pytest.mark.book, pytest.mark.browser, pytest.mark.slow]
 
 SCRIPT = ROOT / "book" / "_static" / "run.js"
 PAGE = PAGES[0]
+BUTTONS = {"16_slices_of_k": 1, "20_copy_engine": 0}
+"""Pages with a long text, of which a part is folded, and with a cell that works on other cells' arrays.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +45,7 @@ def folder(html: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(SCRIPT, made / "_static")
     shutil.copy(html / "searchindex.js", made)
     (made / "book").mkdir()
-    for name in PAGES:
+    for name in (*PAGES, *BUTTONS):
         text = (html / "book" / f"{name}.html").read_text(encoding="utf-8")
         if "_static/run.js" not in text:  # the book was built without PAGE=1
             tag = '<script defer src="../_static/run.js"></script></head>'
@@ -83,7 +86,7 @@ def lines_of(text: str) -> set[int]:
 
 def plain(shown: str) -> list[str]:
     """Words and numbers of what a cell shows, but for where its program came from."""
-    return re.sub(r"\(stored\)|Table [\d.]+|\u200b", "", shown).split()
+    return re.sub(r" \(stored\)|Table [\d.]+|\u200b", "", shown).split()
 
 
 # -- before anyone asks ----------------------------------------------------------------------------
@@ -91,6 +94,22 @@ def plain(shown: str) -> list[str]:
 
 def test_the_script_is_small() -> None:
     assert SCRIPT.stat().st_size <= 8_000
+
+
+@pytest.mark.parametrize("name", BUTTONS)
+def test_a_cell_that_needs_no_other_has_one_button(
+    browser: Any, served: tuple[str, Sent], name: str
+) -> None:
+    with page_runs.reading(browser, *served, name) as one:
+        button = one.page.get_by_role("button", name="Edit and run here")
+        assert one.page.locator("pre", has_text="%%cuda").count() >= 1
+        assert button.count() == BUTTONS[name]
+        if button.count():
+            button.click()
+            one.page.wait_for_selector(".cm-editor")
+            text = page_runs.text_of(one.page)
+            assert text.startswith("%%cuda") and text.rstrip().endswith("}")
+            assert text.count("\n") > 100
 
 
 def test_nothing_is_loaded_before_the_press(browser: Any, folder: Path) -> None:

@@ -83,7 +83,9 @@
   const runs = text => /^%%cuda[ \t]/.test(text) && !/^.*\bargs\s*=/.test(text);
 
   function begin() {
-    const cells = [...document.querySelectorAll("div.cell .cell_input pre")].filter(pre => runs(pre.textContent));
+    // Of a long text a cell shows a part, and below it, folded, the whole.
+    const cells = [...document.querySelectorAll("div.cell .cell_input")]
+      .map(cell => [...cell.querySelectorAll("pre")].at(-1)).filter(pre => pre && runs(pre.textContent));
     const sliders = [...document.querySelectorAll("[data-slide]")];
     if (!cells.length && !sliders.length) return;
     document.head.append(make("style", {}, styles));
