@@ -7,7 +7,9 @@ import functools
 import hashlib
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 import tarfile
 import threading
@@ -317,6 +319,18 @@ def test_numpys_wheel_is_the_one_in_pyodides_list() -> None:
     for other in ({NUMPY: ("", b"wheel of another release")}, {"numpy-9.whl": ("", b"wheel")}):
         with pytest.raises(DataError, match="another NumPy"):
             page_files.lock(whole, other)
+
+
+@pytest.mark.parametrize("asked", [["PAGE=1"], [], ["PAGE=0"]])
+def test_make_fills_the_folder_where_it_is_asked_for(asked: list[str]) -> None:
+    made = subprocess.run(
+        ["make", "-n", "-o", ".venv/.book", "book", *asked],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+        env={k: v for k, v in os.environ.items() if k not in ("PAGE", "MAKEFLAGS")},
+    ).stdout  # fmt: skip
+    wanted = asked == ["PAGE=1"]
+    assert ("-m tools.page_files" in made) == ("pages run >> _build/inputs.new" in made) == wanted
+    assert ("rm -rf _build/html/run" in made) == (not wanted)
 
 
 # -- the script ------------------------------------------------------------------------------------

@@ -220,16 +220,19 @@ Todo = tuple[Row, Callable[[], Row]]
 
 def todo(other: str = "clang") -> dict[str, list[Todo]]:
     """By section of the file: what each row is about, and how it is made."""
-    own = {"other": other}
 
     def launched(names: Iterable[str]) -> list[Todo]:
-        return [(kernel_identity(k), partial(kernel_row, k, **own)) for k in names]
+        return [(kernel_identity(k), partial(kernel_row, k, other=other)) for k in names]
 
     return {
         **({"cores": launched(cores)} if other == "ir" else {}),
         "kernels": launched(compilers.KERNELS),
-        "exercises": [(exercise_identity(e), partial(exercise_row, e, **own)) for e in answers()],
-        "mutants": [(mutant_identity(m), partial(mutant_row, m, **own)) for m in mutants.mutants()],
+        "exercises": [
+            (exercise_identity(e), partial(exercise_row, e, other=other)) for e in answers()
+        ],
+        "mutants": [
+            (mutant_identity(m), partial(mutant_row, m, other=other)) for m in mutants.mutants()
+        ],
     }
 
 
@@ -308,8 +311,8 @@ def main() -> None:
                 for identity, _ in wanted[section]
                 if (row := current_row(record, section, identity))
             ]
-            other = sum(bool(row["differences"]) for row in todays)
-            print(f"{section}: {len(todays)} of {len(wanted[section])}, {other} with differences")
+            unlike = sum(bool(row["differences"]) for row in todays)
+            print(f"{section}: {len(todays)} of {len(wanted[section])}, {unlike} with differences")
 
 
 if __name__ == "__main__":

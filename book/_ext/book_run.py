@@ -35,5 +35,5 @@ def load(app: Any, page: str, template: str, context: dict[str, Any], doctree: A
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx when it loads the extension."""
     app.connect("config-inited", leave_out)
-    app.connect("html-page-context", load)
+    app.connect("html-page-context", load, priority=400)  # before others make their own list
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -63,7 +63,7 @@ def needs_compiler(text: str) -> bool:
     return _stored_cell(text) is None
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _stored_cell(text: str) -> Any:
     """What the stored programs show of a cell, a verdict or HTML; None if it is not stored."""
     return _before(lambda: _cell(text), lambda verdict: verdict.facts.fault)

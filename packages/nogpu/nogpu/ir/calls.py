@@ -60,7 +60,11 @@ _ONE = tuple(
     )
 )  # fmt: skip
 """Intrinsics of one instruction."""
-_CLASSES = {3: "notanumber", 516: "infinite", 504: "finite", 264: "normal", 144: "subnormal"}
+_CLASSES = (
+    *(("notanumber", 1, 2), ("infinite", 4, 512), ("normal", 8, 256)),
+    *(("subnormal", 16, 128), ("zero", 32, 64)),
+)
+"""Classes of numbers, and the bits of llvm.is.fpclass for negative and positive ones."""
 _MOST_COPIED = 128
 """Bytes up to which a copy is written out; LLVM's NVPTX back end makes a loop of a longer one."""
 
@@ -124,15 +128,29 @@ def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
 
 
 def _class_of(w: Writer, ins: Instruction, called: Call, width: str) -> None:
+    """Whether a number is of some classes; of infinity and the like by its sign, too."""
     (kind, text), (_, mask) = called.arguments
-    inverse = int(mask) not in _CLASSES
-    word = _CLASSES.get(1023 - int(mask) if inverse else int(mask))
-    if word is None:
-        raise Refused(f"llvm.is.fpclass of {mask}")
-    out = w.new("i1") if inverse else w.target(ins)
-    w.emit(f"testp.{word}.f{width} {out}, {w.held(kind, text)[0]}")
-    if inverse:
-        w.emit(f"not.pred {w.target(ins)}, {out}")
+    x, number = w.held(kind, text)[0], int(mask)
+    held, negative, sum_ = w.new(f"i{width}"), w.new("i1"), w.target(ins)
+    w.emit(f"mov.b{width} {held}, {x}")
+    w.emit(f"setp.lt.s{width} {negative}, {held}, 0")
+    w.emit(f"setp.ne.s32 {sum_}, 0, 0")
+    for word, below, above in _CLASSES:
+        if not number & (below | above):
+            continue
+        p = w.new("i1")
+        if word == "zero":
+            zero = "0f" + 8 * "0" if width == "32" else "0d" + 16 * "0"
+            w.emit(f"setp.eq.f{width} {p}, {x}, {zero}")
+        else:
+            w.emit(f"testp.{word}.f{width} {p}, {x}")
+        if word != "notanumber" and not number & above:
+            w.emit(f"and.pred {p}, {p}, {negative}")
+        elif word != "notanumber" and not number & below:
+            positive = w.new("i1")
+            w.emit(f"not.pred {positive}, {negative}")
+            w.emit(f"and.pred {p}, {p}, {positive}")
+        w.emit(f"or.pred {sum_}, {sum_}, {p}")
 
 
 def _old_vote(w: Writer, ins: Instruction, called: Call, how: str) -> None:

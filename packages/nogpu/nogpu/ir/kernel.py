@@ -304,15 +304,15 @@ class Writer:
         self._phis: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             b.name: b.phis for b in blocks
         }
-        items = self._needed(joined)
-        self._share(items)
+        needed = self._needed(joined)
+        self._share(needed)
         self._labels = {b.name: self.label() for b in blocks}
         self._enter()
         for i, block in enumerate(blocks):
             self._block = block.name
             self._next = blocks[i + 1].name if i + 1 < len(blocks) else ""
             self.code.append(f"{self._labels[block.name]}:")
-            for item in items[block.name]:
+            for item in needed[block.name]:
                 self._one(item)
 
     def _enter(self) -> None:
@@ -390,8 +390,8 @@ class Writer:
             for name, kind, sources in phis:
                 for source, text in sources.items():
                     moves = by_source.setdefault(source, [])
-                    own = self.values.resolved(name)
-                    for phi, part in zip(own, self.values.parts(kind, text), strict=True):
+                    places = self.values.resolved(name)
+                    for phi, part in zip(places, self.values.parts(kind, text), strict=True):
                         if phi.unit and part.unit:
                             moves.append((phi.unit, part.unit))
             edges += [registers.Edge(source, to, moves) for source, moves in by_source.items()]

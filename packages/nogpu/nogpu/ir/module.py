@@ -36,34 +36,31 @@ def ptx(ir: str, main: str, arch: str) -> str:
     module = text.read(ir)
     places = Places(module.nodes, main)
     writers: dict[str, Writer] = {}
-    todo = [f.name for f in module.functions.values() if f.is_kernel]
-    kept = [v for v in module.variables.values() if v.space in _SPACES and _is_named(v)]
-    todo += [name for v in kept for name in _functions_in(module, v.initial)]
-    used: dict[str, list[str]] = {}
-    declarations = dict[str, Function]()
+    used: dict[str, list[str]] = {}  # variables, and the functions that name them
+    declarations: dict[str, Function] = {}
+    stays = [v for v in module.variables.values() if v.space in _SPACES]
+    todo = [("", f.name) for f in module.functions.values() if f.is_kernel]
+    todo += [("", v.name) for v in stays if _is_named(v) or v.name in module.used]
     while todo:
-        name = todo.pop(0)
-        function = module.functions[name]
-        if name in writers or name in declarations:
-            continue
-        if not function.lines:
-            declarations[name] = function
-            continue
-        writer = writers[name] = Writer(module, function, places)
-        for s in writer.symbols:
-            if s in module.functions:
-                todo.append(s)
-            elif s in module.variables:
-                used.setdefault(s, []).append(name)
-    kept += [v for v in module.variables.values() if v.name in used and v not in kept]
-    kept = [v for v in module.variables.values() if v in kept]
+        user, name = todo.pop(0)
+        if variable := module.variables.get(name):
+            if name not in used:
+                todo += [("", n) for n in re.findall(rf"@({text.NAME})", variable.initial)]
+            used.setdefault(name, []).append(user)
+        elif (function := module.functions.get(name)) and name not in writers:
+            if function.lines:
+                writers[name] = Writer(module, function, places)
+                todo += [(name, s) for s in writers[name].symbols]
+            else:
+                declarations[name] = function
+    kept = [v for v in module.variables.values() if v.name in used]
     version = "7.8" if int(re.sub(r"\D", "", arch) or 0) < 90 else "8.6"
     out = [f".version {version}", f".target {arch}", ".address_size 64", ""]
     out += [f".extern {_head(module, f)};" for f in declarations.values()]
     out += [f"{_head(module, f)};" for n in writers if not (f := module.functions[n]).is_kernel]
     own: dict[str, list[str]] = {}
     for variable in kept:
-        users = used.get(variable.name, [])
+        users = used[variable.name]
         if variable.space == SHARED and len(users) == 1 and "external" not in variable.linkage:
             own.setdefault(users[0], []).append("\t" + _variable(module, variable))
         else:
@@ -78,10 +75,6 @@ def ptx(ir: str, main: str, arch: str) -> str:
 def _is_named(variable: Variable) -> bool:
     """Whether a program may ask for a variable by its name."""
     return not re.search(r"\b(?:private|internal|linkonce_odr)\b", variable.linkage)
-
-
-def _functions_in(module: Module, initial: str) -> list[str]:
-    return [n for n in re.findall(rf"@({text.NAME})", initial) if n in module.functions]
 
 
 def _head(module: Module, function: Function) -> str:

@@ -14,7 +14,7 @@ NAME = r"[\w.$-]+"
 BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64, "pair": 32}
 """Bits of the scalars that are not integers; a pair is two elements of 16 bits in one register."""
 _FLAGS = re.compile(
-    r"(?:(?:nuw|nsw|nusw|exact|disjoint|nneg|samesign|inbounds|inrange\([^)]*\)|contract|fast|nnan"
+    r"(?:(?:nuw|nsw|nusw|exact|disjoint|nneg|samesign|inbounds|contract|fast|nnan"
     r"|ninf|nsz|arcp|afn|reassoc|volatile|atomic|weak) )+"
 )
 _ATTRIBUTES = re.compile(
@@ -194,13 +194,16 @@ def operands(rest: str) -> list[tuple[str, str]]:
 
 @dataclass
 class Module:
-    """What a module's text holds. nodes: its debug nodes, as text, by number."""
+    """What a module's text holds. nodes: its debug nodes, as text, by number. used: variables that
+    stay though nobody names them.
+    """
 
     structures: dict[str, list[str]]
     variables: dict[str, Variable]
     functions: dict[str, Function]
     attributes: dict[str, str]
     nodes: dict[str, str]
+    used: set[str] = field(default_factory=set)
 
     # -- types --
 
@@ -319,31 +322,37 @@ _NODE = re.compile(r"!(\d+) = (.*)$")
 _STRUCTURE = re.compile(rf"(%{NAME}) = type (<?\{{.*\}}>?)")
 
 
+def _plain(line: str) -> str:
+    """A line with its quoted names as plain ones, and without what says how far an address goes."""
+    if '%"' in line or '@"' in line:
+        line = _QUOTED.sub(lambda m: m[1] + re.sub(r"[^\w.$-]", "_", m[2]) if m[1] else m[0], line)
+    return _RANGE.sub("", line) if "inrange(" in line else line
+
+
+_RANGE = re.compile(r"inrange\(-?\d+, -?\d+\) ?")
+
+
 def read(text: str) -> Module:
     """A module's text as data."""
-
-    def plain(name: re.Match[str]) -> str:
-        return name[1] + re.sub(r"[^\w.$-]", "_", name[2]) if name[1] else name[0]
 
     module = Module({}, {}, {}, {}, {})
     lines = iter(text.split("\n"))
     for line in lines:
-        if '"' in line:
-            line = _QUOTED.sub(plain, line)
+        line = _plain(line)
         if line.startswith("!"):
             if node := _NODE.match(line):
                 module.nodes[node[1]] = node[2]
+        elif line.startswith("@llvm."):
+            module.used.update(re.findall(rf"@({NAME})", line))
         elif line.startswith("@"):
-            if (match := _VARIABLE.match(line)) and not match[1].startswith("llvm."):
+            if match := _VARIABLE.match(line):
                 module.variables[match[1]] = _variable(match)
         elif line.startswith(("define ", "declare ")):
             function = _function(line, line.startswith("define"))
             module.functions[function.name] = function
             if line.startswith("define"):
                 while (line := next(lines)) != "}":
-                    function.lines.append(
-                        _QUOTED.sub(plain, line) if '%"' in line or '@"' in line else line
-                    )
+                    function.lines.append(_plain(line))
         elif match := re.match(r"attributes (#\d+) = \{ (.*) \}", line):
             module.attributes[match[1]] = match[2]
         elif match := _STRUCTURE.match(line):

@@ -235,7 +235,7 @@ class Values:
         here = take_type(items[0])[0]
         constant, terms = 0, list[tuple[str, str, int]]()
         for i, item in enumerate(items[2:]):
-            kind, index = take_type(re.sub(r"^inrange\([^)]*\) ", "", item))
+            kind, index = take_type(item)
             if (i and here[0] in "{%") or here.startswith("<{"):
                 constant += self._module.offsets(here)[int(index)]
                 here = self._module.fields(here)[int(index)]

@@ -1,0 +1,278 @@
+"""PTX made of clang's LLVM IR: what it computes, counts and finds is what clang's own PTX does; and
+what has no translation is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nogpu import clang, emulator, ir, toolchain
+from nogpu.errors import ToolchainError
+from nogpu.ir import accesses, registers, text
+from nogpu.ir.registers import Edge, Use
+
+MAIN = "/k.cu"
+
+
+@pytest.fixture
+def by_ir(monkeypatch: pytest.MonkeyPatch) -> None:
+    """clang compiles in this test as far as LLVM IR."""
+    monkeypatch.setenv("TILE_COMPILER", "clang")
+    monkeypatch.setenv("TILE_CLANG_IR", "1")
+
+
+def module(body: str, parameters: str = "ptr %x, ptr %y", more: str = "") -> str:
+    """A kernel `k` in LLVM IR; its lines stand in a file k.cu, !7 is line 5."""
+    return f"""
+{more}
+define ptx_kernel void @k({parameters}) #0 !dbg !4 {{
+entry:
+{body}
+}}
+attributes #0 = {{ "nvvm.maxntid"="32" }}
+!3 = !DIFile(filename: "{MAIN}", directory: "")
+!4 = distinct !DISubprogram(name: "k", scope: !3, file: !3, line: 2, unit: !5)
+!7 = !DILocation(line: 5, column: 3, scope: !4)
+"""
+
+
+def ptx(body: str, *rest: str) -> str:
+    return ir.ptx(module(body, *rest), MAIN, "sm_80")
+
+
+# -- the whole route -------------------------------------------------------------------------------
+
+PROGRAM = """
+struct Pair { float a; int b; };
+__device__ __noinline__ float twice(float v, int n) { return n > 40 ? v : v + v; }
+__constant__ int table[4] = {3, 1, 4, 1};
+extern "C" __global__ void k(const float* x, float* y, Pair p) {
+    __shared__ float4 tile[8];
+    int t = threadIdx.x;
+    ((float*)tile)[t] = x[t] * p.a;
+    __syncthreads();
+    float4 v = tile[t / 4];
+    float part[4] = {v.x, v.y, v.z, v.w}, sum = 0;
+    for (int i = 0; i <= t % 4; ++i) sum += part[i] * x[i] - p.b;
+    switch (table[t & 3]) {
+        case 3: sum = fmaxf(sum, v.y); break;
+        case 1: sum -= v.w; break;
+        default: sum = __popc(t) + floorf(sum);
+    }
+    if (__any_sync(~0u, t == 3) && t > 6) sum += (signed char)(t * 37) / 5 + (t % 3 ? 1.5f : -2.f);
+    y[t] = twice(sum + __shfl_xor_sync(~0u, sum, 4), t);
+}
+"""
+
+
+def launched(source: str, route: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    monkeypatch.setenv("TILE_COMPILER", "clang")
+    monkeypatch.setenv("TILE_CLANG_IR", route)
+    x = np.linspace(-3, 5, 32).astype("f4")
+    y = np.zeros(32, "f4")
+    pair = np.array([(2.5, 3)], dtype=[("a", "f4"), ("b", "i4")])[0]
+    return emulator.launch(source, "k", 1, 32, [x, y, pair]), y
+
+
+def test_a_program_gives_the_same_bits_and_counts_as_by_clangs_own_ptx(monkeypatch):
+    ours, y = launched(PROGRAM, "1", monkeypatch)
+    theirs, z = launched(PROGRAM, "0", monkeypatch)
+    assert ours.compiler.endswith(" by LLVM IR") and not theirs.compiler.endswith(" by LLVM IR")
+    assert ours.ok and theirs.ok and y.tobytes() == z.tobytes() and len(set(y)) > 10
+    assert str(ours).replace(" by LLVM IR", "") == str(theirs)
+
+
+def test_a_race_is_found_at_the_same_line(monkeypatch):
+    twin = PROGRAM.replace("    __syncthreads();\n", "")
+    ours, theirs = (launched(twin, route, monkeypatch)[0] for route in "10")
+    assert [str(f) for f in ours.findings] == [str(f) for f in theirs.findings] != []
+
+
+def test_names_of_templates_and_what_clang_says_are_as_without_it(by_ir):
+    source = "template <int N> __global__ void k(float* y) { y[N] = N; }"
+    built = toolchain.compile(source, name_expressions=["k<3>"])
+    assert f".entry {built.name_map['k<3>']}(" in built.ptx
+    with pytest.raises(toolchain.CompileError, match=r"kernel\.cu\(1\): error: use of undeclared"):
+        toolchain.compile(source.replace("= N", "= M"))
+
+
+def test_a_cluster_has_its_size(by_ir):
+    source = 'extern "C" __global__ void __cluster_dims__(2, 1, 1) k(float* y) { y[0] = 1; }'
+    assert ".reqnctapercluster 2,1,1" in toolchain.compile(source, arch="sm_90a").ptx
+    plain = source.replace("__cluster_dims__(2, 1, 1) ", "")
+    assert "cluster" not in toolchain.compile(plain, arch="sm_90a").ptx
+
+
+# -- the runner ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def calls() -> Iterator[list[tuple[list[str], list[str]]]]:
+    """A runner that has clang run by a process, and what it was asked."""
+    asked: list[tuple[list[str], list[str]]] = []
+    own = clang.command()
+
+    def run(arguments: list[str], folders: list[str]) -> tuple[int, str, str]:
+        asked.append((arguments, folders))
+        process = clang.subprocess.run([*own, *arguments[1:]], capture_output=True, text=True)
+        return process.returncode, process.stdout, process.stderr
+
+    clang.set_runner(run)
+    yield asked
+    clang.set_runner(None)
+
+
+def test_a_runner_is_asked_for_all_and_gets_the_folders(calls, monkeypatch):
+    monkeypatch.setenv("TILE_COMPILER", "clang")
+    assert clang.version().endswith("by LLVM IR") and calls == [(["clang", "--version"], [])]
+    assert ".entry k(" in toolchain.compile('extern "C" __global__ void k() {}').ptx
+    (first, folders), (second, _) = calls[1:]
+    assert first[:2] == ["clang", "-cc1"] and "-vectorize-slp" not in first + second
+    assert first[-1].startswith(folders[0]) and str(clang.HEADERS) in folders
+    assert all("-S" not in arguments for arguments, _ in calls)
+
+
+# -- instruction by instruction --------------------------------------------------------------------
+
+INSTRUCTIONS = {
+    "%a = load float, ptr %x, align 4\n%b = load float, ptr %y, align 4\n"
+    "%m = fmul float %a, %b\n%s = fadd float %m, %a\nstore float %s, ptr %y, align 4": "fma.rn.f32",
+    "%a = load i32, ptr %x, align 4\n%b = zext i32 %a to i64\n%c = udiv i64 %b, 7\n"
+    "store i64 %c, ptr %y, align 8": "div.u64",
+    "%a = load i8, ptr %x, align 1\n%c = icmp ult i8 %a, -3\n%d = zext i1 %c to i32\n"
+    "store i32 %d, ptr %y, align 4": ", 253;",
+    "%a = atomicrmw add ptr %x, i32 4 seq_cst\nstore i32 %a, ptr %y, align 4": "atom.global.add.u32",
+    "%c = fcmp ugt float 1.0, 2.0\n%d = select i1 %c, float 3.0, float 4.0\n"
+    "store float %d, ptr %y, align 4": "setp.gtu.f32",
+    "%a = load <8 x half>, ptr %x, align 16\nstore <8 x half> %a, ptr %y, align 16": "ld.global.v4.b32",
+    '%a = call { i32, i32 } asm "mov.b64 {$0, $1}, $2;", "=r,=r,l"(i64 5)\n'
+    "%b = extractvalue { i32, i32 } %a, 1\nstore i32 %b, ptr %y, align 4": "mov.b64 {%r1, %r2}, %rd",
+    "call void @llvm.memcpy.p0.p0.i64(ptr align 4 %y, ptr align 4 %x, i64 6, i1 false)": "ld.global.u16",
+    "%a = load float, ptr %x, align 4\n%b = call i1 @llvm.is.fpclass.f32(float %a, i32 512)\n"
+    "%d = zext i1 %b to i32\nstore i32 %d, ptr %y, align 4": "testp.infinite.f32",
+}
+
+
+@pytest.mark.parametrize("body", INSTRUCTIONS, ids=INSTRUCTIONS.values())
+def test_an_instruction_is_written(body):
+    assert INSTRUCTIONS[body] in ptx(f"{body}\nret void")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("call void @llvm.nvvm.unheard.of()", "the intrinsic llvm.nvvm.unheard.of"),
+        ("%a = frem float 1.0, 2.0\nstore float %a, ptr %y, align 4", "the instruction `frem`"),
+        ("%a = add i128 1, 2\nstore i128 %a, ptr %y, align 16", "add of 128 bits"),
+        ("%a = load atomic i32, ptr %x seq_cst, align 4\nstore i32 %a, ptr %y", "an atomic load"),
+    ],
+)
+def test_what_has_no_translation_is_refused_by_name_and_line(body, said):
+    placed = "\n".join(f"{line}, !dbg !7" for line in body.splitlines())
+    with pytest.raises(ToolchainError, match="has no translation") as refused:
+        ptx(f"{placed}\nret void")
+    assert said in str(refused.value) and "NVRTC" in str(refused.value)
+    assert "line 5" in str(refused.value)
+
+
+# -- accesses that become one ----------------------------------------------------------------------
+
+FOUR = "\n".join(
+    f"%p{i} = getelementptr i8, ptr %x, i64 {4 * i}\n%v{i} = load float, ptr %p{i}, align {a}"
+    for i, a in enumerate((16, 4, 8, 4))
+)
+STORED = "\n".join(
+    f"%q{i} = getelementptr float, ptr %y, i64 {5 * i}\nstore float %v{i}, ptr %q{i}, align 4"
+    for i in range(4)
+)
+
+
+def test_four_neighbours_are_one_access():
+    assert "ld.global.v4.f32" in ptx(f"{FOUR}\n{STORED}\nret void")
+    assert ptx(f"{FOUR}\n{STORED}\nret void").count("st.global.f32") == 4
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("align 16", "align 4"),  # not aligned to all of it
+        ("%p1 =", "call void @llvm.nvvm.membar.gl()\n%p1 ="),  # not moved over a fence
+        ("%p1 =", "store float 1.0, ptr %y, align 4\n%p1 ="),  # may be the same bytes
+        ("i64 4\n", "i64 20\n"),  # a gap
+    ],
+)
+def test_what_is_in_the_way_keeps_them_apart(what, by):
+    body = FOUR.replace(what, by, 1)
+    assert body != FOUR and "ld.global.v4" not in ptx(f"{body}\n{STORED}\nret void")
+
+
+def test_a_store_elsewhere_does_not():
+    body = FOUR.replace("%p1 =", "store float 1.0, ptr addrspace(3) @s, align 4\n%p1 =", 1)
+    shared = "@s = internal addrspace(3) global [4 x float] undef, align 4"
+    written = ptx(f"{body}\n{STORED}\nret void", "ptr %x, ptr %y", shared)
+    assert "ld.global.v4" in written and "st.shared.f32 [s]" in written
+
+
+# -- registers -------------------------------------------------------------------------------------
+
+
+def test_a_loop_adds_in_place():
+    written = ptx(
+        "br label %loop\nloop:\n%i = phi i32 [ 0, %entry ], [ %j, %loop ]\n"
+        "%s = phi float [ 0.0, %entry ], [ %t, %loop ]\n%t = fadd float %s, 1.0\n"
+        "%j = add i32 %i, 1\n%c = icmp slt i32 %j, 9\nbr i1 %c, label %loop, label %end\nend:\n"
+        "store float %t, ptr %y, align 4\nret void"
+    )
+    assert "add.rn.f32 %f1, %f1," in written and "add.s32 %r1, %r1, 1" in written
+
+
+def test_what_is_still_needed_keeps_its_register():
+    a, b, c = ("a", 0), ("b", 0), ("c", 0)
+    families = dict.fromkeys((a, b, c), "r")
+    edges = [Edge("top", "loop", [(a, c)]), Edge("loop", "loop", [(a, b)])]
+    code = {"top": [Use([], [c])], "loop": [Use([a], [b])]}
+    heads = registers.shared(code, {"loop": [a]}, edges, families)
+    assert heads[a] == heads[b] == heads[c]
+    code["loop"] = [Use([a], [b]), Use([a], [])]  # a is read after b is made
+    heads = registers.shared(code, {"loop": [a]}, edges, families)
+    assert heads[a] == heads[c] != heads[b]
+
+
+def test_two_that_change_places_do_not_overwrite_each_other():
+    body = (
+        "br label %loop\nloop:\n%a = phi i32 [ 1, %entry ], [ %b, %loop ]\n"
+        "%b = phi i32 [ 2, %entry ], [ %a, %loop ]\n%c = icmp slt i32 %a, 9\n"
+        "store i32 %a, ptr %y, align 4\nbr i1 %c, label %loop, label %end\nend:\nret void"
+    )
+    moves = [line.split() for line in ptx(body).splitlines() if "mov.b32 %r" in line]
+    ring = [(m[1].rstrip(","), m[2].rstrip(";")) for m in moves[-3:]]
+    state = {"%r1": "a", "%r2": "b"}
+    for to, source in ring:
+        state[to] = state[source]
+    assert (state["%r1"], state["%r2"]) == ("b", "a")
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+
+def test_a_line_and_the_call_that_it_was_inlined_from():
+    nodes = (
+        '!10 = !DIFile(filename: "/own.h", directory: "")\n'
+        '!11 = distinct !DISubprogram(name: "f", scope: !10, file: !10, line: 1, unit: !5)\n'
+        "!12 = !DILocation(line: 9, column: 1, scope: !11, inlinedAt: !7)\n"
+    )
+    body = "store float 1.0, ptr %y, align 4, !dbg !7\nstore float 2.0, ptr %x, align 4, !dbg !12\nret void"
+    written = ir.ptx(module(body) + nodes, MAIN, "sm_80")
+    assert ".loc\t1 5 3\n" in written
+    assert ".loc\t2 9 1, function_name $L, inlined_at 1 5 3\n" in written
+    assert '.file\t1 "/k.cu"' in written and '.file\t2 "/own.h"' in written
+
+
+def test_types_lie_as_c_has_them():
+    read = text.read("%s = type { i8, double, [3 x i16] }")
+    assert read.offsets("%s") == [0, 8, 16] and read.size("%s") == 24
+    assert accesses.MOST_BYTES == read.size("<4 x float>") == read.align("<4 x float>")
