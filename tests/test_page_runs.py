@@ -10,12 +10,14 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from helpers.page import in_browser
 from helpers.page.workbench import mine
 from nogpu.errors import DataError
 from tests.common import ROOT
@@ -87,6 +89,10 @@ def lines_of(text: str) -> set[int]:
 def plain(shown: str) -> list[str]:
     """Words and numbers of what a cell shows, but for where its program came from."""
     return re.sub(r" \(stored\)|Table [\d.]+|\u200b", "", shown).split()
+
+
+def words_of(html: str) -> list[str]:
+    return unescape(re.sub(r"<[^>]+>", " ", html)).split()
 
 
 # -- before anyone asks ----------------------------------------------------------------------------
@@ -172,7 +178,7 @@ def test_where_it_cannot_run_the_page_says_so_and_stays(
     page.get_by_role("button", name="Edit and run here").click()
     if word:
         said = page.locator(".tile-run small").first
-        assert word in said.text_content() and "stays as it is" in said.text_content()
+        assert word in said.text_content() and "page stays as it is" in said.text_content()
         assert core_of(page) == before and page.locator(".cm-editor").count() == 0
     else:
         page.wait_for_selector(".cm-editor")
@@ -314,9 +320,15 @@ def test_sliders_move_a_tile(browser: Any, served: tuple[str, Sent]) -> None:
         button = page.get_by_role("button", name="Load the emulator")
         one.step("load", button.click, "^Done")
         slid = page.locator(".tile-slid")
-        assert "TILE=32" in slid.inner_text() and "result is right" in slid.inner_text()
+        call = page.locator("[data-slide]").get_attribute("data-slide")
+        assert words_of(slid.inner_html()) == words_of(in_browser.sliders(call, "{}"))
         one.step("left", lambda: page.keyboard.press("ArrowLeft"), "^Done: TILE=16")
-        assert "TILE=16" in slid.inner_text() and "result is right" in slid.inner_text()
+        first, other = (
+            slid.locator("p").first.inner_html(),
+            in_browser.sliders(call, '{"TILE": 16}'),
+        )
+        assert words_of(first) == words_of(other)[: len(words_of(first))]
+        assert words_of(first) != words_of(in_browser.sliders(call, "{}"))[: len(words_of(first))]
         assert page.locator(".tile-slide input").get_attribute("aria-valuetext") == "16"
         found = Axe().run(page, "[data-slide]").response["violations"]
         assert [v["id"] for v in found] == []
