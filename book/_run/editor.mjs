@@ -299,6 +299,7 @@ export async function slide(place, row) {
   panel.node.setAttribute("aria-label", `Tile sizes of ${specs.kernel}`);
   panel.node.prepend(make("div", { class: "tile-slide" }, ...sliders.map(one => one.row)));
   panel.node.after(shown);
+  place.querySelector("p").hidden = true; // it says where else sliders are
   const first = panel.node.querySelector("input");
   if (document.activeElement === panel.node) first.focus({ preventScroll: true });
   await run();
