@@ -307,7 +307,7 @@ def _run(job: _Job, observers: Observers) -> _Outcome:
     card, limits = device.typical(request.arch), device.limits(request.arch)
     run.chip = Chip(card.sms, limits.max_warps_per_sm, card.boost_mhz, request.seed)
     run.sampled = job.blocks is not None
-    run.deadline = scheduler.clock() + request.max_seconds
+    run.deadline = scheduler.seconds() + request.max_seconds
     writable_symbols = _place_symbols(program, heap, params, request.symbols, request.entry)
     for buffer in heap.slots.values():
         buffer.granule = min(buffer.itemsize, program.granule)

@@ -14,7 +14,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters, faults
 from nogpu.emulator.machine.events import Access, Stage, Where
-from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.lanes import Array, pick
 from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.machine.memory import Buffer, PeerWords, load_words, store_words
 from nogpu.emulator.ptx.layout import (
@@ -224,11 +224,10 @@ def _take(access: Access) -> Any:
     size = site.kind.itemsize
     data = where.target.view(site.kind)  # type: ignore[union-attr]
     index = where.offset >> (size.bit_length() - 1) if size > 1 else where.offset
-    index = index.astype(np.intp, copy=False)  # 32 bits in a browser, and take narrows nothing
-    # Lanes outside the mask may hold any address: clip keeps them harmless.
+    # Lanes outside the mask may hold any address: `pick` keeps them harmless.
     if site.count == 1:
-        return data.take(index, mode="clip")
-    return tuple(data.take(index + j, mode="clip") for j in range(site.count))
+        return pick(data, index)
+    return tuple(pick(data, index + j) for j in range(site.count))
 
 
 def _take_ragged(access: Access) -> Any:
@@ -237,7 +236,7 @@ def _take_ragged(access: Access) -> Any:
     assert length is not None
     byte = np.arange(access.site.width)
     data = where.target.view(u1)  # type: ignore[union-attr]
-    read = data.take((where.offset[..., None] + byte).astype(np.intp, copy=False), mode="clip")
+    read = pick(data, where.offset[..., None] + byte)
     words = np.ascontiguousarray(np.where(byte < length[..., None], read, u1.type(0))).view(u4)
     if access.site.count == 1:
         return words[..., 0]

@@ -20,7 +20,7 @@ from nogpu.emulator.machine import clusters, faults, mbarrier
 from nogpu.emulator.machine.atomics import apply
 from nogpu.emulator.machine.attribution import Offender, accuse, offender_among
 from nogpu.emulator.machine.events import Bulk, Stage
-from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.lanes import Array, pick
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.tensor_maps import Placed, map_at
 from nogpu.emulator.ptx import words as words_ptx
@@ -423,8 +423,7 @@ def _elements_of(placed: Placed, boxes: _Boxes) -> Array:
     """The words of boxes, piece after piece: uint32 (n, pieces, 4)."""
     unit = np.dtype(f"u{placed.itemsize}")
     data = placed.buffer.view(unit)
-    element = (boxes.element // placed.itemsize).astype(np.intp, copy=False)
-    got = data.take(element, mode="clip")
+    got = pick(data, boxes.element // placed.itemsize)
     got = np.where(boxes.inside, got, unit.type(placed.blank))
     return np.ascontiguousarray(got.reshape(len(got), -1)).view(np.uint32).reshape(len(got), -1, 4)
 
@@ -643,8 +642,7 @@ def load_row(
         for buffer, here, offset in _buffers(state, site, part, part.values[0] + offset_of, count):
             requests = part.only(here)
             state.publish_bulk(_global_event(site, buffer, requests, offset[:, None] + piece))
-            byte = (offset[:, None] + np.arange(count)).astype(np.intp, copy=False)
-            words = buffer.view(np.dtype("u1")).take(byte)
+            words = pick(buffer.view(np.dtype("u1")), offset[:, None] + np.arange(count))
             words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
             counts_at, _, code = _in_shared(state, at_barrier, requests.values[3])
             request, owner = receivers(

@@ -16,6 +16,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 WARP = 32
 
 
+def pick(data: Array, index: Array) -> Array:
+    """The elements of a row of them at these places; outside of it the nearest one.
+
+    Where places are numbered by 32 bits (in a browser) NumPy takes no others.
+    """
+    if index.dtype != np.intp:
+        index = index.clip(0, len(data) - 1).astype(np.intp)
+    return data.take(index, mode="clip")
+
+
 class WarpShape:
     """How the threads of a block fall into warps: (rows, x, ...) to (warp, lane, ...)."""
 

@@ -29,13 +29,12 @@ from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.ptx import ends
 
+seconds = getattr(time, "thread_time", time.process_time)
+"""The time that this thread has worked; in a browser, where Python lacks that, the process."""
+
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block, FunctionProgram
-
-
-clock = getattr(time, "thread_time", time.monotonic)
-"""Seconds that this thread has worked; in a browser, where Python counts no work, those gone by."""
 
 
 def run(state: State, program: FunctionProgram) -> None:
@@ -85,7 +84,7 @@ def _run(state: State, running: Running) -> None:
         mask = pool.pop(at)
         block = program.blocks[at]
         state.steps += block.cost
-        if state.steps > budget or clock() > launch.deadline:
+        if state.steps > budget or seconds() > launch.deadline:
             spinning.out_of_steps(state, block.line)
         active = state.live if mask is None else mask
         counts[block.number] = counts.get(block.number, 0) + state.count_warps(active)

@@ -74,8 +74,11 @@ def _bank_depth(words: Array) -> Array:
     fresh = ordered != _NONE
     fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     slot = (np.arange(n)[:, None] * BANKS + (ordered & (BANKS - 1)))[fresh]
-    slot = slot.astype(np.intp, copy=False)
-    return np.bincount(slot, minlength=n * BANKS).reshape(n, BANKS).max(axis=1)
+    return (
+        np.bincount(slot.astype(np.intp, copy=False), minlength=n * BANKS)
+        .reshape(n, BANKS)
+        .max(axis=1)
+    )
 
 
 def wavefronts(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Served
+from nogpu.emulator.machine.lanes import pick
 from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
 from nogpu.emulator.observe.clock import SHIFT, Ledger
 from nogpu.emulator.observe.log import flat_lanes
@@ -324,9 +325,7 @@ def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
     """Whether granules hold the given part of what a store puts."""
     kind = np.dtype(f"u{buffer.granule}")
     bits = np.frombuffer(put, kind)[part]
-    return np.asarray(
-        buffer.view(kind).take(place.astype(np.intp, copy=False), mode="clip") == bits
-    )
+    return np.asarray(pick(buffer.view(kind), place) == bits)
 
 
 _HOW = (
