@@ -262,6 +262,24 @@ def test_the_panel_can_be_read(reader: Reader, theme: str, width: int) -> None:
         page.set_viewport_size({"width": 1280, "height": 900})
 
 
+CLOCK = """
+import time
+from nogpu.emulator.machine.scheduler import seconds
+began, ends = [clock() for clock in CLOCKS], time.monotonic() + 0.3
+while time.monotonic() < ends:
+    pass
+[clock() - before for clock, before in zip(CLOCKS, began)]
+"""
+
+
+def test_the_time_of_a_run_goes_by(reader: Reader) -> None:
+    """Or a kernel that does not end would end with the page alone."""
+    worker = reader.page.workers[-1]
+    code = CLOCK.replace("CLOCKS", "(seconds, time.process_time)")
+    used, wrong = worker.evaluate("code => self.python.runPython(code).toJs()", code)
+    assert 0.25 < used < 3 and wrong == 0  # the clock of a process, there, stands still
+
+
 # -- what a reader does ----------------------------------------------------------------------------
 
 
