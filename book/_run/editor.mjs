@@ -18,7 +18,7 @@ document.head.append(make("style", {}, `
 .tile-panel p { font-size: 0.9em; margin: 0.3em 0; max-width: none !important; }
 .tile-panel progress { accent-color: var(--pst-color-primary); height: 0.8rem; vertical-align: -0.05em; width: min(16rem, 60%); }
 .tile-panel [hidden] { display: none !important; }
-.cm-editor { background: inherit; border: 1px solid var(--pst-color-border); color: inherit; }
+.cm-editor { background: var(--pst-color-surface, inherit); border: 1px solid var(--pst-color-border); color: inherit; }
 .bd-article .cm-editor .cm-scroller { font-family: var(--tile-mono); font-size: 14px; line-height: 1.45; }
 .cm-editor.cm-focused { outline: 2px solid var(--pst-color-primary); }
 .cm-editor .cm-gutters { background: transparent; border: 0; color: var(--pst-color-text-muted); }
@@ -81,10 +81,11 @@ const codeMirror = () => (modules ??= Promise.all(MODULES.map(name => import(`./
 const cudaOf = ({ StreamLanguage, cpp }) => StreamLanguage.define({
   ...cpp,
   token(stream, state) {
+    if (stream.sol() && stream.match(/^%%.*/)) return "meta";
     const style = cpp.token(stream, state), word = stream.current();
     if (/^__(?:shared|constant|device|host|global|restrict|forceinline|noinline|launch_bounds|cluster_dims)__$/.test(word)) return "keyword";
     return /^(?:half|bfloat16|float[24]|int[24]|dim3|u?int(?:8|16|32|64)_t|__half2?|__nv_bfloat162?)$/.test(word) ? "type"
-      : /^__\w+$|^%%/.test(word) && style === "variable" ? "builtin" : style;
+      : /^__\w+$/.test(word) && style === "variable" ? "builtin" : style;
   },
 });
 
@@ -234,6 +235,8 @@ export async function edit(pre, row) {
   }
 
   row.replaceWith(panel.node);
+  const folded = pre.closest("details");
+  if (folded) folded.open = true;
   pre.hidden = true;
   pre.parentElement.querySelector(".copybtn")?.remove();
   pre.after(editor.view.dom);
@@ -296,6 +299,7 @@ export async function slide(place, row) {
   panel.node.setAttribute("aria-label", `Tile sizes of ${specs.kernel}`);
   panel.node.prepend(make("div", { class: "tile-slide" }, ...sliders.map(one => one.row)));
   panel.node.after(shown);
+  place.querySelector("p").hidden = true; // it says where else sliders are
   const first = panel.node.querySelector("input");
   if (document.activeElement === panel.node) first.focus({ preventScroll: true });
   await run();

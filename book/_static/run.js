@@ -36,14 +36,14 @@
         "of the book `make serve PAGE=1` prints an address to open" + (published ? `; the published page is ${published}.` : ".");
     }
     if (navigator.userAgentData?.mobile || /iPhone|iPod|Android.+Mobile/.test(navigator.userAgent))
-      return "A phone has too little memory for the compiler and the emulator. The page stays as it is: " +
-        "what stands below is what the cell told when it ran. On a laptop it can be edited and run here.";
+      return "A phone has too little memory for the compiler and the emulator, so the page stays as it is. " +
+        "On a laptop it can be edited and run here.";
     if (navigator.deviceMemory < 4)
       return `This machine has ${navigator.deviceMemory} GB of memory, as its browser says, and the compiler and the ` +
-        "emulator need 4. The page stays as it is; on Colab the same cell can be edited and run.";
+        "emulator need 4. So the page stays as it is; on Colab the same can be edited and run.";
     if (typeof WebAssembly !== "object" || !moduleWorkers())
       return "This browser has no WebAssembly, or no workers that load modules, in which the compiler and the " +
-        "emulator run. The page stays as it is; a current Firefox, Chrome, Edge or Safari can run it.";
+        "emulator run. So the page stays as it is; a current Firefox, Chrome, Edge or Safari can run it.";
     return "";
   }
 
@@ -83,7 +83,9 @@
   const runs = text => /^%%cuda[ \t]/.test(text) && !/^.*\bargs\s*=/.test(text);
 
   function begin() {
-    const cells = [...document.querySelectorAll("div.cell .cell_input pre")].filter(pre => runs(pre.textContent));
+    // Of a long text a cell shows a part, and below it, folded, the whole.
+    const cells = [...document.querySelectorAll("div.cell .cell_input")]
+      .map(cell => [...cell.querySelectorAll("pre")].at(-1)).filter(pre => pre && runs(pre.textContent));
     const sliders = [...document.querySelectorAll("[data-slide]")];
     if (!cells.length && !sliders.length) return;
     document.head.append(make("style", {}, styles));
