@@ -26,21 +26,21 @@ from tests.common import ROOT
 from tests.test_measure import H200, QUICK, FakeSession
 
 PLACED = {
-    "deeper_06_tiling": "tiled_32",
+    "06_tiling": "tiled_32",
     "deeper_07_latency": "tiled_rect",
-    "deeper_08_block_1d": "block_1d",
-    "deeper_09_block_2d": "block_2d",
+    "08_block_1d": "block_1d",
+    "09_block_2d": "block_2d",
     "10_vectorised": "vectorised",
     "11_pipelining": "double_buffer",
     "12_lane_map": "lane_map",
     "13_loop_registers": "warp_tiled",
     "15_tile_for_shape": "fp32_best",
     "17_tensor_cores": "wmma_tiled",
-    "deeper_18_who_holds_what": "mma_swizzle",
+    "18_who_holds_what": "mma_swizzle",
     "19_feeding": "mma_pipelined",
-    "deeper_20_copy_engine": "mma_tma",
+    "20_copy_engine": "mma_tma",
     "21_wgmma": "hopper_2",
-    "deeper_22_last_ten_percent": "hopper_5",
+    "22_last_ten_percent": "hopper_5",
 }
 EMULATED = [name for name in PLACED.values() if catalog[name].host == "plain"]
 SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}

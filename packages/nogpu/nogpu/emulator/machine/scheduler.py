@@ -30,7 +30,8 @@ from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.ptx import ends
 
 seconds = getattr(time, "thread_time", time.monotonic)
-"""The time that this thread has worked; in a browser, where Python counts no work, what has gone by."""
+"""The time that this thread has worked; in a browser, where Python counts no work, what has gone
+by."""
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
