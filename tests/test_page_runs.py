@@ -313,6 +313,7 @@ def test_the_core_of_chapter_6(browser: Any, served: tuple[str, Sent], folder: P
 
     edits = [steps[f"edit {i + 1}"] for i in range(page_runs.EDITS)]
     assert all(right in edit.says for edit in edits)
+    assert edits[-1].python_mb == edits[1].python_mb > 0
     held = [edit.memory_mb for edit in edits if edit.memory_mb]
     assert not held or min(held[-5:]) < 1.1 * max(held[5:10]), held
 
