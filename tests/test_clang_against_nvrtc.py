@@ -30,6 +30,29 @@ def test_the_record_is_of_every_kernel_mutant_and_exercise_of_today():
     assert compared.stale(record()) == []
 
 
+@cache
+def record_by_ir() -> dict[str, Any]:
+    return json.loads(compared.FILE_BY_IR.read_text(encoding="utf-8"))
+
+
+def test_the_record_of_the_route_by_llvm_ir_is_of_today():
+    """Whoever changes one writes it again: python -m tools.clang_against_nvrtc --by-ir."""
+    assert compared.stale(record_by_ir(), "ir") == []
+    twin = copy.deepcopy(record_by_ir())
+    twin["cores"][2]["code"] = "0" * 12
+    assert len(compared.stale(twin, "ir")) == 1
+
+
+def test_by_llvm_ir_results_are_the_same_and_no_count_is_unexplained():
+    assert record_by_ir()["versions"]["ir"].endswith(" by LLVM IR")
+    for r in (*record_by_ir()["cores"], *record_by_ir()["kernels"]):
+        assert r["launches"] == r["bits"] == r["right"] >= 1, r["kernel"]
+        told = compilers.unexplained(r["kernel"], r["differences"], "nvrtc", "ir")
+        assert told == [], r["kernel"]
+    for section in ("exercises", "mutants"):
+        assert all(r["differences"] == [] for r in record_by_ir()[section])
+
+
 @pytest.mark.parametrize(
     ("section", "what"),
     [("kernels", "code"), ("kernels", "defines"), ("mutants", "code"), ("exercises", "code")],

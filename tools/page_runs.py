@@ -40,13 +40,14 @@ ENDLESS = "    for (int i = 0;; ++i) C[i % 32] = i;\n}"
 @dataclass(frozen=True)
 class Step:
     """seconds: wall clock; wire_mb: sent by the server; memory_mb: resident, of the page's process,
-    0 where the system does not say; says: the page's own line; lines, words: marked in the editor.
+    0 where the system does not say; python_mb: Python's memory, 0 after its worker is stopped; says: the page's own line; lines, words: marked in the editor.
     """
 
     name: str
     seconds: float
     wire_mb: float
     memory_mb: int
+    python_mb: float
     says: str
     lines: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
@@ -166,6 +167,7 @@ class Reader:
             round(seconds, 2),
             round((self.sent.bytes - sent) / 1e6, 1),
             memory_mb(self.browser),
+            round(self.python_bytes() / 1e6, 1),
             self.page.locator(STATUS).first.text_content(),
             tuple(self.marked()),
             tuple(self.page.locator(".tile-found-word").all_text_contents()),
@@ -174,10 +176,16 @@ class Reader:
         self.steps.append(taken)
         print(
             f"{taken.name}: {taken.seconds:.2f} s, {taken.wire_mb:.1f} MB came, "
-            f"{taken.memory_mb} MB held, load {os.getloadavg()[0]:.1f}: {taken.says}",
+            f"{taken.memory_mb} MB held, {taken.python_mb} of them Python's, load {os.getloadavg()[0]:.1f}: {taken.says}",
             flush=True,
         )
         return taken
+
+    def python_bytes(self) -> int:
+        """What the memory of the worker's Python has grown to."""
+        if self.page.locator(STATUS).first.text_content().startswith("Stopped"):
+            return 0
+        return int(self.page.workers[-1].evaluate("self.python?._module.HEAPU8.length ?? 0"))
 
     def below(self) -> str:
         """What the cell shows."""

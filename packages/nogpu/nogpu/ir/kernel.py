@@ -65,7 +65,7 @@ def container(kind: str) -> int:
 
 
 class Writer:
-    """Writes one function. code: its lines; shared: names of the shared variables that it uses."""
+    """Writes one function. code: its lines; symbols: variables and functions that it names."""
 
     def __init__(self, module: Module, function: Function, places: Places) -> None:
         self.module, self.function, self._places = module, function, places
@@ -74,7 +74,7 @@ class Writer:
         self.counts = dict.fromkeys(FAMILIES, 0)
         self._registers: dict[Unit, str] = {}
         self._heads: dict[Unit, Unit] = {}
-        self._constants = self._at_labels = 0
+        self._constants = self._label_count = 0
         self._here = ""
         self.spaces = Spaces(module, function)
         self.depot, placed = self._placed()
@@ -124,8 +124,8 @@ class Writer:
 
     def label(self) -> str:
         """A fresh label."""
-        self._at_labels += 1
-        return f"$L__{symbol(self.function.name)}_{self._at_labels}"
+        self._label_count += 1
+        return f"$L__{symbol(self.function.name)}_{self._label_count}"
 
     def _register(self, unit: Unit) -> str:
         head = self._heads.get(unit, unit)
@@ -531,9 +531,7 @@ class Writer:
                 self.emit(f"cvt.u16.u32 {element}, {wide}")
 
     def _load(self, ins: Instruction) -> None:
-        if "atomic" not in ins.flags:
-            raise AssertionError(ins)
-        raise Refused("an atomic load")
+        raise Refused("an atomic load")  # all others are accesses
 
     def _store(self, ins: Instruction) -> None:
         raise Refused("an atomic store")
@@ -873,9 +871,6 @@ class Writer:
     def _addrspacecast(self, ins: Instruction) -> None:
         text = take_type(ins.rest)[1].rpartition(" to ")[0]
         self.emit(f"mov.b64 {self.target(ins)}, {self.address(text, self.spaces.of(ins.name))}")
-
-    def _alloca(self, ins: Instruction) -> None:
-        """Nothing: its place is known (`_placed`)."""
 
     # -- elements of pairs --------------------------------------------------------------------
 
