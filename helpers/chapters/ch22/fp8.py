@@ -1,4 +1,4 @@
-"""The product of 8-bit floats: rounding to e4m3 by scales, the kernel's launch, what it should give.
+"""The product of 8-bit floats: rounding to e4m3 by scales, the launch, what it should give.
 
 kernels/beside/22_fp8.cu is no rung of the catalog: its operands come with scales, and B by columns.
 Elements are e4m3 as the OCP 8-bit Floating Point Specification has it: up to LARGEST, no infinity.
@@ -57,7 +57,7 @@ KERNEL = Kernel(
 
 @dataclass(frozen=True)
 class Scaled:
-    """A matrix of e4m3 with scales: row r, column c stands for bits[r, c] times scales[r, c // 128].
+    """A matrix of e4m3 with scales: an element is bits[r, c] times scales[r, c // BLOCK].
 
     bits: uint8 (rows, cols rounded up to 16), zero beyond cols. scales: float32 (rows, cols over
     BLOCK rounded up), also where many elements share one.
@@ -165,7 +165,7 @@ def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int)
     p, gpu = plan(A, B, **params), device.current()
     able = gpu is not None and toolchain.runs(gpu.arch, KERNEL.min_arch)
     if (backend or ("cuda" if able else "emulator")) == "emulator":
-        C, report = emulated(A, B, **params)
+        C, report = emulated(p, A, B)
         if report.findings:
             raise EmulationError(f"{KERNEL.name} ran with faults:\n{report}")
         return C
@@ -178,12 +178,14 @@ def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int)
 
 
 def emulated(
-    A: Scaled, B: Scaled, *, schedule: str = "ascending", source: str = "", **params: int
+    p: Geometry, A: Scaled, B: Scaled, *, schedule: str = "ascending", source: str = ""
 ) -> tuple[np.ndarray, Report]:
-    """C as `multiply` gives it, by the emulator, and its report. source: in place of the file's."""
+    """C of a launch, as `multiply` gives it, by the emulator, and its report.
+
+    source: in place of the file's.
+    """
     from nogpu import emulator
 
-    p = plan(A, B, **params)
     maps = [emulator.TensorMap(m.bits.view(np.uint16), (64, BOX_COLS), ROW_SWIZZLE) for m in (A, B)]
     C = np.full((p.M, p.N), poison("bfloat16"), np.uint16)
     report = emulator.launch(
@@ -195,7 +197,7 @@ def emulated(
 
 
 def on_gpu(p: Geometry, A: Scaled, B: Scaled, C: Any) -> Any:
-    """A function that launches p in CuPy's current stream, writing C (M, N), a CuPy uint16 array."""
+    """A function that launches p in CuPy's current stream; C: a CuPy uint16 array (M, N)."""
     import cupy
 
     from helpers.ladder import hopper
