@@ -249,7 +249,7 @@ def timed(session: Session, shape: Shape, telemetry: Telemetry) -> list[dict[str
     a, b = fp8.scaled(A), fp8.scaled(B, fp8.BLOCK)
     whole = fp8.scaled(A, M, K), fp8.scaled(B, N, K)
     single = [m.scales[:1, 0] for m in whole]
-    by_block = fp8.arguments(fp8.plan(a, b), a, b, None)[:2]
+    by_block = fp8.arguments(fp8.plan(a, b), a, b)[:2]
     names = ("fp8", "fp8, 128 rows", "cublaslt_block", "cublaslt", "cublaslt_fast", "hopper_5")
     outs = {name: session.output("bfloat16", M, N) for name in names}
     operations: dict[str, Callable[[], None]] = {}

@@ -6,17 +6,19 @@
 // of k, share both. The Tensor Core adds these 128 with the few bits that it keeps
 // for FP8; then FP32 units multiply by the scales and add to sums of their own,
 // while it works for the other consumer.
-// New since 21_3_persistent.cu: bytes, B by its columns, the scales, and the
-// second set of sums. It takes 64 registers of a thread, which is why a consumer's
-// tiles of 64 rows take turns in it.
+// New since 21_3_persistent.cu: bytes, B by its columns, the scales, fetched a step
+// ahead, and the second set of sums. It takes 64 registers of a thread, which is
+// why a consumer's tiles of 64 rows take turns in it. C leaves by the copy engine.
 //
 // A is M x K, B is given as N x K (wgmma takes FP8 K-major alone), both of e4m3;
 // A_scales is (K / 128) x M, so that the rows of a warp's lanes are neighbours,
 // B_scales is (N / 128) x (K / 128), both FP32 and rounded up; C is M x N of
 // bfloat16. All row-major. The copy engine does not look at what it moves: A_map,
-// B_map describe pairs of elements, in boxes of 64 x 64 pairs. Rows of A and B are
-// filled with zeros up to a multiple of 16 bytes.
+// B_map describe pairs of elements, in boxes of 64 x 64 pairs; C_map describes C in
+// boxes of 16 x 64. Rows of all three start at 16-byte addresses, those of A and B
+// filled with zeros.
 // Block: 384 threads. Grid: at most one block an SM.
+#include "common/stmatrix.cuh"
 #include "common/tile_order.cuh"
 #include "common/wgmma_fp8.cuh"
 
@@ -31,6 +33,9 @@
 #endif
 #ifndef GROUP_M
 #define GROUP_M 8  // rows of tiles in a band of the walk
+#endif
+#ifndef C_BUFFERS
+#define C_BUFFERS 2  // boxes of C that a warp may have on their way
 #endif
 #ifndef SMS
 #define SMS 132  // SMs to fill: the host starts at most this many blocks
@@ -56,6 +61,21 @@ struct Stage {
     T B_tile[BN * BK];
 };
 
+constexpr int C_ROWS = 16;  // rows of C a warp holds of each 64
+
+using BoxBuffer = __nv_bfloat16[C_ROWS * BOX];
+
+struct Shared {
+    Stage ring[STAGES];
+    BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
+};
+
+// What a thread multiplies the sums of one step of k by: of its rows, and of B.
+struct Scales {
+    float a[TILES][2];
+    float b;
+};
+
 static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(TILES * BN / 2 <= 128,
               "the sums of a thread must fit in its registers");
@@ -63,7 +83,7 @@ static_assert(PROMOTE == 1 || TILES == 1,
               "sums that stay in the Tensor Core's form cannot take turns");
 static_assert(SMS >= 1, "some block must run");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
-static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS,
+static_assert(sizeof(Shared) <= MOST_BUFFERS,
               "a block has 227 KB of shared memory");
 
 // The producer's one thread: the boxes of one step of k, into one stage. k0 counts
@@ -81,24 +101,80 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full,
     }
 }
 
-// Sums of the Tensor Core to FP32: scale holds those of this thread's two rows.
+// Global to registers: the scales of the step at whose a_scales and b_scales point.
+// Rows below C take the scale of its last.
+__device__ __forceinline__ void fetch(Scales& scales, const float* a_scales,
+                                      const float* b_scales, int row, int M)
+{
+    #pragma unroll
+    for (int i = 0; i < TILES; ++i) {
+        scales.a[i][0] = a_scales[min(row + i * MMA_M, M - 1)];
+        scales.a[i][1] = a_scales[min(row + i * MMA_M + 8, M - 1)];
+    }
+    scales.b = *b_scales;
+}
+
+// Sums of the Tensor Core to FP32.
 __device__ __forceinline__ void promote(float (&sum)[BN / 2],
                                         const float (&part)[BN / 2],
-                                        const float (&scale)[2])
+                                        const float (&a_scale)[2], float b_scale)
 {
+    const float scale[2] = {a_scale[0] * b_scale, a_scale[1] * b_scale};
     #pragma unroll
     for (int i = 0; i < BN / 2; ++i) {
         sum[i] = fmaf(scale[i / 2 % 2], part[i], sum[i]);
     }
 }
 
+// A consumer warp: its rows of a tile of 64, at (m0, n0), box by box.
+__device__ __forceinline__ void store(const float (&sum)[BN / 2],
+                                      BoxBuffer (&buffers)[C_BUFFERS],
+                                      const TensorMap* C_map, int m0, int n0)
+{
+    const int lane = threadIdx.x % 32;
+    // That this lane's address stands for in stmatrix.
+    const int row = lane % C_ROWS;
+    #pragma unroll
+    for (int box = 0; box < BN / BOX; ++box) {
+        __nv_bfloat16* C_tile = buffers[box % C_BUFFERS];
+        if (lane == 0) {
+            // This buffer's last box has been read.
+            tma_store_wait_read<C_BUFFERS - 1>();
+        }
+        __syncwarp();
+
+        // Registers to shared: 16 x 16 elements at a time, swizzled as the copy
+        // engine reads.
+        #pragma unroll
+        for (int j = 0; j < BOX / 16; ++j) {
+            unsigned pairs[4];
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const float* two = sum + box * BOX / 2 + 8 * j + 2 * i;
+                pairs[i] = pack(two[0], two[1], __nv_bfloat16());
+            }
+            const int chunk = (2 * j + lane / C_ROWS) ^ (row % 8);
+            stmatrix_x4(C_tile + row * BOX + chunk * 8, pairs);
+        }
+        tma_store_fence();
+        __syncwarp();
+
+        // Shared to global: the copy engine leaves out what lies outside C.
+        if (lane == 0) {
+            tma_store(C_map, C_tile, m0, n0 + box * BOX);
+            tma_store_commit();
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     wgmma_fp8(const __grid_constant__ TensorMap A_map,
-              const __grid_constant__ TensorMap B_map, const float* A_scales,
-              const float* B_scales, __nv_bfloat16* C, int M, int N, int K)
+              const __grid_constant__ TensorMap B_map,
+              const __grid_constant__ TensorMap C_map, const float* A_scales,
+              const float* B_scales, int M, int N, int K)
 {
     extern __shared__ unsigned char shared[];
-    Stage* ring = reinterpret_cast<Stage*>(swizzle_aligned(shared));
+    auto& [ring, C_tile] = *reinterpret_cast<Shared*>(swizzle_aligned(shared));
     __shared__ Barrier full[STAGES];
     __shared__ Barrier empty[STAGES];
 
@@ -135,54 +211,53 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         registers_increase<CONSUMER_REGISTERS>();
         const int consumer = warpgroup - 1;
         const bool speaks = threadIdx.x % WARPGROUP == 0;
-        // The first of this thread's rows of a tile, as wgmma.cuh has them.
         const int warp = threadIdx.x % WARPGROUP / 32;
-        const int own_row = consumer * WM + warp * 16 + threadIdx.x % 32 / 4;
+        const int warp_row = consumer * WM + warp * C_ROWS;
+        auto& buffers = C_tile[threadIdx.x / 32 - WARPGROUP / 32];
         for (int index = blockIdx.x; index < rows * cols; index += gridDim.x) {
             const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
-            const int m0 = tile.row * BM;
+            const int m0 = tile.row * BM + warp_row;
+            // This thread's first row, as wgmma.cuh has them, and its scales.
+            const int row = m0 + threadIdx.x % 32 / 4;
+            const float* a_scales = A_scales;
             const float* b_scales =
                 B_scales + static_cast<size_t>(tile.col) * steps;
+            Scales scales;
+            fetch(scales, a_scales, b_scales, row, M);
+
             float sum[TILES][BN / 2] = {};
             float part[1][BN / 2];  // what the Tensor Core has added up
             for (int step = 0; step < steps; ++step) {
-                // Global to registers, under way while the stage is awaited. Rows
-                // below C take the scale of its last.
-                const float b_scale = b_scales[step];
-                const float* a_scales = A_scales + static_cast<size_t>(step) * M;
-                float scale[TILES][2];
-                #pragma unroll
-                for (int i = 0; i < TILES * 2; ++i) {
-                    const int row = m0 + own_row + i / 2 * MMA_M + i % 2 * 8;
-                    scale[i / 2][i % 2] = a_scales[min(row, M - 1)];
-                }
-
                 barrier_wait(&full[at.stage], at.parity);
                 const Stage& stage = ring[at.stage];
+                const Scales now = scales;
                 #pragma unroll
                 for (int i = 0; i < TILES; ++i) {
                     wgmma_fp8_box(part[0],
                                   stage.A_tile + (consumer * WM + i * MMA_M) * BK,
                                   stage.B_tile, step % PROMOTE > 0);
-                    scale[i][0] *= b_scale;
-                    scale[i][1] *= b_scale;
+                    if (i == 0 && step + 1 < steps) {
+                        // Those of the next step, while these products run.
+                        a_scales += M;
+                        ++b_scales;
+                        fetch(scales, a_scales, b_scales, row, M);
+                    }
                     wgmma_finish(part);
                     if (speaks && i == TILES - 1) {
                         barrier_arrive(&empty[at.stage]);
                     }
                     if (step % PROMOTE == PROMOTE - 1 || step == steps - 1) {
-                        promote(sum[i], part[0], scale[i]);
+                        promote(sum[i], part[0], now.a[i], now.b);
                     }
                 }
                 at.advance();
             }
-
-            // Registers to global.
             #pragma unroll
             for (int i = 0; i < TILES; ++i) {
-                wgmma_store(C, M, N, m0 + consumer * WM + i * MMA_M,
-                            tile.col * BN, sum[i]);
+                store(sum[i], buffers, &C_map, m0 + i * MMA_M, tile.col * BN);
             }
         }
+        // Shared memory stays until the copy engine has read it.
+        tma_store_wait_read<0>();
     }
 }

@@ -6,13 +6,14 @@ Elements are e4m3 as the OCP 8-bit Floating Point Specification has it: up to LA
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.ladder import launch
-from helpers.ladder.hopper import BOX_COLS, ROW_BYTES, ROW_SWIZZLE
+from helpers.ladder import hopper, launch
+from helpers.ladder.hopper import BOX_COLS, ITEM_BYTES, ROW_BYTES, ROW_SWIZZLE
 from helpers.ladder.kernel import Geometry, Kernel, Rule, cdiv, geometry
 from helpers.ladder.numbers import UNIT_ROUNDOFF, poison
 from nogpu import device, toolchain
@@ -27,17 +28,18 @@ LARGEST = 448.0
 """The largest e4m3."""
 BLOCK = 128
 """Elements along k that share a scale, and columns of B."""
+_BUFFERS = "(STAGES * (BM + 128) * 128 + 8 * C_BUFFERS * 2048)"
 KERNEL = Kernel(
     name="fp8",
     title="e4m3, scales, promotion to FP32",
     file="beside/22_fp8.cu",
     entry="wgmma_fp8",
     chapter=22,
-    params={"BM": 256, "STAGES": 4, "PROMOTE": 1, "GROUP_M": 8, "SMS": 132},
+    params={"BM": 256, "STAGES": 4, "PROMOTE": 1, "GROUP_M": 8, "C_BUFFERS": 2, "SMS": 132},
     rules=(
         Rule("BM in (128, 256)", "two consumers have 64 or 128 rows each, in tiles of 64"),
         Rule("STAGES >= 2", "one stage is used while another is filled"),
-        Rule("STAGES * (BM + 128) <= 1800", "a block has 227 KB of shared memory"),
+        Rule(f"{_BUFFERS} <= 225 * 1024", "a block has 227 KB of shared memory"),
         Rule("PROMOTE == 1 or BM == 128", "sums that are not promoted cannot take turns"),
     ),
     block=("384", "1", "1"),
@@ -46,7 +48,7 @@ KERNEL = Kernel(
         "1",
         "1",
     ),
-    shared="STAGES * (BM + 128) * 128 + 1024",
+    shared=f"{_BUFFERS} + 1024",
     tile=("BM", "128"),
     dtype="e4m3",
     out_dtype="bfloat16",
@@ -150,10 +152,10 @@ def plan(A: Scaled, B: Scaled, **params: int) -> Geometry:
     return p
 
 
-def arguments(p: Geometry, A: Scaled, B: Scaled, C: Any) -> list[Any]:
-    """What the kernel is launched with, in order, the maps left out: scales, C and numbers."""
+def arguments(p: Geometry, A: Scaled, B: Scaled) -> list[Any]:
+    """What the kernel is launched with after the three maps: scales of A and of B, M, N, K."""
     by_k = np.ascontiguousarray(A.scales.T), np.ascontiguousarray(B.scales[::BLOCK])
-    return [*by_k, C, p.M, p.N, p.K]
+    return [*by_k, p.M, p.N, p.K]
 
 
 def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int) -> np.ndarray:
@@ -172,9 +174,14 @@ def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int)
     import cupy
 
     with device.faults(f"{KERNEL.name} at {p.M}x{p.N}x{p.K}"):
-        out = cupy.full((p.M, p.N), poison("bfloat16"), np.uint16)
+        out = cupy.full((p.M, _long_row(p.N)), poison("bfloat16"), np.uint16)[:, : p.N]
         on_gpu(p, A, B, out)()
         return np.asarray(out.get())
+
+
+def _long_row(cols: int) -> int:
+    """Elements of a row of C that ends at a multiple of ROW_BYTES."""
+    return cdiv(cols, ROW_BYTES // ITEM_BYTES) * (ROW_BYTES // ITEM_BYTES)
 
 
 def emulated(
@@ -186,30 +193,42 @@ def emulated(
     """
     from nogpu import emulator
 
-    maps = [emulator.TensorMap(m.bits.view(np.uint16), (64, BOX_COLS), ROW_SWIZZLE) for m in (A, B)]
-    C = np.full((p.M, p.N), poison("bfloat16"), np.uint16)
+    C = np.full((p.M, _long_row(p.N)), poison("bfloat16"), np.uint16)
+    rows = hopper.BOX_ROWS
+    maps = [
+        emulator.TensorMap(pairs, (rows[name], BOX_COLS), ROW_SWIZZLE, shape=shape)
+        for name, pairs, shape in (
+            ("A_map", A.bits.view(np.uint16), None),
+            ("B_map", B.bits.view(np.uint16), None),
+            ("C_map", C, (p.M, p.N)),
+        )
+    ]
     report = emulator.launch(
-        source or KERNEL.source, KERNEL.entry, p.grid, p.block, [*maps, *arguments(p, A, B, C)],
-        uninitialised=("C",), shared_bytes=p.shared_bytes, defines=p.defines,
+        source or KERNEL.source, KERNEL.entry, p.grid, p.block, [*maps, *arguments(p, A, B)],
+        uninitialised=("C_map",), shared_bytes=p.shared_bytes, defines=p.defines,
         arch=KERNEL.min_arch, name=KERNEL.source_name, schedule=schedule,
     )  # fmt: skip
-    return C, report
+    return np.ascontiguousarray(C[:, : p.N]), report
 
 
-def on_gpu(p: Geometry, A: Scaled, B: Scaled, C: Any) -> Any:
-    """A function that launches p in CuPy's current stream; C: a CuPy uint16 array (M, N)."""
+def on_gpu(p: Geometry, A: Scaled, B: Scaled, C: Any) -> Callable[[], None]:
+    """A function that launches p in CuPy's current stream.
+
+    C: a CuPy uint16 array (M, N) whose rows start at multiples of ROW_BYTES; else ConfigError.
+    """
     import cupy
 
-    from helpers.ladder import hopper
-
     pairs = [cupy.asarray(m.bits).view(np.uint16) for m in (A, B)]
-    maps = [hopper.build_descriptor(m, hopper.BOX_ROWS["A_map"]) for m in pairs]
-    a_scales, b_scales, _, *numbers = arguments(p, A, B, C)
+    maps = [
+        hopper.build_descriptor(matrix, hopper.BOX_ROWS[name])
+        for name, matrix in zip(hopper.BOX_ROWS, (*pairs, C), strict=True)
+    ]
+    a_scales, b_scales, *numbers = arguments(p, A, B)
     scales = cupy.asarray(a_scales), cupy.asarray(b_scales)
     function = launch.cuda_function(p)
-    given = (*maps, *scales, C, *(np.int32(n) for n in numbers))
+    given = (*maps, *scales, *(np.int32(n) for n in numbers))
 
-    def start(_kept: Any = pairs) -> None:
+    def start(_kept: Any = (pairs, C)) -> None:
         function(p.grid, p.block, given, shared_mem=p.shared_bytes)
 
     return start
