@@ -6,18 +6,20 @@
 // of k, share both. The Tensor Core adds these 128 with the few bits that it keeps
 // for FP8; then FP32 units multiply by the scales and add to sums of their own,
 // while it works for the other consumer.
-// New since 21_3_persistent.cu: bytes, B by its columns, the scales, fetched a step
-// ahead, and the second set of sums. It takes 64 registers of a thread, which is
-// why a consumer's tiles of 64 rows take turns in it. C leaves by the copy engine.
+// New since 21_3_persistent.cu: bytes, B by its columns, the scales, which come
+// through the ring, and the second set of sums. It takes 64 registers of a thread,
+// which is why a consumer's tiles of 64 rows take turns in it. C leaves by the copy
+// engine.
 //
-// A is M x K, B is given as N x K (wgmma takes FP8 K-major alone), both of e4m3;
-// A_scales is (K / 128) x M, so that the rows of a warp's lanes are neighbours,
-// B_scales is (N / 128) x (K / 128), both FP32 and rounded up; C is M x N of
-// bfloat16. All row-major. The copy engine does not look at what it moves: A_map,
-// B_map describe pairs of elements, in boxes of 64 x 64 pairs; C_map describes C in
-// boxes of 16 x 64. Rows of all three start at 16-byte addresses, those of A and B
-// filled with zeros.
+// A is M x K, B is given as N x K (wgmma takes FP8 K-major alone), both of e4m3, a
+// row filled with zeros up to a multiple of 16 bytes. A_scales is (K / 128) x M, so
+// that a tile's are neighbours, its rows filled up to a multiple of BM; B_scales is
+// (N / 128) x (K / 128), filled up to a multiple of 4; both FP32. C is M x N of
+// bfloat16, its rows at 16-byte addresses. All row-major. The copy engine does not
+// look at what it moves: A_map, B_map describe pairs of elements, in boxes of
+// 64 x 64 pairs; C_map describes C in boxes of 16 x 64.
 // Block: 384 threads. Grid: at most one block an SM.
+#include "common/bulk.cuh"
 #include "common/stmatrix.cuh"
 #include "common/tile_order.cuh"
 #include "common/wgmma_fp8.cuh"
@@ -35,7 +37,7 @@
 #define GROUP_M 8  // rows of tiles in a band of the walk
 #endif
 #ifndef C_BUFFERS
-#define C_BUFFERS 2  // boxes of C that a warp may have on their way
+#define C_BUFFERS 1  // boxes of C that a warp may have on their way
 #endif
 #ifndef SMS
 #define SMS 132  // SMs to fill: the host starts at most this many blocks
@@ -50,6 +52,7 @@ constexpr int PAIR = 2;  // elements that A_map and B_map take for one
 constexpr int CONSUMERS = 2;
 constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
 constexpr int TILES = WM / MMA_M;   // of 64 rows, that take turns
+constexpr int WARPS = CONSUMERS * WARPGROUP / 32;  // that consume
 constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
 // A thread; with the consumers' they must fit in.
 constexpr int PRODUCER_REGISTERS = 24;
@@ -61,19 +64,22 @@ struct Stage {
     T B_tile[BN * BK];
 };
 
+constexpr int B_AT_ONCE = 4;  // scales of B that one copy brings: 16 bytes
+
+// What the sums of a stage are multiplied by.
+struct alignas(16) Scales {
+    float a[BM];
+    float b[B_AT_ONCE];
+};
+
 constexpr int C_ROWS = 16;  // rows of C a warp holds of each 64
 
 using BoxBuffer = __nv_bfloat16[C_ROWS * BOX];
 
 struct Shared {
     Stage ring[STAGES];
-    BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
-};
-
-// What a thread multiplies the sums of one step of k by: of its rows, and of B.
-struct Scales {
-    float a[TILES][2];
-    float b;
+    BoxBuffer C_tile[WARPS][C_BUFFERS];  // of each warp
+    Scales scales[STAGES];
 };
 
 static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
@@ -92,7 +98,7 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full,
                                      const TensorMap* A_map, const TensorMap* B_map,
                                      int m0, int n0, int k0)
 {
-    barrier_arrive_expect(full, sizeof(Stage));
+    barrier_arrive_expect(full, sizeof(Stage) + sizeof(Scales));
     for (int m = 0; m < BM; m += BOX) {
         tma_load(stage.A_tile + m * BK, A_map, full, m0 + m, k0);
     }
@@ -101,25 +107,11 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full,
     }
 }
 
-// Global to registers: the scales of the step at whose a_scales and b_scales point.
-// Rows below C take the scale of its last.
-__device__ __forceinline__ void fetch(Scales& scales, const float* a_scales,
-                                      const float* b_scales, int row, int M)
-{
-    #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
-        scales.a[i][0] = a_scales[min(row + i * MMA_M, M - 1)];
-        scales.a[i][1] = a_scales[min(row + i * MMA_M + 8, M - 1)];
-    }
-    scales.b = *b_scales;
-}
-
-// Sums of the Tensor Core to FP32.
+// Sums of the Tensor Core to FP32; scale holds those of this thread's two rows.
 __device__ __forceinline__ void promote(float (&sum)[BN / 2],
                                         const float (&part)[BN / 2],
-                                        const float (&a_scale)[2], float b_scale)
+                                        const float (&scale)[2])
 {
-    const float scale[2] = {a_scale[0] * b_scale, a_scale[1] * b_scale};
     #pragma unroll
     for (int i = 0; i < BN / 2; ++i) {
         sum[i] = fmaf(scale[i / 2 % 2], part[i], sum[i]);
@@ -174,7 +166,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
               const float* B_scales, int M, int N, int K)
 {
     extern __shared__ unsigned char shared[];
-    auto& [ring, C_tile] = *reinterpret_cast<Shared*>(swizzle_aligned(shared));
+    auto& [ring, C_tile, scales] =
+        *reinterpret_cast<Shared*>(swizzle_aligned(shared));
     __shared__ Barrier full[STAGES];
     __shared__ Barrier empty[STAGES];
 
@@ -182,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int s = 0; s < STAGES; ++s) {
             // The producer, and the bytes that it announces.
             barrier_init(&full[s], 1);
-            barrier_init(&empty[s], CONSUMERS);  // one thread of each consumer
+            barrier_init(&empty[s], WARPS);  // each has read its own scales
         }
         barrier_init_fence();
     }
@@ -191,6 +184,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int rows = (M + BM - 1) / BM;  // tiles of C
     const int cols = (N + BN - 1) / BN;
     const int steps = (K + BK - 1) / BK;
+    const int b_row = (steps + B_AT_ONCE - 1) / B_AT_ONCE * B_AT_ONCE;
     const int warpgroup = threadIdx.x / WARPGROUP;
     RingPlace<STAGES> at;
 
@@ -199,10 +193,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (threadIdx.x == 0) {
             for (int index = blockIdx.x; index < rows * cols; index += gridDim.x) {
                 const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
+                const float* a_scales = A_scales + tile.row * BM;
+                const float* b_scales =
+                    B_scales + static_cast<size_t>(tile.col) * b_row;
                 for (int step = 0; step < steps; ++step) {
+                    Barrier* here = &full[at.stage];
                     barrier_wait(&empty[at.stage], at.parity ^ 1);
-                    fill(ring[at.stage], &full[at.stage], &A_map, &B_map,
-                         tile.row * BM, tile.col * BN, step * BK / PAIR);
+                    fill(ring[at.stage], here, &A_map, &B_map, tile.row * BM,
+                         tile.col * BN, step * BK / PAIR);
+                    bulk_load(scales[at.stage].a,
+                              a_scales + static_cast<size_t>(step) * rows * BM,
+                              sizeof(Scales::a), here);
+                    bulk_load(scales[at.stage].b,
+                              b_scales + step / B_AT_ONCE * B_AT_ONCE,
+                              sizeof(Scales::b), here);
                     at.advance();
                 }
             }
@@ -210,51 +214,45 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
         registers_increase<CONSUMER_REGISTERS>();
         const int consumer = warpgroup - 1;
-        const bool speaks = threadIdx.x % WARPGROUP == 0;
-        const int warp = threadIdx.x % WARPGROUP / 32;
-        const int warp_row = consumer * WM + warp * C_ROWS;
-        auto& buffers = C_tile[threadIdx.x / 32 - WARPGROUP / 32];
+        const int warp = threadIdx.x / 32 - WARPGROUP / 32;
+        const int lane = threadIdx.x % 32;
+        // Of a tile: this warp's first row, and this thread's (wgmma.cuh).
+        const int warp_row = consumer * WM + warp % (WARPGROUP / 32) * C_ROWS;
+        const int row = warp_row + lane / 4;
         for (int index = blockIdx.x; index < rows * cols; index += gridDim.x) {
             const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
-            const int m0 = tile.row * BM + warp_row;
-            // This thread's first row, as wgmma.cuh has them, and its scales.
-            const int row = m0 + threadIdx.x % 32 / 4;
-            const float* a_scales = A_scales;
-            const float* b_scales =
-                B_scales + static_cast<size_t>(tile.col) * steps;
-            Scales scales;
-            fetch(scales, a_scales, b_scales, row, M);
-
             float sum[TILES][BN / 2] = {};
             float part[1][BN / 2];  // what the Tensor Core has added up
             for (int step = 0; step < steps; ++step) {
                 barrier_wait(&full[at.stage], at.parity);
                 const Stage& stage = ring[at.stage];
-                const Scales now = scales;
+                const Scales& own = scales[at.stage];
                 #pragma unroll
                 for (int i = 0; i < TILES; ++i) {
                     wgmma_fp8_box(part[0],
                                   stage.A_tile + (consumer * WM + i * MMA_M) * BK,
                                   stage.B_tile, step % PROMOTE > 0);
-                    if (i == 0 && step + 1 < steps) {
-                        // Those of the next step, while these products run.
-                        a_scales += M;
-                        ++b_scales;
-                        fetch(scales, a_scales, b_scales, row, M);
-                    }
+                    // Shared to registers, while these products run.
+                    const float b = own.b[step % B_AT_ONCE];
+                    const float scale[2] = {own.a[row + i * MMA_M] * b,
+                                            own.a[row + i * MMA_M + 8] * b};
                     wgmma_finish(part);
-                    if (speaks && i == TILES - 1) {
-                        barrier_arrive(&empty[at.stage]);
+                    if (i == TILES - 1) {
+                        __syncwarp();
+                        if (lane == 0) {
+                            barrier_arrive(&empty[at.stage]);
+                        }
                     }
                     if (step % PROMOTE == PROMOTE - 1 || step == steps - 1) {
-                        promote(sum[i], part[0], now.a[i], now.b);
+                        promote(sum[i], part[0], scale);
                     }
                 }
                 at.advance();
             }
             #pragma unroll
             for (int i = 0; i < TILES; ++i) {
-                store(sum[i], buffers, &C_map, m0 + i * MMA_M, tile.col * BN);
+                store(sum[i], C_tile[warp], &C_map,
+                      tile.row * BM + warp_row + i * MMA_M, tile.col * BN);
             }
         }
         // Shared memory stays until the copy engine has read it.

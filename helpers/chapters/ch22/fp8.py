@@ -28,14 +28,16 @@ LARGEST = 448.0
 """The largest e4m3."""
 BLOCK = 128
 """Elements along k that share a scale, and columns of B."""
-_BUFFERS = "(STAGES * (BM + 128) * 128 + 8 * C_BUFFERS * 2048)"
+B_AT_ONCE = 4
+"""Scales of B that one copy of 16 bytes brings."""
+_BUFFERS = "(STAGES * ((BM + 128) * 128 + BM * 4 + 16) + 8 * C_BUFFERS * 2048)"
 KERNEL = Kernel(
     name="fp8",
     title="e4m3, scales, promotion to FP32",
     file="beside/22_fp8.cu",
     entry="wgmma_fp8",
     chapter=22,
-    params={"BM": 256, "STAGES": 4, "PROMOTE": 1, "GROUP_M": 8, "C_BUFFERS": 2, "SMS": 132},
+    params={"BM": 256, "STAGES": 4, "PROMOTE": 1, "GROUP_M": 8, "C_BUFFERS": 1, "SMS": 132},
     rules=(
         Rule("BM in (128, 256)", "two consumers have 64 or 128 rows each, in tiles of 64"),
         Rule("STAGES >= 2", "one stage is used while another is filled"),
@@ -154,8 +156,10 @@ def plan(A: Scaled, B: Scaled, **params: int) -> Geometry:
 
 def arguments(p: Geometry, A: Scaled, B: Scaled) -> list[Any]:
     """What the kernel is launched with after the three maps: scales of A and of B, M, N, K."""
-    by_k = np.ascontiguousarray(A.scales.T), np.ascontiguousarray(B.scales[::BLOCK])
-    return [*by_k, p.M, p.N, p.K]
+    a, b = A.scales.T, B.scales[::BLOCK]
+    a = np.pad(a, ((0, 0), (0, -p.M % p.params["BM"])))
+    b = np.pad(b, ((0, 0), (0, -b.shape[1] % B_AT_ONCE)))
+    return [np.ascontiguousarray(a), np.ascontiguousarray(b), p.M, p.N, p.K]
 
 
 def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int) -> np.ndarray:
