@@ -82,6 +82,11 @@ class Scaled:
         return fp8_value(self.bits[:, : self.cols], "e4m3").astype(np.float64) * each
 
 
+def magnitudes() -> np.ndarray:
+    """The values of e4m3 from zero up, float64: the larger the byte, the larger the value."""
+    return fp8_value(np.arange(127, dtype=np.uint8), "e4m3").astype(np.float64)
+
+
 def scaled(x: np.ndarray, tall: int = 1, wide: int = BLOCK) -> Scaled:
     """x (rows, cols), rounded to e4m3 after each `tall` x `wide` block is divided by its scale.
 
@@ -175,6 +180,8 @@ def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int)
         if report.findings:
             raise EmulationError(f"{KERNEL.name} ran with faults:\n{report}")
         return C
+    if gpu is None:
+        launch.cuda_function(p)  # raises NoGPUError with what to do
     import cupy
 
     with device.faults(f"{KERNEL.name} at {p.M}x{p.N}x{p.K}"):
