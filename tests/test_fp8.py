@@ -16,7 +16,7 @@ from nogpu.emulator.machine.sums import accumulate
 from nogpu.errors import CompileError, ConfigError, EmulationError, NoGPUError, ShapeError
 from tools import fp8_on_a_gpu as tool
 
-SMALL = {"BM": 128, "STAGES": 2, "SMS": 1}
+SMALL: dict[str, int] = {"BM": 128, "STAGES": 2, "SMS": 1}
 """A tile and a ring that few steps go round, and one block for all tiles."""
 
 
@@ -208,7 +208,7 @@ def test_the_source_has_the_rules_too(params: dict[str, int]) -> None:
 
 def test_multiply_runs_where_it_can() -> None:
     A, B = blocks(5, 9, 130)
-    C = fp8.multiply(A, B, **SMALL)
+    C = fp8.multiply(A, B, backend=None, **SMALL)
     assert C.shape == (5, 9) and C.dtype == np.uint16 and wrong(C, A, B) == 0
     with pytest.raises(NoGPUError):
         fp8.multiply(A, B, backend="cuda")
