@@ -230,8 +230,12 @@ def test_no_register_is_spilled_and_products_are_those_of_eight_bits(rows: int) 
     )  # fmt: skip
     of = built.kernels[fp8.KERNEL.entry]
     assert (of.spill_stores, of.spill_loads, of.stack) == (0, 0, 0)
+    assert "serialized" not in built.log and "C75" not in built.log
     if toolchain.has_tool("cuobjdump") or toolchain.has_tool("nvdisasm"):
-        assert toolchain.sass(built.cubin).count("QGMMA.64x128x32") == 4 * rows // 128
+        sass = toolchain.sass(built.cubin)
+        assert sass.count("QGMMA.64x128x32") == 4 * rows // 128
+        assert "UTMALDG" in sass and "UBLKCP" in sass and "UTMASTG" in sass
+        assert "LDG" not in sass.replace("UTMALDG", ""), "no thread loads from global memory"
 
 
 # -- the record ------------------------------------------------------------------------------------
