@@ -127,6 +127,7 @@ def times() -> list[dict[str, Any]]:
     return [
         {
             "shape": " x ".join(map(str, shape)),
+            "square": len(set(shape)) == 1,
             **{
                 name: of[name]["tflops"]
                 for name in ("fp8", "cublaslt_block", "cublaslt", "hopper_5")
