@@ -126,7 +126,7 @@ def times() -> list[dict[str, Any]]:
         shapes.setdefault((row["m"], row["n"], row["k"]), {})[row["kernel"]] = row
     return [
         {
-            "shape": " x ".join(map(str, shape)),
+            "shape": " x ".join(map(str, shape[:1] if len(set(shape)) == 1 else shape)),
             "square": len(set(shape)) == 1,
             **{
                 name: of[name]["tflops"]
@@ -158,11 +158,10 @@ def said() -> dict[str, float]:
 
 
 def promotion() -> list[dict[str, Any]]:
-    """Error of C in percent by K and data: promoted every 128 of k, every 512, never; and what
+    """Error of C in percent by data and K: promoted every 128 of k, every 512, never; and what
     rounding to e4m3 costs there.
     """
-    rows: list[dict[str, Any]] = record()["promotion"]
-    return rows
+    return sorted(record()["promotion"], key=lambda row: (row["data"], row["k"]))
 
 
 def feed(rows: int) -> dict[str, float]:
