@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from helpers.chapters.ch22.fp8 import LARGEST
 from helpers.ladder import cuts
 from helpers.ladder.hopper import BOX_COLS
 from helpers.page.exercises import Check, close_to, exercise, number
@@ -103,5 +104,21 @@ number(
         100 - 100 * 400 / (7 * 66): "that is the time without a tile",
         100 * 4 / 66: "that is the last round alone",
         100 * 400 / (4 * 132): "a cluster takes two SMs: 66 pairs a round",
+    },
+)
+
+
+number(
+    "22.4",
+    "Largest over another element of a block that keeps its fraction, in e4m3",
+    LARGEST / 2**-6,
+    tolerance=0.001,
+    what="the largest over the other",
+    hint="the other must be a normal number after it is divided by the scale",
+    mistakes={
+        LARGEST / 2**-9: "that one is the least of all, and has one bit left",
+        LARGEST: "numbers below one have normal exponents, too",
+        2**14: "448 is almost two to the power of nine",
+        2**15: "448 is less than two to the power of nine",
     },
 )
