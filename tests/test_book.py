@@ -71,7 +71,7 @@ def test_a_page_of_the_main_line_is_light(pages: dict[Path, check.Page], html: P
     assert [n for n, found in heavy.items() if any("bytes" not in what for what in found)] == []
     assert [n for n, found in heavy.items() if found and re.match(r"\d\d_|intro|tour", n)] == []
     start = pages[(html / "book" / "intro.html").resolve()]
-    assert check.too_heavy(start, 100_000)[0].endswith(" bytes")
+    assert check.too_heavy(start, 50_000)[0].endswith(" bytes")
 
 
 def test_every_picture_has_a_name(pages: dict[Path, check.Page]) -> None:

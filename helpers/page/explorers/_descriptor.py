@@ -151,7 +151,7 @@ def descriptor(*, operand: str = "B") -> Explorer:
     first = {of: [CHANGES.index(pair) for pair in enumerate(kernels(of))] for of in OPERANDS}
     controls = (
         choice("operand", "the instruction reads", NAMES, operand),
-        Control("change", "field and value", tuple(range(len(CHANGES))), first[operand][LEADING],
+        Control("change", "field", tuple(range(len(CHANGES))), first[operand][LEADING],
                 labels=tuple(label(*pair) for pair in CHANGES), plays=1500),
     )  # fmt: skip
     shown = {
