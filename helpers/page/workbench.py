@@ -437,7 +437,7 @@ def of_program(t: Tried) -> Verdict:
     if t.report and t.report.output:
         remarks.append(Remark("it printed:", None, t.report.output.rstrip("\n")))
     lines = by_line(t.report) if t.report else None
-    if lines and len(t.report.by_line()) > _FEW:
+    if t.report and lines and len(t.report.by_line()) > _FEW:
         lines = _folded("Line by line", lines)
     return Verdict(t, tuple(remarks), (lines,) if lines else ())
 
