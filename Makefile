@@ -127,7 +127,8 @@ book: $(VENV)/.book inputs ## write _build/html/index.html; pages that changed r
 pdf: book $(VENV)/.test ## write _build/tile-by-tile.pdf
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build --keep-going --builder custom --custom-builder singlehtml . \
 	  >_build/pdf.log 2>&1 || { tail -n 40 _build/pdf.log; exit 1; }
-	@$(BIN)/python -m tools.pdf _build/singlehtml/book/intro.html _build/tile-by-tile.pdf
+	@cp _build/singlehtml/book/intro.html _build/singlehtml/whole.html  # from there its links lead to its style
+	@$(BIN)/python -m tools.pdf _build/singlehtml/whole.html _build/tile-by-tile.pdf
 
 serve: book ## the book on http://localhost:8000 (PORT=..., PAGE=1)
 	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"

@@ -19,21 +19,32 @@ PAGE = """<!doctype html><title>x</title><article class="bd-article"><section><h
 <p id="two">Short.</p></section></div></section></article>"""
 
 
+def printed(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own: Playwright runs once a process, and other tests hold it open."""
+    (folder / "book.html").write_text(page, encoding="utf-8")
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "packages/nogpu", ROOT / "packages/labs")))
+    return subprocess.run(
+        [sys.executable, "-m", "tools.pdf", "book.html", "book.pdf"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.browser
+def test_a_book_without_its_style_is_not_printed(tmp_path: Path) -> None:
+    made = printed(tmp_path, '<link rel="stylesheet" href="_static/gone.css">' + PAGE)
+    assert made.returncode and "names files that are not there" in made.stderr, made.stdout
+    assert not (tmp_path / "book.pdf").exists()
+
+
 @pytest.mark.browser
 def test_the_contents_name_the_sheet_of_each_chapter(tmp_path: Path) -> None:
     from pypdf import PdfReader
 
-    (tmp_path / "book.html").write_text(PAGE, encoding="utf-8")
-    # In a process of its own: Playwright runs once a process, and other tests hold it open.
-    command = [sys.executable, "-m", "tools.pdf", "book.html", "book.pdf"]
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "packages/nogpu", ROOT / "packages/labs")))
-    made = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-    )
+    made = printed(tmp_path, PAGE)
     assert made.stdout.startswith("book.pdf: 2 pages of the book"), made.stderr
     book = PdfReader(tmp_path / "book.pdf")
     words = [page.extract_text().split() for page in book.pages]

@@ -85,7 +85,7 @@ def sheets(path: Path) -> dict[str, int]:
 def write(page: Path, target: Path) -> list[str]:
     """Print a book that stands in one HTML file; the names of its pages.
 
-    Raises OSError if there is no such file.
+    Raises OSError if there is no such file, or a style sheet or a picture that it names.
     """
     from playwright.sync_api import sync_playwright
 
@@ -94,7 +94,11 @@ def write(page: Path, target: Path) -> list[str]:
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=browser_path())
         tab = browser.new_page(color_scheme="light")
+        lost: list[str] = []
+        tab.on("requestfailed", lambda request: lost.append(request.url))
         tab.goto(page.resolve().as_uri(), wait_until="load", timeout=120_000)
+        if lost:
+            raise OSError(f"{page} names files that are not there: {', '.join(lost)}")
         tab.emulate_media(media="print", reduced_motion="reduce")
         tab.add_style_tag(content=STYLE)
         tab.set_default_timeout(600_000)
