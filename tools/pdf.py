@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SHEET: dict[str, Any] = {
+    "scale": 0.85,
     "format": "A4",
     "print_background": True,
     "outline": True,
@@ -58,6 +59,7 @@ STYLE = """
 #tile-contents p { display: flex; justify-content: space-between; margin: 0.15em 0; max-width: none; }
 #tile-contents .below { padding-left: 1.5em; }
 #tile-contents a { color: inherit; text-decoration: none; }
+.cell_input, .tile-code { break-inside: auto !important; }
 """
 
 
