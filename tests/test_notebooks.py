@@ -1035,7 +1035,7 @@ def test_no_myst_is_left_in_a_notebook(chapter: Path) -> None:
 def test_notebooks_stay_small() -> None:
     """Whole pages, and still a clone that Colab makes in seconds."""
     sizes = {path.name: path.stat().st_size / 1e6 for path in (ROOT / "book").glob("*.ipynb")}
-    assert sum(sizes.values()) < 14 and max(sizes.values()) < 1.5, sizes
+    assert sum(sizes.values()) < 15 and max(sizes.values()) < 1.5, sizes
 
 
 @pytest.mark.slow
