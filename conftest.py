@@ -1,6 +1,5 @@
 """For every test, the packages' too: what they share (tests/common.py), which of them run, and
-where.
-"""
+where."""
 
 from __future__ import annotations
 
@@ -49,6 +48,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     no_nvrtc = pytest.mark.skip(reason="no NVRTC here: this test did not run")
     gpu: Any = "not asked yet"
     for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
         if item.get_closest_marker("nvrtc") and not toolchain.has_nvrtc():
             item.add_marker(no_nvrtc)
         if item.get_closest_marker("book") or item.get_closest_marker("browser"):
@@ -65,8 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(autouse=True)
 def _environment_stays() -> Iterator[None]:
     """A test that leaves a variable of the environment changed fails, not the ones after it: they
-    get it back.
-    """
+    get it back."""
     before = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     yield
     after = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}

@@ -29,36 +29,20 @@ from helpers.record.plans import Plan, choose, plan  # noqa: E402
 from nogpu import device  # noqa: E402
 
 _PARTS = {
-    "streams": "helpers.ladder.streams",
-    "hopper": "helpers.ladder.hopper",
-    "fitting": "helpers.ladder.fitting",
-    "cuts": "helpers.ladder.cuts",
-    "choosing": "helpers.ladder.choosing",
-    "costs": "helpers.record.costs",
-    "emulator": "helpers.emulator",
-    "explorers": "helpers.page.explorers",
-    "launch": "helpers.ladder.launch",
-    "live": "helpers.page.live",
-    "numbers": "helpers.ladder.numbers",
-    "plots": "helpers.draw",
-    "toolchain": "nogpu.toolchain",
+    "streams": "helpers.ladder.streams", "hopper": "helpers.ladder.hopper",
+    "fitting": "helpers.ladder.fitting", "cuts": "helpers.ladder.cuts",
+    "choosing": "helpers.ladder.choosing", "costs": "helpers.record.costs",
+    "emulator": "helpers.emulator", "explorers": "helpers.page.explorers",
+    "launch": "helpers.ladder.launch", "live": "helpers.page.live",
+    "numbers": "helpers.ladder.numbers", "plots": "helpers.draw", "toolchain": "nogpu.toolchain",
     "workbench": "helpers.page.workbench",
-}
+}  # fmt: skip
 """Modules that a page takes from here, imported when it does: `from helpers import plots`."""
 
 __all__ = [
-    "Kernel",
-    "Plan",
-    "catalog",
-    "choose",
-    "device",
-    "instruction_mix",
-    "matmul",
-    "model",
-    "plan",
-    "resources",
-    "trace",
-]
+    "Kernel", "Plan", "catalog", "choose", "device", "instruction_mix", "matmul", "model", "plan",
+    "resources", "trace",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The command line: python -m helpers info | ladder | trace | record | sweep | tune | verify ...
+"""The command line: python -m helpers info | ladder | trace | run | record | sweep | tune ...
 
 Errors go to stderr as one `error:` line with exit code 2; with --json, stdout is JSON alone.
 """
@@ -31,8 +31,7 @@ Configure = Callable[[argparse.ArgumentParser], None]
 
 def gather_info() -> dict[str, Any]:
     """The GPU at hand, its driver, the compiler, the packages, what does not fit, and what is
-    recorded.
-    """
+    recorded."""
     from helpers.record import known_gpus, load, stale
 
     live = device.current()
@@ -40,13 +39,10 @@ def gather_info() -> dict[str, Any]:
     for key in known_gpus():
         record = load(key)
         records[key] = {
-            "gpu": record.gpu["name"],
-            "kernels": len({p["kernel"] for p in record.points}),
-            "points": len(record.points),
-            "counters": len(record.counters),
-            "label": record.label(),
+            "gpu": record.gpu["name"], "kernels": len({p["kernel"] for p in record.points}),
+            "points": len(record.points), "counters": len(record.counters), "label": record.label(),
             "stale": stale(key),
-        }
+        }  # fmt: skip
     tool = toolchain.nvrtc() if toolchain.has_nvrtc() else None
     driver = device.driver_cuda()
     return {
@@ -119,10 +115,9 @@ def run_ladder(args: argparse.Namespace) -> int:
         print_json(rows)
         return 0
     print(reading.ladder_title(rows, size, live=args.live) + "\n")
-    shown = [
-        {**row, "percent": None if row["cublas_ratio"] is None else 100 * row["cublas_ratio"]}
-        for row in rows
-    ]
+    ratios = [row["cublas_ratio"] for row in rows]
+    percents = [None if ratio is None else 100 * ratio for ratio in ratios]
+    shown = [{**row, "percent": p} for row, p in zip(rows, percents, strict=True)]
     print_table(
         shown, {"kernel": "", "ms": ".4g", "gflops": ",.0f", "percent": ".1f", "baseline": ""}
     )
@@ -147,30 +142,19 @@ def parse_params(texts: Sequence[str]) -> dict[str, int]:
 
 
 LINE_FIELDS = (
-    "line",
-    "text",
-    "space",
-    "op",
-    "array",
-    "width_bytes",
-    "requests",
-    "sectors",
-    "sectors_per_request",
-    "wavefronts",
-    "wavefronts_per_request",
-    "bytes",
-)
+    "line", "text", "space", "op", "array", "width_bytes", "requests", "sectors",
+    "sectors_per_request", "wavefronts", "wavefronts_per_request", "bytes",
+)  # fmt: skip
 
 
 def run_trace(args: argparse.Namespace) -> int:
     """Run a kernel in the emulator and show its memory accesses, line by line."""
     from helpers.ladder.launch import trace
 
-    if args.kernel.endswith((".cu", ".cuh")):
+    if args.kernel.endswith((".cu", ".cuh")) or Path(args.kernel).is_file():
         raise ConfigError(
             f"trace {args.kernel}: trace knows the book's kernels by name, and no files. For a file"
-            " of your own: from helpers.page.workbench import mine;"
-            f" mine(open({args.kernel!r}).read(), grid=..., block=..., args=(...))"
+            f" type: python -m helpers run {args.kernel}"
         )
     tiles: dict[str, Any] = {**parse_params(args.param)}
     t = trace(args.kernel, args.m, args.n, args.k, seed=args.seed, **tiles)
@@ -190,21 +174,32 @@ def run_trace(args: argparse.Namespace) -> int:
         print_table(
             rows,
             {
-                "line": "d",
-                "space": "",
-                "op": "",
-                "array": "",
-                "requests": ",d",
-                "sectors_per_request": ".2f",
-                "wavefronts_per_request": ".2f",
-                "text": "",
+                "line": "d", "space": "", "op": "", "array": "", "requests": ",d",
+                "sectors_per_request": ".2f", "wavefronts_per_request": ".2f", "text": "",
             },
-        )
+        )  # fmt: skip
     for finding in t.report.findings:
         print(f"finding: {finding}", file=sys.stderr)
     if t.wrong:
         print(f"finding: {t.wrong} elements of C are wrong", file=sys.stderr)
     return 0 if t.ok else 1
+
+
+# -- run -----------------------------------------------------------------------------------------
+
+
+def run_file(args: argparse.Namespace) -> int:
+    """Run the kernels of any .cu file with no GPU: faults by line, counts by ncu's names."""
+    from nogpu.command.line import run
+
+    return run(args)
+
+
+def configure_run(command: argparse.ArgumentParser) -> None:
+    """Arguments of `run`."""
+    from nogpu.command.line import configure
+
+    configure(command)
 
 
 # -- add-record ----------------------------------------------------------------------------------
@@ -281,8 +276,7 @@ def configure_figures(command: argparse.ArgumentParser) -> None:
 
 
 def run_cache(args: argparse.Namespace) -> int:
-    """Show where compiled and translated programs are kept between processes, or throw them
-    away."""
+    """Show where compiled and translated programs are kept between processes, or drop them."""
     if args.clear:
         print(f"{disk.clear()} entries thrown away from {disk.place()}")
         return 0
@@ -334,42 +328,24 @@ def recorder(name: str) -> tuple[Run, Configure]:
 
 COMMANDS: tuple[tuple[str, str, Run, Configure | None, bool], ...] = (
     ("info", "the GPU at hand, the compiler, and what is recorded", run_info, None, True),
-    (
-        "ladder",
-        "every kernel's time and share of cuBLAS at one size",
-        run_ladder,
-        configure_ladder,
-        True,
-    ),
-    (
-        "trace",
-        "a kernel's memory accesses by source line, with no GPU",
-        run_trace,
-        configure_trace,
-        True,
-    ),
+    ("ladder", "every kernel's time and share of cuBLAS at one size",
+     run_ladder, configure_ladder, True),
+    ("trace", "a kernel's memory accesses by source line, with no GPU",
+     run_trace, configure_trace, True),
+    ("run", "any .cu file with no GPU: faults by line, counts, occupancy",
+     run_file, configure_run, True),
     ("record", "measure on this GPU into data/measurements", *recorder("record"), False),
-    (
-        "add-record",
-        "put your own measurements into data/measurements",
-        run_add_record,
-        configure_add_record,
-        False,
-    ),
+    ("add-record", "put your own measurements into data/measurements",
+     run_add_record, configure_add_record, False),
     ("sweep", "time every legal tile of a kernel on this GPU", *recorder("sweep"), False),
     ("tune", "a kernel's best tile on this GPU, confirmed", *recorder("tune"), False),
     ("verify", "check every kernel on this GPU into data/validation", *recorder("verify"), False),
-    (
-        "notebooks",
-        "make the Colab notebooks from the chapters",
-        in_tools("notebooks", "run"),
-        in_tools("notebooks", "configure"),
-        False,
-    ),
+    ("notebooks", "make the Colab notebooks from the chapters",
+     in_tools("notebooks", "run"), in_tools("notebooks", "configure"), False),
     *of_a_class.COMMANDS,
     ("cache", "the compiled programs kept on disk", run_cache, configure_cache, True),
     ("figures", "draw the README's picture from the record", run_figures, configure_figures, False),
-)
+)  # fmt: skip
 """Name, summary, what runs it, what adds its arguments, and whether it can print JSON."""
 
 

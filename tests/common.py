@@ -7,13 +7,15 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from helpers.ladder.kernel import KERNELS
 
 ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "_build" / "html"
@@ -22,6 +24,11 @@ HTML = ROOT / "_build" / "html"
 def page(name: str) -> str:
     """A page that is no chapter, for what reads pages."""
     return (ROOT / "tests" / "pages" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def completed(line: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """A process that has run, and what it printed, as text."""
+    return subprocess.run(line, capture_output=True, text=True, **options)
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +61,7 @@ def html() -> Path:
     with (HTML.parent / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test processes run side by side; one of them builds
         if not index.exists() or index.stat().st_mtime < newest:
-            built = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True)
+            built = completed(["make", "book"], cwd=ROOT)
             said = (built.stdout + built.stderr)[-4000:]
             assert built.returncode == 0, f"make book failed:\n{said}"
     return HTML
@@ -69,9 +76,8 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 def serve(folder: Path) -> tuple[ThreadingHTTPServer, str]:
     """A server of one folder on a free local port, and its address."""
-    server = ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(QuietHandler, directory=os.fspath(folder))
-    )
+    handler = partial(QuietHandler, directory=os.fspath(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_port}"
 
@@ -96,15 +102,11 @@ def browser() -> Iterator[Any]:
             chromium = playwright.chromium.launch(
                 executable_path=installed,
                 args=[
-                    "--no-sandbox",
-                    "--disable-gpu",
-                    "--disable-quic",
-                    "--no-first-run",
-                    "--disable-background-networking",
-                    "--disable-component-update",
+                    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                    "--disable-background-networking", "--disable-component-update",
                     "--disable-sync",
                 ],
-            )
+            )  # fmt: skip
         except Error as error:
             pytest.fail(
                 "Chromium does not start, and the pages are tested in it. Install it (Debian: "
@@ -118,3 +120,10 @@ def texts_of(chapter: str) -> list[str]:
     """Texts of a chapter's page and, where it has one, of its Deeper page. chapter: two digits."""
     paths = (p for name in ("", "deeper_") for p in (ROOT / "book").glob(f"{name}{chapter}_*.md"))
     return [path.read_text(encoding="utf-8") for path in paths]
+
+
+def joined(source: str, header: str) -> str:
+    """A kernel's source with one of our headers written out where it is included."""
+    line = f'#include "{header}"\n'
+    assert source.count(line) == 1, header
+    return source.replace(line, (KERNELS / header).read_text(encoding="utf-8"))

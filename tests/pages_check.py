@@ -223,15 +223,8 @@ class Visit:
     @property
     def faults(self) -> list[str]:
         """Everything together."""
-        return (
-            self.outside
-            + self.errors
-            + self.math
-            + self.wide
-            + self.cramped
-            + self.faint
-            + self.axe
-        )
+        faults = self.outside + self.errors + self.math + self.wide
+        return faults + self.cramped + self.faint + self.axe
 
 
 def told_by_axe(page: Any) -> list[str]:

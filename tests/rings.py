@@ -20,8 +20,7 @@ LATER = {
     "test_a_class_of_twenty_beside_hostile_neighbours": "day",
     "packages/labs/tests/test_clusters.py": "day",
     "packages/labs/tests/test_grade_extra.py": "day",
-    "packages/labs/tests/test_labs.py::"
-    "test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course": "day",
+    "packages/labs/tests/test_labs.py::test_every_variant_has_a_starter_that_compiles": "day",
     "tests/test_build.py::test_what_is_executed_again": "day",
     "tests/test_clang_against_nvrtc.py": "week",
     "tests/test_colab.py": "day",
@@ -45,12 +44,19 @@ SLICES = {
     "test_a_lab_is_handed_out_worked_on_and_collected": 6,
     "packages/labs/tests/test_labs.py": 8,
     "packages/nogpu/tests/test_foreign_waits.py": 4,
+    "packages/nogpu/tests/test_fresh_kernels.py": 8,
     "packages/nogpu/tests/test_header_kernels.py": 4,
+    "tests/test_blackwell.py::test_a_planted_fault_stands_on_its_line": 4,
+    "tests/test_blackwell.py::test_no_false_word_in_a_thousand_launches": 60,
+    "tests/test_blackwell.py::test_right_and_nothing_found": 8,
     "tests/test_book.py::test_page_in_a_browser": 8,
     "tests/test_choosing.py::test_what_is_recorded_is_clean_in_the_emulator": 4,
     "tests/test_clang.py::test_a_kernel_gives_the_same_bits_and_the_same_traffic_line_by_line": 8,
     "tests/test_clean.py::test_a_few_shapes_run_again_are_as_quiet": 8,
     "tests/test_counts_vs_hardware.py": 8,
+    "tests/test_epilogue.py::test_a_wrong_product_is_found": 4,
+    "tests/test_epilogue.py::test_any_shape_is_right_and_clean": 25,
+    "tests/test_epilogue.py::test_no_register_is_spilled": 4,
     "tests/test_exercises.py::test_starters_fail_and_solutions_pass": 4,
     "tests/test_exercise_starters.py": 4,
     "tests/test_exercises_kernels.py": 8,
@@ -63,6 +69,7 @@ SLICES = {
     "tests/test_mma_sliced.py": 4,
     "tests/test_pictures_first.py::test_sets_and_lines_are_those_of_a_cache": 4,
     "tests/test_static_asserts.py::test_every_tile_is_judged_alike": 4,
+    "tests/test_steps.py::test_right_over_many_shapes_and_nothing_found": 16,
     "tests/test_thin.py": 4,
 }
 """Of so many tests of a file, or cases of a test (file::test), the push ring runs one."""
@@ -70,16 +77,14 @@ SLICES = {
 
 def place(nodeid: str, table: Mapping[str, object]) -> str:
     """The name under which this test stands in a table: its own, or its file's; "" if it stands
-    there not at all.
-    """
+    there not at all."""
     name = nodeid.split("[")[0]
     return next((one for one in (name, name.split("::")[0]) if one in table), "")
 
 
 def runs(nodeid: str, ring: str, commit: int) -> bool:
     """Whether a ring runs a test. commit: any number; n that follow each other draw all of a slice
-    of n.
-    """
+    of n."""
     later = LATER.get(place(nodeid, LATER), "push")
     if RINGS.index(later) > RINGS.index(ring):
         return False

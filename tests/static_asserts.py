@@ -33,12 +33,8 @@ _MATTERS = re.compile(r"\b(?:constexpr|static_assert|struct|template)\b")
 def strip(text: str) -> str:
     """Text without comments and with long lines joined; strings are left alone."""
     text = text.replace("\\\n", " ")
-    return re.sub(
-        r'"(?:\\.|[^"\\\n])*"|' + _COMMENT.pattern,
-        lambda m: m[0] if m[0].startswith('"') else " ",
-        text,
-        flags=re.DOTALL,
-    )
+    pattern = re.compile(r'"(?:\\.|[^"\\\n])*"|' + _COMMENT.pattern, re.DOTALL)
+    return pattern.sub(lambda m: m[0] if m[0].startswith('"') else " ", text)
 
 
 def preprocessed(source: str, macros: Mapping[str, str], tile: Sequence[str]) -> str:

@@ -1,6 +1,5 @@
 """Bound launches: what reaches the driver, byte by byte; in the emulator, on a pretended GPU, and
-on a GPU.
-"""
+on a GPU."""
 
 from __future__ import annotations
 
@@ -121,9 +120,7 @@ class Array:
 
 @dataclass
 class Launched:
-    """One call of the driver: which kernel, how, where, and the bytes behind each argument's
-    pointer.
-    """
+    """One call of the driver: which kernel, how, where, and the bytes of each argument."""
 
     kernel: int
     grid: tuple[int, ...]
@@ -183,9 +180,11 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
     monkeypatch.setattr(launch, "cuda_entry", entry)
     monkeypatch.setattr(launch, "cuda_function", lambda p, cubin=b"": entry(b"", p.kernel.entry))
 
-    def encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -> np.ndarray:
+    def encode(
+        address: int, shape: tuple[int, ...], steps: tuple[int, ...], box_rows: int
+    ) -> np.ndarray:
         words = np.zeros(16, np.uint64)
-        words[:5] = address, rows, cols, row_bytes, box_rows
+        words[:5] = address, *shape, *steps, box_rows
         return words.view(hopper.TENSOR_MAP)
 
     monkeypatch.setattr(hopper, "_encode", encode)
@@ -218,9 +217,7 @@ def test_a_plain_kernel_gets_its_pointers_and_numbers(driver: list[Launched]) ->
     assert "on the GPU" in repr(start)
 
 
-def test_the_arguments_are_still_there_when_only_the_launch_is_kept(
-    driver: list[Launched],
-) -> None:
+def test_the_arguments_are_still_there_when_only_the_launch_is_kept(driver: list[Launched]) -> None:
     """What the driver reads at the call must not have been freed: the call alone keeps it."""
     import gc
 
@@ -256,9 +253,7 @@ def test_the_check_sees_arguments_in_a_wrong_order_or_of_a_wrong_size(
 
 
 def kinds(name: str) -> str:
-    """What each parameter of a Hopper kernel is, by its declaration: a tensor map, an int or a
-    pointer.
-    """
+    """What each parameter of a Hopper kernel is, as declared: a tensor map, an int or a pointer."""
     k = catalog[name]
     found = re.search(rf"\b{k.entry}\s*\(([^)]*)\)", k.source)
     assert found
@@ -363,8 +358,7 @@ def test_counters_of_a_readers_own_text_are_cleared_at_each_launch(driver: list[
 
 @pytest.fixture
 def rooms(driver: list[Any]) -> Any:
-    """What one launch that is not bound works in, by its numbers; nothing is kept from other
-    tests."""
+    """What one launch that is not bound works in, by its numbers; nothing kept from other tests."""
     kept = (launch._room, hopper._hand_over_room)
     for each in kept:
         each.cache_clear()
@@ -425,9 +419,7 @@ def test_blocks_that_wait_for_each_other_all_find_an_sm(
 
 
 def test_what_is_kept_for_a_stream_is_not_put_into_a_graph(rooms: Any, driver: list[Any]) -> None:
-    """Zeros would be written when the graph runs, and the next launch would count from what lies
-    there.
-    """
+    """Zeros would be written when the graph runs, and the next would count from what lies there."""
     import cupy
 
     stream = cupy.cuda.get_current_stream()
@@ -475,8 +467,7 @@ def test_a_thread_without_a_context_gets_one(
 
 def run_copy(source: str, rows: int, cols: int, row: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """The report of a copy in the emulator, from rows of `cols` elements to rows that start `row`
-    apart.
-    """
+    apart."""
     from nogpu import emulator
 
     here = np.arange(rows * cols, dtype=np.uint16).reshape(rows, cols)
@@ -582,15 +573,9 @@ def test_a_kernel_with_room_on_a_pretended_gpu(tmp_path: Path) -> None:
 # -- on the device ---------------------------------------------------------------------------------
 
 ON_A_GPU = (
-    "naive",
-    "vectorised",
-    "fp32_best",
-    "fp32_sliced",
-    "wmma_tiled",
-    "hopper_1",
-    "hopper_5",
+    "naive", "vectorised", "fp32_best", "fp32_sliced", "wmma_tiled", "hopper_1", "hopper_5",
     "hopper_6",
-)
+)  # fmt: skip
 GPU_SHAPES = ((512, 512, 512), (257, 263, 251), (1, 1, 1))
 
 

@@ -110,14 +110,12 @@ def test_notebook_links_into_the_book_resolve(html: Path, pages: dict[Path, chec
 # --- in a browser, network off -----------------------------------------------------------------
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", toc())
 def test_page_in_a_browser(browser: Any, site: str, name: str, theme: str) -> None:
     assert check.visit(browser, site, f"{name}.html", theme).faults == []
 
 
-@pytest.mark.browser
 def test_dark_is_dark(browser: Any, site: str) -> None:
     """So that the two themes above are two."""
     shades = {}
@@ -131,7 +129,6 @@ def test_dark_is_dark(browser: Any, site: str) -> None:
     assert shades["dark"] < 200 < 600 < shades["light"]
 
 
-@pytest.mark.browser
 def test_search_works_offline(browser: Any, site: str) -> None:
     context = browser.new_context()
     page = context.new_page()
@@ -156,7 +153,6 @@ def defined() -> dict[str, str]:
     return found
 
 
-@pytest.mark.browser
 def test_search_leads_first_to_the_page_that_explains_a_term(browser: Any, site: str) -> None:
     page = browser.new_page()
     page.goto(f"{site}/search.html?q=sector")
@@ -304,7 +300,6 @@ def bad_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, s
     server.shutdown()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("kind", [*IN_A_BROWSER, *OTHERS])
 def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], kind: str) -> None:
     folder, address = bad_site
@@ -314,7 +309,6 @@ def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], k
     assert getattr(seen, where) != []
 
 
-@pytest.mark.browser
 def test_the_browser_passes_a_good_page(browser: Any, bad_site: tuple[Path, str]) -> None:
     folder, address = bad_site
     (folder / "good.html").write_text(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.common import ROOT
+from tests.common import ROOT, completed
 
 pytestmark = pytest.mark.slow
 
@@ -44,14 +43,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("Makefile", "pyproject.toml", "requirements.txt", "_config.yml"):
         shutil.copy2(ROOT / name, folder / name)
     for name in (
-        "helpers",
-        "packages",
-        "tools",
-        "requirements",
-        "book/_static",
-        "book/_templates",
+        "helpers", "packages", "tools", "requirements", "book/_static", "book/_templates",
         "book/_ext",
-    ):
+    ):  # fmt: skip
         shutil.copytree(
             ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
         )
@@ -69,7 +63,7 @@ def make_book(folder: Path, goal: str = "book", **more: str) -> tuple[int, set[s
     # -o: the environment is there; whatever the stamps say, this test installs nothing.
     command = ["make", "-o", ".venv/.book", goal]
     environment = os.environ | more | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    ran = completed(command, cwd=folder, env=environment)
     printed = ran.stdout + ran.stderr
     return ran.returncode, set(re.findall(r"(\w+) (?:ran in|FAILED)", printed)), printed
 
@@ -103,11 +97,8 @@ def test_what_is_executed_again(small: Path) -> None:
     (small / "kernels" / "a").write_text("a word of the file")
     assert make_book(small)[:2] == (0, {"01_one"})  # it alone reads that
     assert "a word of the file" in (small / "_build/html/book/01_one.html").read_text()
-    for name in (
-        "helpers/notebook/starting.py",
-        "packages/nogpu/nogpu/errors.py",
-        "requirements.txt",
-    ):
+    own = ("helpers/notebook/starting.py", "packages/nogpu/nogpu/errors.py", "requirements.txt")
+    for name in own:
         with (small / name).open("a") as file:
             file.write("\n")
         assert make_book(small)[:2] == (0, {"intro", "01_one"}), name
@@ -179,9 +170,7 @@ def test_an_older_python_is_named(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "requirements.txt"):
         shutil.copy2(ROOT / name, tmp_path / name)
     for python in (str(old), "no-such-python"):
-        ran = subprocess.run(
-            ["make", f"PYTHON={python}", "book"], cwd=tmp_path, capture_output=True, text=True
-        )
+        ran = completed(["make", f"PYTHON={python}", "book"], cwd=tmp_path)
         assert ran.returncode != 0
         assert "Python 3.11 or newer is needed" in ran.stderr
         assert not (tmp_path / ".venv").exists()

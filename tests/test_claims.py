@@ -1,6 +1,5 @@
 """Sentences tied to conditions: what holds() does, that every mark of a page has its condition, and
-that a changed record stops the book at the sentence that it makes false.
-"""
+that a changed record stops the book at the sentence that it makes false."""
 
 from __future__ import annotations
 
@@ -64,10 +63,7 @@ def test_sentences_that_hold_say_nothing(built: Path, capsys: pytest.CaptureFixt
 def test_a_false_sentence_stops_the_build_with_its_places_and_numbers(built: Path) -> None:
     gain, sizes, rows = 0.1234567, {4: "few", 8: "many"}, [{"ms": 2}]
     with pytest.raises(FalseSentenceError) as stopped:
-        holds(
-            loses=gain < 0 and all(row["ms"] > 1 for row in rows),
-            equal=sizes[4] == sizes[8],
-        )
+        holds(loses=gain < 0 and all(row["ms"] > 1 for row in rows), equal=sizes[4] == sizes[8])
     said = str(stopped.value)
     assert "book/12_page.md:3: “The larger tile loses”" in said
     assert "book/12_page.md:3: “does `a[1]`”" in said
@@ -89,10 +85,8 @@ def test_on_a_readers_machine_a_note_says_which_sentence_does_not_hold(
     assert "“The larger tile loses” does not hold" in said and "gain = 2" in said and not rows
     monkeypatch.delenv("TILE_PAGE")
     holds(loses=gain < 0)
-    assert (
-        capsys.readouterr().out
-        == "Here it is otherwise than the text says: “loses” does not hold.\n"
-    )
+    said = "Here it is otherwise than the text says: “loses” does not hold.\n"
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize("condition", [1, 0.0, "yes", None, [True], np.float64(2.0)])
@@ -184,8 +178,7 @@ def slower(record: Record) -> None:
 
 
 def exchanged(record: Record) -> None:
-    """Two rungs exchanged: the tiled kernel has the coalesced one's times, and the other way
-    round."""
+    """Two rungs exchanged: the tiled kernel has the coalesced one's times, and vice versa."""
     for size in (1024, 4096):
         [a] = entries(record, "points", "coalesced", size)
         [b] = entries(record, "points", "tiled_32", size)
@@ -195,11 +188,8 @@ def exchanged(record: Record) -> None:
 
 def hurried(record: Record) -> None:
     """Panels from pageable memory overlap after all: they take half of their time."""
-    panels = [
-        e
-        for e in entries(record, "overlap", "vectorised")
-        if e["memory"] == "pageable" and e["panels"] > 1
-    ]
+    rows = entries(record, "overlap", "vectorised")
+    panels = [e for e in rows if e["memory"] == "pageable" and e["panels"] > 1]
     assert panels
     for entry in panels:
         for name in ("ms", "q1", "q3"):

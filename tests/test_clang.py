@@ -1,6 +1,5 @@
 """clang in place of NVRTC: the same results, counts and findings; errors of the same shape; what it
-lacks.
-"""
+lacks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The record of clang beside NVRTC: of today's code, without a difference, and true when run
-again."""
+"""The record of clang beside NVRTC: of today's code, without a difference, true when run again."""
 
 from __future__ import annotations
 

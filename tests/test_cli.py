@@ -1,11 +1,9 @@
-"""The command line: what it prints, JSON that parses, one `error:` line and status 2 for bad
-input."""
+"""The command line: what it prints, JSON that parses, `error:` and status 2 for bad input."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from helpers.ladder.rungs import catalog
 from helpers.record import store
 from nogpu import device
 from nogpu.errors import ConfigError, UnknownKernelError
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tests.test_measure import FakeSession, gpu, record, recorded
 from tools.recorder import commands
 
@@ -51,7 +49,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 def test_commands_that_print_figures_have_json() -> None:
     for name, *_, has_json in cli.COMMANDS:
         if has_json:
-            given = {"trace": ["naive"], "check": ["2", "lab2.cu"]}.get(name, [])
+            given = {"trace": ["naive"], "run": ["my.cu"], "check": ["2", "lab2.cu"]}.get(name, [])
             arguments = [name, *given, "--json"]
             assert cli.make_parser(name).parse_args(arguments).json
     assert {"info", "ladder", "trace", "record", "notebooks"} <= {c[0] for c in cli.COMMANDS}
@@ -68,23 +66,13 @@ def test_what_lies_in_tools_says_where_it_is_to_be_had(
 
 
 def test_it_runs_as_a_program() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "helpers", "info", "--json"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-    )
+    line = [sys.executable, "-m", "helpers", "info", "--json"]
+    done = completed(line, cwd=ROOT, check=True)
     info = json.loads(done.stdout)
     assert info["kernels"] == list(catalog)
     assert info["backend"] == ("cuda" if device.current() else "emulator")
-    bad = subprocess.run(
-        [sys.executable, "-m", "helpers", "ladder", "--gpu", "nonesuch", "--json"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    line = [sys.executable, "-m", "helpers", "ladder", "--gpu", "nonesuch", "--json"]
+    bad = completed(line, cwd=ROOT)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr.startswith("error: ")
     assert "Traceback" not in bad.stderr
@@ -251,3 +239,16 @@ def test_an_interrupt_is_no_traceback(
     monkeypatch.setattr(cli, "COMMANDS", (("info", "", interrupted, None, True),))
     assert cli.main(["info"]) == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_file_is_run_and_not_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my.cu"
+    file.write_text(
+        "//! grid=1 block=32 a=32\n__global__ void f(float* a) { a[threadIdx.x] += 1; }\n"
+    )
+    assert cli.main(["trace", str(file)]) == 2
+    assert f"type: python -m helpers run {file}" in capsys.readouterr().err
+    assert cli.main(["run", str(file)]) == 0
+    assert "no findings" in capsys.readouterr().out
+    assert cli.main(["run", str(file), "--arg", "a=31"]) == 1
+    assert cli.main(["run", str(tmp_path / "none.cu")]) == 2

@@ -1,6 +1,5 @@
 """Notebooks in an environment with Colab's versions of today, from the clone that the first cell
-makes.
-"""
+makes."""
 
 from __future__ import annotations
 
@@ -56,9 +55,7 @@ def test_a_notebook_runs_on_colab(stem: str, python: Path, source: Path, tmp_pat
 
 
 def test_a_cell_that_fails_is_seen(python: Path, source: Path, tmp_path: Path) -> None:
-    """The wrong twin: a name that newer versions have, an error of the book's, and one word to
-    stderr.
-    """
+    """The wrong twin: a name that newer versions have, an error of the book's, a word to stderr."""
     small = tmp_path / "source"
     subprocess.run(["git", "clone", "--quiet", source, small], check=True)
     path = small / "book" / "intro.ipynb"

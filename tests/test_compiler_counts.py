@@ -96,6 +96,6 @@ def test_a_kernel_that_differs_by_its_compiler_is_seen(told: dict[str, dict[str,
     one, other = (told[name]["counts"]["control"] for name in ("colab", "here"))
     found = list(differing(one, other))
     assert [d.split(":")[0] for d in found] == [
-        "/instructions", "/requests of global memory", "/scalar", "/sectors",
+        "/instructions", "/requests", "/scalar", "/sectors",
     ]  # fmt: skip
     assert list(differing([1], [1, 2])) and list(differing({"a": 1}, {}))

@@ -10,7 +10,7 @@ import pytest
 from helpers import matmul, plan
 from helpers.ladder.kernel import KERNELS, constants, defines
 from helpers.ladder.launch import Trace
-from helpers.ladder.rungs import catalog, cores, find, fingerprint
+from helpers.ladder.rungs import blackwell, catalog, cores, find, fingerprint
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError, UnknownKernelError
 from nogpu.text import headers, read_source, without_comments
@@ -19,14 +19,15 @@ from tests.common import ROOT
 LINES = {**dict.fromkeys(cores, 40), "naive_core": 10, "coalesced_core": 10, "tiled_32_core": 20}
 LINES |= {"block_1d_core": 25, "block_2d_core": 30}
 LINES |= {"hopper_2_core": 46, "hopper_3_core": 60, "hopper_4_core": 74}  # two roles
+LINES |= {"mma_tma_core": 66, "hopper_5_core": 68, "hopper_6_core": 75}
+LINES |= {"tensor_memory_core": 45, "tensor_roles_core": 63}
 LINES |= {"fp32_best_core": 50}  # the whole patch, and the ring
 LINES |= {"warp_tiled_core": 50}  # two fetches and two sets of fragments are what it is about
-HOUSE = {"sum", "k0", "a_col", "b_col", "c_row", "c_col", "row", "col", "copy"}
+HOUSE = {"sum", "k0", "a_col", "b_col", "c_row", "c_col", "row", "col", "copy", "warp"}
 """Names of the whole climb, which not every file has."""
-WORDS = HOUSE | {"f", "auto", "__align__", "a_four", "b_four", "row_length"}
+WORDS = HOUSE | {"f", "auto", "__align__", "a_four", "b_four", "row_length", "__syncthreads"}
 """What a core says and its file or headers do not: an element type in place of T, a copy without a
-loop.
-"""
+loop, a block that meets where a cluster of several would."""
 AHEAD = {
     "double_buffer_core": {"shared store": 4},
     "lane_map_core": {"shared store": 4},
@@ -36,10 +37,12 @@ AHEAD = {
     "wmma_tiled_core": {"shared store": 4, "shared load": 8},
 }
 """Where a file does once more than its core: zeros put down after the last of four tiles, fragments
-read after the last of eight steps.
-"""
-UNSAID = {"STAGES", "MIN_BLOCKS", "GROUP_M", "SMS"}
-"""Of two stages a core says 2; launch bounds it has none, and no bands; SMs the host counts."""
+read after the last of eight steps."""
+UNSAID = {"STAGES", "MIN_BLOCKS", "GROUP_M", "SMS", "CLUSTER_M", "CLUSTER_N"}
+"""Of two stages a core says 2; launch bounds it has none, and no bands; SMs the host counts; what
+has no cluster says nothing of it."""
+MOVED = ("registers_increase", "setmaxnreg")
+"""What moves registers between warps, which needs launch bounds."""
 
 
 def body(text: str) -> list[str]:
@@ -70,22 +73,21 @@ def test_a_core_is_short_and_says_what_its_file_says(name: str) -> None:
     text = core.source
     assert len(body(text)) <= LINES[name], len(body(text))
     assert max(map(len, text.splitlines())) <= 84
-    bounds = "" if "registers_increase" in text else "|__launch_bounds__"  # moved between warps
+    bounds = "" if any(word in text for word in MOVED) else "|__launch_bounds__"
     assert not re.search(rf"#\s*(define|if)|template{bounds}", text)
     file = find(core.core_of).source
     known = identifiers(file).union(*(identifiers(read_source(h)) for h in headers(file)))
     assert identifiers(text) - known <= WORDS | {core.entry}
     own = constants(text)
     said = {n: v for n, v in core.params.items() if n in own or n not in UNSAID}
+    assert "__cluster_dims__" not in text or {"CLUSTER_M", "CLUSTER_N"} <= set(own)
     assert {n: own.get(n) for n in said} == said
     assert defines(core, core.params) == core.defines
 
 
 def test_constants_are_read_from_declarations_alone() -> None:
-    text = (
-        "const int BM = 64, BN = 32;  // const int BK = 9;\nconst int a = x / 4, T = 2 * 3; int TM"
-        " = 7;"
-    )
+    text = "const int BM = 64, BN = 32;  // const int BK = 9;\nconst int a = x / 4, T = 2 * 3;"
+    text += " int TM = 7;"
     assert constants(text) == {"BM": 64, "BN": 32}
 
 
@@ -102,7 +104,9 @@ def test_a_core_is_right_on_whole_tiles(name: str) -> None:
 def test_a_core_asks_of_memory_what_its_kernel_asks(name: str) -> None:
     m, n = plan(name, 4096).tile
     k = 4 * cores[name].params.get("BK", 64)
-    core, whole = plan(name, 2 * m, n, k).trace(), plan(cores[name].core_of, 2 * m, n, k).trace()
+    sizes, of = cores[name].params, cores[name].core_of
+    same = {n: size for n, size in sizes.items() if n == "CLUSTER_M"}
+    core, whole = plan(name, 2 * m, n, k).trace(), plan(of, 2 * m, n, k, **same).trace()
     mine, its = counts(core), counts(whole)
     for what, more in AHEAD.get(name, {}).items():
         assert counts(whole, what) != counts(core, what)
@@ -125,7 +129,10 @@ def test_a_core_refuses_what_is_not_whole_tiles(name: str) -> None:
     (m, n), sizes = plan(name, 4096).tile, cores[name].params
     deep = {
         "wmma_core": 16,
-        **{f"hopper_{i}_core": 64 for i in range(1, 5)},
+        "mma_tma_core": 64,
+        **{f"hopper_{i}_core": 64 for i in range(1, 7)},
+        "tensor_memory_core": 64,
+        "tensor_roles_core": 64,
     }  # neither has a name for it in its tile
     k = sizes.get("BK", sizes.get("TILE", deep.get(name, 1)))
     ragged = [(m + 1, n, 4 * k, "M"), (m, n + 1, 4 * k, "N")] + [(m, n, k + 1, "K")] * (k > 1)
@@ -153,7 +160,7 @@ def test_a_core_multiplies_by_its_name_and_is_never_replayed(
 def test_cores_stand_beside_the_ladder() -> None:
     assert not set(cores) & set(catalog)
     for name, core in cores.items():
-        assert core.core_of in catalog and name == f"{core.core_of}_core"
+        assert core.core_of in {*catalog, *blackwell} and name == f"{core.core_of}_core"
         assert not core.choices and not core.candidates
         assert fingerprint(name) != fingerprint(core.core_of)
     on_disk = {p.relative_to(KERNELS).as_posix() for p in (ROOT / "kernels/cores").glob("*")}

@@ -1,6 +1,4 @@
-"""The cost model: bounds that no recorded time beats, their order, their pictures, and what GPUs
-lack.
-"""
+"""Costs: bounds that no recorded time beats, their order, their pictures, and what GPUs lack."""
 
 from __future__ import annotations
 
@@ -86,8 +84,7 @@ def test_no_recorded_point_beats_its_bound() -> None:
 
 def test_l2_lies_between_asking_together_and_asking_alone() -> None:
     """The bound takes the measured rate of SMs that share, and no kernel beats it; some beat the
-    rate of SMs that ask alone, so that is no bound.
-    """
+    rate of SMs that ask alone, so that is no bound."""
     h200 = device.gpu("h200")
     supply = costs.l2(h200)
     assert supply is not None and supply.together is not None
@@ -245,8 +242,7 @@ def test_half_as_many_lanes_and_deliveries_make_a_t4() -> None:
 
 
 def test_a_conflict_costs_a_t4_no_more_than_its_passes() -> None:
-    """A full wavefront takes two clocks there; one that a conflict left nearly empty may take
-    one."""
+    """A full wavefront takes two clocks there; one left nearly empty may take one."""
     assert counting.full_wavefronts(8, 8, 2) == 8 and counting.full_wavefronts(8, 1, 2) == 4
     assert counting.full_wavefronts(8, 1, 1) == 8
     p = plan("naive", 4096)
@@ -376,10 +372,8 @@ def test_littles_law_multiplies_latency_by_rate() -> None:
 def test_a_scorecard_says_what_binds_and_what_was_measured() -> None:
     b = costs.bounds("block_1d", 4096, gpu="h200")
     picture = plots.scorecard([b, costs.bounds("block_1d", 4096, gpu="t4")])
-    assert (
-        "The longest is L1 and shared memory: it binds" in picture.alt
-        and "Measured: 7.02 ms" in picture.alt
-    )
+    for told in ("The longest is L1 and shared memory: it binds", "Measured: 7.02 ms"):
+        assert told in picture.alt
     assert "a prediction" in picture.alt and "Predicted, not measured: Tesla T4" in picture.caption
     assert "recorded on" in picture.caption
     assert "The longest is issue slots: it binds" in plots.scorecard(without(b, costs.L1)).alt

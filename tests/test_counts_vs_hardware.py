@@ -49,8 +49,7 @@ def test_the_comparison_sees_a_wrong_sector():
 
 def copies_asynchronously(kernel):
     """Whether ncu counts otherwise: copies as shared loads, their words as no wavefronts of stores,
-    and a few wavefronts of loads more than the loads make.
-    """
+    and a few wavefronts of loads more than the loads make."""
     return agree.extra(kernel, 0) > 0
 
 
@@ -83,11 +82,9 @@ def test_shared_stores_equal_ncu(index):
 
 def test_the_ptx_has_more_wavefronts_than_the_hardware_where_reads_are_joined():
     """The twin of the test above: without the machine code these launches would differ."""
-    joined = {
-        e["kernel"]
-        for index, e in enumerate(PLAIN)
-        if counted(index)["shared_load_wavefronts"] > e["values"]["shared_load_wavefronts"]
-    }
+    word = "shared_load_wavefronts"
+    rows = [(e, counted(index)[word]) for index, e in enumerate(PLAIN)]
+    joined = {e["kernel"] for e, ours in rows if ours > e["values"][word]}
     assert {"tiled_16", "tiled_32", "tiled_rect", "block_1d", "block_2d"} <= joined
     assert not {"vectorised", "prefetch", "double_buffer", "warp_tiled", "cp_async"} & joined
     for kernel in joined:
@@ -133,12 +130,8 @@ def test_the_page_sums_up_the_same_comparison():
     by_kernel = {row["kernel"]: row for row in found.rows}
     assert by_kernel["naive"]["launches"] >= 2
     for what in ("requests", "sectors"):
-        theirs = sum(
-            e["values"][f"global_{op}_{what}"]
-            for e in entries
-            for op in ("load", "store")
-            if e["kernel"] == "naive"
-        )
+        naive = [e["values"] for e in entries if e["kernel"] == "naive"]
+        theirs = sum(v[f"global_{op}_{what}"] for v in naive for op in ("load", "store"))
         assert by_kernel["naive"][what] == by_kernel["naive"][f"hardware_{what}"] == theirs
     assert [row["kernel"] for row in found.shared] == ["tiled_32"]  # joined by the assembler
     assert found.shared[0]["theirs"] == found.shared[0]["machine"] < found.shared[0]["ours"]

@@ -115,10 +115,8 @@ def gpu_at_hand() -> Iterator[None]:
 def until(chapter: str, word: str) -> tuple[str, dict[str, Any]]:
     """The visible cell that holds a word, on the one page of a chapter that has it, and the names
     of that page before it, without a GPU."""
-    pages = [
-        [(code, tags) for kind, code, tags in steps(text) if kind == "code"]
-        for text in texts_of(chapter)
-    ]
+    every = (steps(text) for text in texts_of(chapter))
+    pages = [[(code, tags) for kind, code, tags in page if kind == "code"] for page in every]
     [cells] = [page for page in pages if any(word in code for code, _ in page)]
     at = next(i for i, (code, _) in enumerate(cells) if word in code)
     code, tags = cells[at]

@@ -135,8 +135,7 @@ TWINS = ("waits for one too few", "counts before it leaves", "sets no count back
 
 
 def act(walk: Walk, worker: int, memory: dict[str, Any], fault: str) -> Iterator[bool]:
-    """A worker, as the text of add_up says, one visible event at a time; yields whether it got
-    on."""
+    """A worker, as the text of add_up says, one visible event at a time; whether it got on."""
     left, counts, taken, stored = (memory[k] for k in ("left", "counts", "taken", "stored"))
     waiting_for: list[tuple[int, int, Sharers]] = []
     pieces = walk.pieces(worker)
@@ -264,9 +263,7 @@ extern "C" __global__ void add(const float* A, float* C, int* stored, float4* pa
 
 
 def add_up(walk: Walk, old: str = "", new: str = "") -> tuple[bool, emulator.Report]:
-    """Run kernels/common/hand_over.cuh in the emulator, `old` in it replaced: right, and the
-    report.
-    """
+    """Run kernels/common/hand_over.cuh in the emulator, `old` in it replaced: right, report."""
     text = (KERNELS / "common" / "hand_over.cuh").read_text(encoding="utf-8")
     assert text.count(BARRIER) == 1 and (not old or text.count(old) == 1), old
     source = text.replace(BARRIER, '"n"(1)').replace(old, new) + ADD  # the emulator wants a literal
@@ -362,8 +359,7 @@ def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
 
 def counted(walk: Walk, work: cuts.Work) -> tuple[float, float]:
     """Bytes that the busiest worker leaves and takes, counted over all pieces, shares as equal as
-    they may be.
-    """
+    they may be."""
     leaves: Counter[int] = Counter()
     takes: Counter[int] = Counter()
     for tile in range(walk.division.whole, walk.tiles):
@@ -427,11 +423,8 @@ def test_a_thin_range_is_not_possible() -> None:
 
 
 def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not() -> None:
-    for shape, is_cut in (
-        ((1024, 1024, 16384), True),
-        ((16, 4096, 4096), True),
-        ((4096,) * 3, False),
-    ):
+    cut = ((1024, 1024, 16384), (16, 4096, 4096))
+    for shape, is_cut in (*((one, True) for one in cut), ((4096,) * 3, False)):
         p = lay_out("hopper_6", *shape)
         assert (hopper.division(p).ranges > 0) == is_cut
         busiest = bounding.spread(p, H200, 1).busiest
@@ -441,15 +434,12 @@ def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not() -> None:
 
 @pytest.mark.parametrize("name", ["hopper_5", "hopper_6", "hopper_5_fp16", "hopper_6_fp16"])
 def test_a_tile_is_chosen_by_shape(name: str) -> None:
-    """With nothing compiled; few rows are not given to clusters of two blocks, one below the
-    other."""
+    """With nothing compiled; few rows are not given to clusters of two blocks, stacked."""
     for shape in FEW:
         p = launch.choose(name, *shape, gpu=H200)
         assert p.kernel.name == name and p.why and (p.M, p.N, p.K) == shape
-        least = min(
-            cuts.rounds_of(lay_out(name, *shape, **w), H200).clocks
-            for w in catalog[name].candidates
-        )
+        laid_out = (lay_out(name, *shape, **w) for w in catalog[name].candidates)
+        least = min(cuts.rounds_of(one, H200).clocks for one in laid_out)
         assert cuts.rounds_of(p, H200).clocks == least
     if "hopper_6" in name:
         assert launch.choose(name, 16, 4096, 4096, gpu=H200).params["CLUSTER_M"] == 1

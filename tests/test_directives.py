@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from bs4 import BeautifulSoup
 
 from helpers.page import quiz, show_kernel
 from helpers.page.directives import DirectiveTextError, read_kernel, read_quiz
-from tests.common import ROOT, page
+from tests.common import ROOT, completed, page
 from tools.reading import as_read
 
 BODY = ["- [ ] One.", "  No, it is", "  more.", "", "- [x] Thirty-two.", "  Yes."]
@@ -52,16 +51,10 @@ def test_a_listing_is_read() -> None:
     body = [":since: tiled_32", ":folded:", "", ":lines: int a .. a[0], ...", ":mark: x; ; y .. z"]
     made = read_kernel("block_1d", [*body, ":mark: 3 .. 4"])
     assert made.kernel == "block_1d"
-    assert made.keywords == {
-        "since": "tiled_32",
-        "folded": True,
-        "lines": ("int a", "a[0], ..."),
-        "mark": (("x;", "x;"), ("y", "z"), (3, 4)),
-    }
-    assert eval(made.call, {"show_kernel": lambda *a, **k: (a, k)}) == (
-        ("block_1d",),
-        dict(made.keywords),
-    )
+    told = {"since": "tiled_32", "folded": True, "lines": ("int a", "a[0], ...")}
+    assert made.keywords == {**told, "mark": (("x;", "x;"), ("y", "z"), (3, 4))}
+    called = eval(made.call, {"show_kernel": lambda *a, **k: (a, k)})
+    assert called == (("block_1d",), dict(made.keywords))
 
 
 @pytest.mark.parametrize(
@@ -117,12 +110,8 @@ def build(folder: Path, text: str) -> tuple[str, str]:
     )
     import os
 
-    ran = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-q", "-n", str(folder), str(folder / "out")],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder)},
-    )
+    line = [sys.executable, "-m", "sphinx", "-q", "-n", str(folder), str(folder / "out")]
+    ran = completed(line, env=os.environ | {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder)})
     page = folder / "out" / "index.html"
     return page.read_text(encoding="utf-8") if page.is_file() else "", ran.stdout + ran.stderr
 

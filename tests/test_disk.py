@@ -20,7 +20,7 @@ import pytest
 from helpers import __main__ as cli
 from nogpu import disk, toolchain
 from nogpu.errors import CompileError
-from tests.common import ROOT
+from tests.common import ROOT, completed
 
 SOURCE = """
 #include "scale.cuh"
@@ -65,12 +65,7 @@ def command(root: Path = ROOT, **asked: Any) -> list[str]:
 
 def process(root: Path = ROOT, **asked: Any) -> tuple[dict[str, int], dict[str, int], float]:
     """(hits, misses, the third result) of a launch in a process of its own."""
-    done = subprocess.run(
-        command(**asked),
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(root)},
-    )
+    done = completed(command(**asked), env=os.environ | {"PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
     hits, misses, result = json.loads(done.stdout)
     return hits, misses, result
@@ -107,6 +102,12 @@ def test_a_header_behind_a_header_counts(own_folder: Path) -> None:
     assert process()[2] == 6
     (own_folder / "inner.cuh").write_text(HEADER.replace("2.0f", "4.0f"))
     assert process() == ({}, BOTH, 12.0)
+
+
+def test_a_header_that_is_only_asked_for_counts(own_folder: Path) -> None:
+    asked = '#if __has_include("scale.cuh")\n#endif\n'
+    assert list(disk.headers(asked, [])) == ["scale.cuh"]
+    assert not disk.headers(asked.replace("scale", "none"), [])
 
 
 def test_a_header_of_the_kernels_counts(tmp_path: Path) -> None:
@@ -148,10 +149,9 @@ def test_another_release_of_the_compiler_counts(monkeypatch: pytest.MonkeyPatch)
 
     tool, first = toolchain.nvrtc(), identity()
     assert identity() == first
-    for other in (
-        toolchain.Nvrtc(tool.library, tool.version, tool.includes, tool.release + "."),
-        toolchain.Nvrtc(tool.library, tool.version, (*tool.includes, "more"), tool.release),
-    ):
+    own = (tool.library, tool.version)
+    others = ((tool.includes, tool.release + "."), ((*tool.includes, "more"), tool.release))
+    for other in (toolchain.Nvrtc(*own, *rest) for rest in others):
         monkeypatch.setattr(toolchain, "nvrtc", lambda other=other: other)
         assert identity() != first
 
@@ -245,10 +245,8 @@ def test_a_damaged_entry_is_thrown_away() -> None:
         path.write_bytes(raw)
     assert process() == ({}, BOTH, 6.0)
     entries()[0].write_bytes(b"")
-    assert process()[:2] in (
-        ({"translated": 1}, {"compiled": 1}),
-        ({"compiled": 1}, {"translated": 1}),
-    )
+    one, other = {"translated": 1}, {"compiled": 1}
+    assert process()[:2] in ((one, other), (other, one))
     assert process()[0] == BOTH
 
 
@@ -399,10 +397,8 @@ def test_the_weight_of_a_program_is_about_its_memory() -> None:
     from nogpu.emulator.launching import run
 
     body = "".join(f"x = x * {i + 1.5}f + y; y = y / x + {i}.25f;\n" for i in range(400))
-    source = (
-        f'extern "C" __global__ void k(float* a) {{ float x = a[0], y = a[1]; {body} a[2] = x +'
-        " y; }"
-    )
+    body = f"float x = a[0], y = a[1]; {body} a[2] = x + y;"
+    source = f'extern "C" __global__ void k(float* a) {{ {body} }}'
     compilation = run.Compilation(source, "k", "sm_75", (), "kernel.cu")
     run._program(compilation)
     run._program.cache_clear()

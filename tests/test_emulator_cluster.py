@@ -1,5 +1,4 @@
-"""Thread block clusters in the emulator: who is where, distributed shared memory, barriers,
-races."""
+"""Thread block clusters in the emulator: places, distributed shared memory, barriers, races."""
 
 from __future__ import annotations
 
@@ -392,9 +391,7 @@ ROUND = """
 @pytest.mark.parametrize("lanes", [1, 1 << 16])
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, schedule):
-    """By an mbarrier, which the blocks of a cluster need not meet for; an arrival is such a use,
-    too.
-    """
+    """By an mbarrier, which the blocks of a cluster need not meet for; an arrival is a use, too."""
     out = np.zeros((2, 64), np.int32)
     defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
     ends = HAND.rstrip().removesuffix("}").rstrip().removesuffix("cluster_sync();")
@@ -416,10 +413,8 @@ def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, s
 
 def test_an_mbarrier_that_nobody_of_the_peers_completes():
     out = np.zeros((2, 64), np.int32)
-    lone = HAND.replace(
-        "place.arrive_at_peers(&full, threadIdx.x);",
-        "if (rank == 0) place.arrive_at_peers(&full, threadIdx.x);",
-    )
+    line = "place.arrive_at_peers(&full, threadIdx.x);"
+    lone = HAND.replace(line, f"if (rank == 0) {line}")
     defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
     report = run(lone, 2, 64, out, cluster=2, defines=defines)
     assert "divergent-barrier" in kinds(report)
@@ -734,7 +729,7 @@ def test_requests_to_peers_are_counted():
                 ' [%0];" :: "r"(s));'
             ),
             "async",
-        ),
+        )
     ],
 )
 def test_what_no_block_may_do_to_another(code, says):

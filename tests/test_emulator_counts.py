@@ -61,10 +61,8 @@ def test_descending_and_shuffled_lanes_touch_the_same_sectors():
     ("width", "kind"), [(8, "float2"), (16, "float4"), (2, "short"), (1, "char")]
 )
 def test_other_widths(width, kind):
-    source = (
-        f'extern "C" __global__ void k(const {kind}* x, {kind}* y) {{ y[threadIdx.x] ='
-        " x[threadIdx.x]; }"
-    )
+    body = "{ y[threadIdx.x] = x[threadIdx.x]; }"
+    source = f'extern "C" __global__ void k(const {kind}* x, {kind}* y) {body}'
     dtype = {"short": np.int16, "char": np.int8}.get(kind, np.float32)
     x = np.zeros(64 * width // np.dtype(dtype).itemsize, dtype)
     report = emulator.launch(source, "k", 1, 64, [x, x.copy()])
@@ -290,8 +288,7 @@ def test_wavefronts_of_every_block_shape_against_the_definition(block):
 
 
 def test_a_row_and_a_column_of_c():
-    """The chapter on coalescing: one sector or 4 where threads walk along a row, 32 down a
-    column."""
+    """The chapter on coalescing: one sector or 4 where threads walk a row, 32 down a column."""
     from helpers.ladder import launch
 
     across = {a.array: a for a in launch.trace("coalesced", 64, 64, 64).by_line() if a.op == "load"}
@@ -341,11 +338,7 @@ def test_what_all_blocks_do_alike_counts_for_each_of_them(blocks, lanes):
         got.setdefault((a.line, a.space, a.op), []).append(a)
     requests = {(8, "global"): 2, (9, "global"): 2, (9, "shared"): 2, (10, "global"): 2}
     # By warp: 32 elements of 4 bytes; 32 and 8; those of 0, 7, .. 28 and of 35, 42, .. 63.
-    sectors = {
-        (8, "global"): (24, 8),
-        (9, "global"): (8 + 2, 4 + 1),
-        (10, "global"): (4 + 4, 1 + 1),
-    }
+    sectors = {(8, "global"): (24, 8), (9, "global"): (10, 5), (10, "global"): (8, 2)}
     for (line, space), count in requests.items():
         (a,) = got[line, space, "load"]
         assert a.requests == count * blocks

@@ -1,5 +1,4 @@
-"""What the emulator once got wrong, or missed, or said of the wrong line; each with its sound
-twin."""
+"""What the emulator once got wrong, or missed, or said of the wrong line; with sound twins."""
 
 from __future__ import annotations
 
@@ -128,10 +127,8 @@ def test_threads_that_meet_at_two_barriers_see_both_lines() -> None:
 def test_a_barrier_in_a_helper_counts_by_the_call() -> None:
     """Two calls of one inlined function are two barriers, copies of one call are one."""
     helper = "__device__ void all_here() { __syncthreads(); }\n"
-    rest = (
-        "    if (t < 32) { s[t] = 1; all_here(); }\n    else { s[t] = 2; out[t] = 5; all_here();"
-        " }\n}\n"
-    )
+    rest = "    if (t < 32) { s[t] = 1; all_here(); }\n"
+    rest += "    else { s[t] = 2; out[t] = 5; all_here(); }\n}\n"
     args: list[Any] = [np.zeros(256, np.int32), np.zeros(256, np.int32), 4]
     report = emulator.launch(helper + HEAD + rest, "k", 1, 64, args)
     assert of_kind(report, "divergent-barrier")
@@ -249,16 +246,9 @@ extern "C" __global__ void k({const}float* x, float* out, int bytes, int late)
 
 
 def copied(
-    size: int = 16,
-    have: int = 128,
-    nbytes: int = 8,
-    late: int = 32,
-    *,
-    const: str = "const ",
-    before: str = "",
-    after: str = "",
-    **options: Any,
-) -> tuple[Report, np.ndarray, np.ndarray]:
+    size: int = 16, have: int = 128, nbytes: int = 8, late: int = 32, *, const: str = "const ",
+    before: str = "", after: str = "", **options: Any,
+) -> tuple[Report, np.ndarray, np.ndarray]:  # fmt: skip
     """(report, bytes copied, bytes of x): 32 threads copy `size` bytes each, some fewer."""
     mode = "g" if size == 16 else "a"
     source = COPY.format(size=size, mode=mode, const=const, before=before, after=after)
@@ -555,8 +545,7 @@ def test_two_instructions_that_set_one_flag_are_a_race() -> None:
 
 
 def test_two_threads_that_compute_one_element_are_still_a_race() -> None:
-    """They store equal values, but nobody meant it: each lane of the store has a value of its
-    own."""
+    """They store equal values, but nobody meant it: each lane of the store has its own value."""
     source = FLAG.replace("BODY", "y[i / 2] = x[i / 2] * 5;")
     args = [np.arange(256, dtype=np.int32), np.zeros(256, np.int32), np.zeros(4, np.int32)]
     assert of_kind(emulator.launch(source, "k", 4, 64, args), "race")

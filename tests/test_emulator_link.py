@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from helpers.ladder import usage
-from helpers.ladder.rungs import catalog, lay_out
+from helpers.ladder.rungs import blackwell, catalog, lay_out
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching import link, run
 from nogpu.emulator.ptx import blocks, opcodes
@@ -62,6 +62,10 @@ LINES = (
     # warpgroups
     "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned 0",
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {f, g, h, h}, x, y, p, 1, 1, 0, 0; add.f32 f, g, h",
+    # tensor memory
+    "tcgen05.st.sync.aligned.32x32b.x1.b32 [a], {b}", "tcgen05.wait::st.sync.aligned",
+    "tcgen05.cp.cta_group::1.32x128b.warpx4 [a], x", "tcgen05.shift.cta_group::1.down [a]",
+    "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [a], 32; and.b32 a, a, 0xfeffffff",
     # functions
     "call (back), device, (given)", "call (back), x, (given)", "call (back), malloc, (given)",
     "call free, (given)", "call (back), vprintf, (given)", "call __assertfail, (given)",
@@ -100,7 +104,8 @@ HEAD = """.version 8.3
 
 def line(text: str) -> Program:
     """A kernel of one line, translated and not linked."""
-    return blocks.translate(P.parse(f"{HEAD}    {text};\n    ret;\n}}\n"), "k")
+    head = HEAD.replace("sm_90a", "sm_100a") if text.startswith("tcgen05") else HEAD
+    return blocks.translate(P.parse(f"{head}    {text};\n    ret;\n}}\n"), "k")
 
 
 def globals_of(program: Program) -> set[str]:
@@ -111,12 +116,13 @@ def globals_of(program: Program) -> set[str]:
             if isinstance(inner, CodeType):
                 steps = dis.get_instructions(inner)
                 found |= {i.argval for i in steps if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return {name for name in found if link.constant_of_name(name) is None}
+    made = (link.constant_of_name, link.line_of_name)
+    return {name for name in found if all(make(name) is None for make in made)}
 
 
 def kernels() -> Iterator[Program]:
     """The kernels of the book, translated."""
-    for kernel in catalog.values():
+    for kernel in (*catalog.values(), *blackwell.values()):
         module = P.parse(usage.compile_launch(lay_out(kernel, 4096, 4096, 4096)).ptx, kernel.file)
         yield blocks.translate(module, kernel.entry)
 

@@ -1,6 +1,5 @@
 """When slots of shared memory are filled and read, as the emulator tells it: order, owners, and
-faults that show.
-"""
+faults that show."""
 
 from __future__ import annotations
 
@@ -55,12 +54,9 @@ def test_a_slot_that_is_filled_while_products_read_it_shows() -> None:
     text = catalog["hopper_2"].source.replace("        wgmma_finish(sum);\n", "")
     late = plan("hopper_2", 100, 120, 600).with_source(text).trace(engines=True)
     assert not late.ok
-    early = [
-        after
-        for fills in by_slot(late.engine_steps()).values()
-        for now, after in pairwise(fills)
-        if now.get("read ended", 1 << 30) > after["copy begun"]
-    ]
+    slots = by_slot(late.engine_steps()).values()
+    pairs = (pair for fills in slots for pair in pairwise(fills))
+    early = [b for a, b in pairs if a.get("read ended", 1 << 30) > b["copy begun"]]
     assert early, "the wrong twin hands slots back in time"
 
 

@@ -1,5 +1,4 @@
-"""The recorded comparison of engines: what its figures must satisfy, and the emulator's own
-speed."""
+"""The recorded comparison of engines: what its figures satisfy, and the emulator's own speed."""
 
 import json
 import shutil

@@ -1,6 +1,4 @@
-"""What an error looks like in a notebook: the reader's line and the message, nothing of the
-library.
-"""
+"""What an error looks like in a notebook: the reader's line the message, nothing of the library."""
 
 from __future__ import annotations
 

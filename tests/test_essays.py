@@ -1,6 +1,5 @@
 """How chapters are measured as essays; each measure on a page that keeps its limit and one that
-does not.
-"""
+does not."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.common import page
 from tools import essays
-from tools.essays import Essay, essay, faults, hidden_share, prose_words, unexcused
+from tools.essays import Essay, essay, faults, hidden_share, prose, unexcused, words
 
 FRONT = "---\nkernelspec:\n  name: python3\n---\n\n"
 PAGE = FRONT + page("essays")
@@ -19,20 +18,16 @@ PAGE = FRONT + page("essays")
 def test_words_are_those_in_sight() -> None:
     # One two · Time about 3 minutes · Three four words and 1 says · a b c d · Five six · Summary
     # The end
-    assert prose_words(PAGE) == 2 + 4 + 6 + 4 + 2 + 3
-    assert prose_words(PAGE.replace("The end.", "The end is long.")) == prose_words(PAGE) + 2
+    count = words(prose(PAGE))
+    assert count == 2 + 4 + 6 + 4 + 2 + 3
+    assert words(prose(PAGE.replace("The end.", "The end is long."))) == count + 2
     for closed in ("Closed", "Words of", "eight", "hidden = 1", "fenced", "name: python3"):
-        assert prose_words(PAGE.replace(closed, f"{closed} and more")) == prose_words(PAGE), closed
+        assert words(prose(PAGE.replace(closed, f"{closed} and more"))) == count, closed
 
 
 def test_the_hidden_share_is_of_characters() -> None:
-    text = (
-        FRONT
-        + "x" * 50
-        + "\n\n```{code-cell} ipython3\n:tags: [remove-input]\n"
-        + "y" * 9
-        + "\n```\n"
-    )
+    hidden = "```{code-cell} ipython3\n:tags: [remove-input]\n" + "y" * 9 + "\n```\n"
+    text = FRONT + "x" * 50 + "\n\n" + hidden
     body = text.removeprefix(FRONT)
     assert hidden_share(text) == pytest.approx(100 * 10 / len(body), rel=0.02)
     assert hidden_share(text.replace("remove-input", "hide-output")) == 0
@@ -129,10 +124,8 @@ def test_the_hours_are_those_of_the_main_line() -> None:
     assert faults([GOOD] * 14, {}) == ["the main line takes 10.11 hours; at most 10"]
     said = "The main line takes about ten hours."
     assert essays.promised(said, [GOOD] * 14) == []
-    assert (
-        "takes 10.1 hours, not about 8"
-        in essays.promised(said.replace("ten", "eight"), [GOOD] * 14)[0]
-    )
+    [told] = essays.promised(said.replace("ten", "eight"), [GOOD] * 14)
+    assert "takes 10.1 hours, not about 8" in told
     assert "says nowhere" in essays.promised("", [GOOD])[0]
 
 

@@ -112,8 +112,7 @@ def value_of(source: str, names: dict[str, Any]) -> Any:
 
 
 def faults(texts: list[str], chapter: str, ids: list[str], run: bool = True) -> list[str]:
-    """Everything in which a chapter's pages break the convention. ids: those that have a
-    checker."""
+    """All in which a chapter's pages break the convention. ids: those that have a checker."""
     told = []
     seen: list[str] = []
     for text, section in ((whole, part) for whole in texts for part in sections(whole)):
@@ -456,10 +455,8 @@ def test_counted_efficiency() -> None:
     assert any(
         "wavefronts" in line for line in kernel_faults(columns, max_wavefronts=2.2, **options)
     )
-    assert any(
-        "shared memory is used" in line
-        for line in kernel_faults(KERNEL, max_wavefronts=2, **options)
-    )
+    told = kernel_faults(KERNEL, max_wavefronts=2, **options)
+    assert any("shared memory is used" in line for line in told)
 
 
 def test_words_that_must_or_must_not_stand_in_the_code() -> None:

@@ -1,6 +1,5 @@
 """Exercises that are answered with a chart or a table: right ones pass in any form, and of a wrong
-one is told what is missing and what to do.
-"""
+one is told what is missing and what to do."""
 
 from __future__ import annotations
 
@@ -31,12 +30,9 @@ def closed() -> Iterator[None]:
 
 def solved(id: str, *changes: tuple[str, str]) -> Any:
     """What check says of the solution that the page prints, with changes of its text."""
-    [(text, code)] = [
-        (text, part.solutions[0])
-        for text in texts_of(id[:2])
-        for part in sections(text)
-        if part.title.startswith(f"Exercise {id}")
-    ]
+    parts = [(text, part) for text in texts_of(id[:2]) for part in sections(text)]
+    own = [(text, p.solutions[0]) for text, p in parts if p.title.startswith(f"Exercise {id}")]
+    [(text, code)] = own
     for old, new in changes:
         assert old in code, old
         code = code.replace(old, new)

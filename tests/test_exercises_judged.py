@@ -1,6 +1,5 @@
 """What an exercise's checker sees beyond the shapes that everyone can read: each fault, and that it
-would pass.
-"""
+would pass."""
 
 from __future__ import annotations
 
@@ -101,8 +100,7 @@ STRIDED = but(
 
 def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
     """Broadcasts on the same line make an average look good, and a good path for one shape the
-    count.
-    """
+    count."""
     many = "A[row * K + k] + 0.0f * A[k]"
     assert faults(NAIVE, LIMITED) == []
     assert any("sectors of A for each 32" in line for line in faults(STRIDED, LIMITED))

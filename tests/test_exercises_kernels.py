@@ -159,6 +159,12 @@ FEW = ("&full[at], sizeof(stage[at])", "&full[at], COLS * sizeof(float)")
 SHOWN = ("        tma_store_fence();  // what was stored, an engine may read\n", "")
 AWAITED = ("        wgmma_finish(sum);\n", "")
 LOWER = (" + i / 2 % 2 * 8", "")
+ADDS = ("k0 + k > 0", "true")
+ISSUED = ("tensor_commit(&empty[", "barrier_arrive(&empty[")
+UNAWAITED = ("        tensor_load_wait();\n", "")
+OF_ONE = ("PAIR * sizeof(Stage)", "sizeof(Stage)")
+TO_ONE = ("&empty, 3", "&empty, 1")
+SAME_HALF = ("k0, rank * HALF", "k0, 0")
 
 RIGHT: Mapping[str, Sequence[Kernel]] = {
     "01.4": [REVERSE.format(f"{NUMBER} if (i < n) {body}") for body in (
@@ -187,6 +193,12 @@ RIGHT: Mapping[str, Sequence[Kernel]] = {
     # a bare wait; the fence behind the barrier
     "21.2": [[("wgmma_finish(sum)", "wgmma_wait<0>()")],
              [SHOWN, ("        wgmma_boxes", "        tma_store_fence();\n        wgmma_boxes")]],
+    # the flag in other words; no ring at all
+    "25.6": [[("k0 + k > 0", "k0 > 0 || k > 0")],
+             [("STAGES = 2", "STAGES = 1")]],
+    "25.7": [[("&empty, 3", "&empty, 1 | 1 << 1")], [("PAIR * sizeof(Stage)", "2 * sizeof(Stage)")],
+             [("    cluster_sync();\n    if (warp == 0) tensor_free",
+               "    __syncthreads();\n    if (warp == 0) tensor_free")]],
 }  # fmt: skip
 
 WRONG: Mapping[str, Sequence[tuple[Kernel, str]]] = {
@@ -250,6 +262,21 @@ WRONG: Mapping[str, Sequence[tuple[Kernel, str]]] = {
              ([("lane % 4 * 2", "lane % 4")], "look at the picture"),
              ([("k0 > 0", "false")], "the first tiles are right"),
              (kernels("21.2")[0], "says of its own stores")],
+    "25.6": [([ADDS], "the first product must overwrite"),
+             ([ISSUED], "lets the products arrive themselves"),
+             ([UNAWAITED], "tcgen05.ld goes on by itself"),
+             ([ISSUED, UNAWAITED], "tcgen05.ld goes on by itself"),
+             ([("tensor_commit(&complete)", "barrier_arrive(&complete)")],
+              "lets the products arrive themselves"),
+             ([("k0 + k > 0", "k > 0")], "which steps of k"),
+             ([("tensor_alloc<SUMS>", "tensor_alloc<64>")], "as many columns as"),
+             (kernels("25.6")[0], "the first product must overwrite")],
+    "25.7": [([OF_ONE], "how many bytes are that"),
+             ([TO_ONE], "whose bits its mask has"),
+             ([SAME_HALF], "which are those of the second"),
+             ([OF_ONE, TO_ONE], "how many bytes are that"),
+             ([("PAIR * ROWS, SUMS), k0", "ROWS, SUMS), k0")], "the finding says"),
+             (kernels("25.7")[0], "how many bytes are that")],
 }  # fmt: skip
 """What is wrong, and words of the hint; from chapter 17 on, to the first check that fails."""
 
@@ -388,5 +415,7 @@ def test_a_ring_with_another_wait_is_told_what_is_wrong(
 def test_what_is_to_be_mended_has_these_faults_and_no_others() -> None:
     assert kernels("20.2")[0] == twin("20.2", [FEW, ASKED, GIVEN, FIXED, SHALLOW])
     assert kernels("21.2")[0] == twin("21.2", [SHOWN, AWAITED, LOWER])
+    assert kernels("25.6")[0] == twin("25.6", [ADDS, ISSUED, UNAWAITED])
+    assert kernels("25.7")[0] == twin("25.7", [OF_ONE, TO_ONE, SAME_HALF])
     failed = [c.hint for c in result("21.2", [AWAITED, LOWER]).checks if not c.ok]
     assert len(failed) == 2 and "32 rows were never written" in failed[1]

@@ -43,13 +43,9 @@ from tests.common import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
 
 STEPPED = (
-    "tiled_32_core",
-    "warp_tiled_core",
-    "block_1d_core",
-    "block_2d_core",
-    "vectorised_core",
+    "tiled_32_core", "warp_tiled_core", "block_1d_core", "block_2d_core", "vectorised_core",
     "cp_async_core",
-)
+)  # fmt: skip
 LANES = "WM WN TM TN"
 """Sizes that the 32 lanes of a warp tie."""
 MAKE: dict[str, Callable[[], Explorer]] = {
@@ -114,12 +110,8 @@ body{{font-family:sans-serif;background:Canvas;color:CanvasText;margin:0 auto;pa
 def test_text_rounds_as_the_page_does() -> None:
     assert [text(x) for x in (0.5, 1.5, 2.5, 1234567.0)] == ["1", "2", "3", "1,234,567"]
     assert [text(x, 1) for x in (0.25, 0.05, 12.349)] == ["0.3", "0.1", "12.3"]
-    assert [significant(x) for x in (0, 0.001234, 12.345, 98765.4)] == [
-        "0",
-        "0.00123",
-        "12.3",
-        "98,765",
-    ]
+    told = [significant(x) for x in (0, 0.001234, 12.345, 98765.4)]
+    assert told == ["0", "0.00123", "12.3", "98,765"]
 
 
 READ = """
@@ -135,19 +127,11 @@ extern "C" __global__ void read(const TYPE* x, const int* where, TYPE* out)
 @pytest.mark.parametrize("size,name", [(1, "char"), (2, "short"), (4, "int"), (8, "double")])
 def test_sectors_are_those_that_the_emulator_counts(size: int, name: str) -> None:
     dtype = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.float64}[size]
-    for follows, stride, offset in (
-        ("column", 1, 0),
-        ("column", 1, 1),
-        ("column", 7, 3),
-        ("row", 1, 0),
-        ("row", 32, 32),
-        ("none", 4, 9),
-    ):
+    columns = (("column", *at) for at in ((1, 0), (1, 1), (7, 3)))
+    for follows, stride, offset in (*columns, ("row", 1, 0), ("row", 32, 32), ("none", 4, 9)):
         where = sector_room.lanes(follows, stride, offset).astype(np.int32)
         x, out = np.zeros(int(where.max()) + 1, dtype), np.zeros(32, dtype)
-        report = emulator.launch(
-            READ, "read", (1, 1, 1), (32, 1, 1), [x, where, out], defines={"TYPE": name}
-        )
+        report = emulator.launch(READ, "read", 1, 32, [x, where, out], defines={"TYPE": name})
         counted = next(row.sectors for row in report.by_line() if row.array == "x")
         shown = explorers.coalescing().read(
             follows=follows, stride=stride, offset=offset, size=size
@@ -209,12 +193,7 @@ def test_wavefronts_are_those_that_the_emulator_counts(width: int) -> None:
         if where.max() + width // 4 > 8192:
             continue
         report = emulator.launch(
-            WORDS,
-            "words",
-            (1, 1, 1),
-            (32, 1, 1),
-            [where, np.zeros(32, np.float32)],
-            defines={"VECTOR": vector, "FIRST": "v" if width == 4 else "v.x + v.y"
+            WORDS, "words", 1, 32, [where, np.zeros(32, np.float32)], defines={"VECTOR": vector, "FIRST": "v" if width == 4 else "v.x + v.y"
                      if width == 8 else "v.x + v.y + v.z + v.w"},
         )  # fmt: skip
         counted = next(r for r in report.by_line() if r.space == "shared" and r.op == "load")
@@ -434,12 +413,8 @@ def test_occupancy_is_the_models() -> None:
     for state in states(explorer, 500):
         shown = explorer.read(**state)
         try:
-            o = model.occupancy(
-                device.gpu(state["gpu"]).limits,
-                state["threads"],
-                state["registers"],
-                state["shared"],
-            )
+            asked = (state[n] for n in ("threads", "registers", "shared"))
+            o = model.occupancy(device.gpu(state["gpu"]).limits, *asked)
         except ConfigError:
             assert shown.say in ("shared", "file")
         else:
@@ -483,7 +458,7 @@ def test_fragments_are_those_that_the_emulator_multiplies(wrong: str) -> None:
     for lane, place, at in elements("B"):
         b[lane, place] = B[at]
     given = [a.view(np.uint32), b.view(np.uint32), c]
-    emulator.launch(ONE_MMA, "one_mma", (1, 1, 1), (32, 1, 1), given, arch="sm_80")
+    emulator.launch(ONE_MMA, "one_mma", 1, 32, given, arch="sm_80")
     for lane, place, at in elements("C"):
         found[at] = c[lane, place]
     assert (found == A @ B).all() == (not wrong)
@@ -527,7 +502,7 @@ def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout: str) 
         shown = [explorer.read(layout=layout, chunk=chunk, row=row).text for row in range(8)]
         where = np.array([int(s["address"].replace(",", "")) // 2 for s in shown], np.int32)
         out = np.zeros(32, np.uint32)
-        report = emulator.launch(FETCH, "fetch", (1, 1, 1), (32, 1, 1), [where, out, book])
+        report = emulator.launch(FETCH, "fetch", 1, 32, [where, out, book])
         [read] = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
         assert {s["wavefronts"] for s in shown} == {f"{read.wavefronts:.0f}"}
         assert (out[::4] & 0xFFFF == where).all()
@@ -568,11 +543,8 @@ def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str
             rows, cols = (
                 [int(n) for n in re.findall(r"\d+", part)] for part in register.split(",")[:2]
             )
-            pair = [
-                16 * row + col
-                for row in (rows[-2:] if way == "trans" else rows[-1:])
-                for col in cols
-            ]
+            taken = rows[-2:] if way == "trans" else rows[-1:]
+            pair = [16 * row + col for row in taken for col in cols]
             assert len(pair) == 2
             said += pair
             for element in pair:
@@ -583,9 +555,7 @@ def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str
     for wrong in (False, True):
         out = np.zeros((32, 4), np.uint32)
         given = np.array([where[1], where[0], *where[2:]] if wrong else where, np.int32)
-        emulator.launch(
-            RECEIVE, "receive", (1, 1, 1), (32, 1, 1), [given, out], defines={"FETCH": fetch}
-        )
+        emulator.launch(RECEIVE, "receive", 1, 32, [given, out], defines={"FETCH": fetch})
         assert (out.view(np.uint16).reshape(-1).tolist() == said) is not wrong
 
 
@@ -618,14 +588,10 @@ def bytes_that_wgmma_reads(operand: str, code: int, size: int, *, alone: bool = 
     for; behind it lie ones on a diagonal, without a swizzle, as the other operand. alone: nothing
     lies behind the tile. Raises EmulationError for a finding.
     """
-    other, numbers = (
-        np.zeros((64, 16) if operand == "B" else (16, 128), np.float16),
-        np.arange(size // 2),
-    )
+    other = np.zeros((64, 16) if operand == "B" else (16, 128), np.float16)
+    numbers = np.arange(size // 2)
     np.fill_diagonal(other, 1)
-    if (
-        operand == "B"
-    ):  # rows of 16 k, in pieces of 8: eight rows, then the next eight, then the next k
+    if operand == "B":  # rows of 16 k, in pieces of 8: eight rows, the next eight, then the next k
         ones, strides = other.reshape(8, 8, 2, 8).transpose(2, 0, 1, 3), (1024, 128)
     else:
         ones, strides = other.reshape(2, 8, 16, 8).transpose(0, 2, 1, 3), (2048, 128)
@@ -784,20 +750,16 @@ def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tup
             asks.since = now
         if not until and full[reads.stage].ended(reads.parity):
             until = now + compute
-        first = (
-            f"waits for empty[{asks.stage}], parity {asks.parity ^ flip}, since clock"
-            f" {asks.since:,}"
-        )
+        wait = f"parity {asks.parity ^ flip}, since clock {asks.since:,}"
+        first = f"waits for empty[{asks.stage}], {wait}"
         if asked:
             first = f"asks for tile{f's {asked[0]} to' if asked[1:] else ''} {asked[-1]}"
         second = f"multiply tile {reads.tile}, until clock {until:,}"
         if not until:
-            second = (
-                f"wait for full[{reads.stage}], parity {reads.parity}, since clock {reads.since:,}"
-            )
-        digits = (
-            f"full {f.phase % 2}, empty {e.phase % 2}" for f, e in zip(full, empty, strict=True)
-        )
+            wait = f"parity {reads.parity}, since clock {reads.since:,}"
+            second = f"wait for full[{reads.stage}], {wait}"
+        both = zip(full, empty, strict=True)
+        digits = (f"full {f.phase % 2}, empty {e.phase % 2}" for f, e in both)
         yield first, second, *digits
 
 
@@ -971,14 +933,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     server.shutdown()
 
 
-def opened(
-    browser: Any, folder: tuple[Path, str], name: str, **context: Any
-) -> tuple[Any, list[str]]:
-    """A page of one explorer and the errors on it; nothing but the folder can be reached."""
-    _, address = folder
-    context.setdefault("viewport", {"width": 1200, "height": 900})
-    room = browser.new_context(**context)
-    faults: list[str] = []
+@pytest.fixture
+def opened(browser: Any, folder: tuple[Path, str]) -> Iterator[Callable[..., Any]]:
+    """Opens a page of one explorer, or of another body under a name of its own.
+
+    Nothing but the folder can be reached, and at the end no page may have told an error.
+    """
+    (place, address), faults = folder, list[str]()
 
     def route(handler: Any) -> None:
         if handler.request.url.startswith((address, "data:")):
@@ -987,12 +948,27 @@ def opened(
             faults.append(f"asks for {handler.request.url}")
             handler.abort()
 
-    room.route("**/*", route)
-    page = room.new_page()
-    page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.goto(f"{address}/{name}.html")
-    return page, faults
+    def open_one(name: str, body: str | None = None, **context: Any) -> Any:
+        if body is not None:
+            whole = PAGE.format(body=body, attributes="")
+            (place / f"{name}.html").write_text(whole, encoding="utf-8")
+        page = browser.new_page(**{"viewport": {"width": 1200, "height": 900}, **context})
+        page.context.route("**/*", route)
+        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(f"{address}/{name}.html")
+        pages.append(page)
+        return page
+
+    pages: list[Any] = []
+    yield open_one
+    for page in pages:
+        page.context.close()
+    assert faults == []
+
+
+EXPLORER = "document.querySelector('.tile-explorer')"
+SAID = f"{EXPLORER}.shadowRoot.querySelector('.say').textContent"
 
 
 MOVE = """
@@ -1015,19 +991,15 @@ MOVE = """
 """
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("name", MAKE)
-def test_the_page_shows_what_python_computes(
-    browser: Any, folder: tuple[Path, str], name: str
-) -> None:
+def test_the_page_shows_what_python_computes(opened: Any, name: str) -> None:
     explorer = made(name)
-    page, faults = opened(browser, folder, name)
+    page = opened(name)
     chosen = states(explorer)
     result = page.evaluate(MOVE, chosen)
     quick = [statistics.quantiles(result["times"], n=4)[0]]  # a busy machine delays some
     while quick[-1] > 16 and len(quick) < 5:  # or all, for a while
         quick.append(statistics.quantiles(page.evaluate(MOVE, chosen)["times"], n=4)[0])
-    assert faults == []
     for state, (said, cells, alt, bad) in zip(chosen, result["shown"], strict=True):
         wanted = explorer.read(**state).text
         assert said == explorer.sentence(**state) == alt, state
@@ -1035,73 +1007,58 @@ def test_the_page_shows_what_python_computes(
         assert not bad, state
     print(f"{name}: {len(chosen)} states, a quarter redrawn within {min(quick):.2f} ms")
     assert min(quick) <= 16
-    page.context.close()
 
 
 TWINS = {
     "coalescing": ("* s.size / 32)", "* s.size / 31)"),
     "request": ("e * 4 / 32", "e * 4 / 36"),
     "ring": ("(s.copy + s.compute) / n", "s.copy / (n - 1)"),
+    "march": ("at + 1), 's')", "at), 's')"),  # reads before it stores
 }
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("name", TWINS)
-def test_a_page_that_shows_another_value_is_found(
-    browser: Any, folder: tuple[Path, str], name: str
-) -> None:
+def test_a_page_that_shows_another_value_is_found(opened: Any, name: str) -> None:
     """The wrong twin: a formula of the script that is off by a little must not pass."""
-    place, _ = folder
     right = made(name)._repr_html_()
     body = right.replace(*TWINS[name])
     assert body != right
-    (place / "twin.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
-    page, _ = opened(browser, folder, "twin")
     chosen = states(made(name), 100)
-    shown = page.evaluate(MOVE, chosen)["shown"]
+    shown = opened("twin", body).evaluate(MOVE, chosen)["shown"]
+    wanted = [(made(name).sentence(**s), made(name).read(**s).text) for s in chosen]
     assert any(
-        said != made(name).sentence(**s) for s, (said, *_) in zip(chosen, shown, strict=True)
+        said != right or any(cells[n] != text.get(n, "–") for n in cells)
+        for (said, cells, *_), (right, text) in zip(shown, wanted, strict=True)
     )
-    page.context.close()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("name", MAKE)
-def test_the_keyboard_reaches_and_moves_every_control(
-    browser: Any, folder: tuple[Path, str], name: str
-) -> None:
+def test_the_keyboard_reaches_and_moves_every_control(opened: Any, name: str) -> None:
     explorer = made(name)
-    page, _ = opened(browser, folder, name)
-    where = "document.querySelector('.tile-explorer')"
+    page = opened(name)
     for i, c in enumerate(explorer.controls):
         page.keyboard.press("Tab")
-        focused = page.evaluate(f"{where}.shadowRoot.activeElement?.dataset.name")
+        focused = page.evaluate(f"{EXPLORER}.shadowRoot.activeElement?.dataset.name")
         assert focused == c.name
         at = c.values.index(c.value)
         if len(c.values) > 1:
             page.keyboard.press("ArrowRight" if at + 1 < len(c.values) else "ArrowLeft")
             moved = c.values[at + 1 if at + 1 < len(c.values) else at - 1]
-            state = page.evaluate(f"{where}.state()")
+            state = page.evaluate(f"{EXPLORER}.state()")
             assert state[c.name] == moved
             expected = explorer.sentence(**state)
-            assert (
-                page.evaluate(f"{where}.shadowRoot.querySelector('.say').textContent") == expected
-            )
-        spoken = page.evaluate(
-            f"{where}.shadowRoot.querySelectorAll('input,"
-            f" select')[{i}].getAttribute('aria-valuetext')"
-        )
+            assert page.evaluate(SAID) == expected
         if c.kind == "range":
-            assert spoken in c.labels
+            inputs = f"{EXPLORER}.shadowRoot.querySelectorAll('input, select')"
+            assert page.evaluate(f"{inputs}[{i}].getAttribute('aria-valuetext')") in c.labels
         if c.plays:  # its button comes next
             page.keyboard.press("Tab")
-            assert page.evaluate(f"{where}.shadowRoot.activeElement.className") == "play"
+            assert page.evaluate(f"{EXPLORER}.shadowRoot.activeElement.className") == "play"
     page.wait_for_timeout(400)  # the words are said once the reader rests
-    aloud = page.evaluate(f"{where}.shadowRoot.querySelector('[aria-live=polite]').textContent")
-    assert aloud == page.evaluate(f"{where}.shadowRoot.querySelector('.say').textContent")
-    outline = page.evaluate(f"getComputedStyle({where}.shadowRoot.activeElement).outlineStyle")
+    aloud = page.evaluate(f"{EXPLORER}.shadowRoot.querySelector('[aria-live=polite]').textContent")
+    assert aloud == page.evaluate(SAID)
+    outline = page.evaluate(f"getComputedStyle({EXPLORER}.shadowRoot.activeElement).outlineStyle")
     assert outline == "solid"
-    page.context.close()
 
 
 WIDE = """
@@ -1116,51 +1073,35 @@ WIDE = """
 """
 
 
-@pytest.mark.browser
-def test_nothing_overflows_on_a_phone(browser: Any, folder: tuple[Path, str]) -> None:
-    page, faults = opened(browser, folder, "all", viewport={"width": 360, "height": 740})
+def test_nothing_overflows_on_a_phone(opened: Any) -> None:
+    page = opened("all", viewport={"width": 360, "height": 740})
     assert page.evaluate(WIDE) == []
-    assert faults == []
-    page.context.close()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("name", MAKE)
-def test_words_in_a_drawing_can_be_read_on_a_phone(
-    browser: Any, folder: tuple[Path, str], name: str
-) -> None:
-    page, _ = opened(browser, folder, name, viewport={"width": 360, "height": 740})
+def test_words_in_a_drawing_can_be_read_on_a_phone(opened: Any, name: str) -> None:
+    page = opened(name, viewport={"width": 360, "height": 740})
     for state in states(made(name), 40):
         page.evaluate(MOVE, [state])
         assert page.evaluate(FIND_CRAMPED) == [], state
-    page.context.close()
 
 
-@pytest.mark.browser
-def test_a_drawing_follows_its_width(browser: Any, folder: tuple[Path, str]) -> None:
+def test_a_drawing_follows_its_width(opened: Any) -> None:
     """It is drawn again when the page grows narrow; one that is only scaled has words too small."""
-    place, _ = folder
     whole = made("tile_2d")._repr_html_()
     stiff = whole.replace("new ResizeObserver(", "((_) => ({observe() {}}))(")
     assert stiff != whole
     for name, body in (("follows", whole), ("stiff", stiff)):
-        (place / f"{name}.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
-        page, faults = opened(browser, folder, name)
-        assert page.evaluate(FIND_CRAMPED) == faults == []
+        page = opened(name, body)
+        assert page.evaluate(FIND_CRAMPED) == []
         page.set_viewport_size({"width": 360, "height": 740})
         page.wait_for_timeout(100)
         assert (page.evaluate(FIND_CRAMPED) == []) is (name == "follows")
-        page.context.close()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1200])
-def test_without_script_a_picture_and_a_table_remain(
-    browser: Any, folder: tuple[Path, str], width: int
-) -> None:
-    page, _ = opened(
-        browser, folder, "all", java_script_enabled=False, viewport={"width": width, "height": 740}
-    )
+def test_without_script_a_picture_and_a_table_remain(opened: Any, width: int) -> None:
+    page = opened("all", java_script_enabled=False, viewport={"width": width, "height": 740})
     for i, name in enumerate(MAKE):
         host = page.locator(".tile-explorer").nth(i)
         picture = host.locator("svg[role=img]:visible")
@@ -1169,34 +1110,21 @@ def test_without_script_a_picture_and_a_table_remain(
         assert made(name).sentence() in host.inner_text()
         assert picture.bounding_box()["width"] <= width
     assert page.evaluate(FIND_CRAMPED) == []
-    page.context.close()
 
 
-@pytest.mark.browser
-def test_an_element_is_defined_once_and_may_stand_twice(
-    browser: Any, folder: tuple[Path, str]
-) -> None:
-    place, _ = folder
+def test_an_element_is_defined_once_and_may_stand_twice(opened: Any) -> None:
     body = explorers.banks()._repr_html_() + explorers.banks(pad=1)._repr_html_()
-    (place / "twice.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
-    page, faults = opened(browser, folder, "twice")
+    page = opened("twice", body)
     said = page.evaluate(
         "[...document.querySelectorAll('.tile-explorer')].map(e =>"
         " e.shadowRoot.querySelector('.say').textContent)"
     )
     assert said == [explorers.banks().sentence(), explorers.banks(pad=1).sentence()]
-    assert faults == []
-    page.context.close()
 
 
-@pytest.mark.browser
-def test_it_works_when_inserted_late_as_jupyterlab_does(
-    browser: Any, folder: tuple[Path, str]
-) -> None:
+def test_it_works_when_inserted_late_as_jupyterlab_does(opened: Any) -> None:
     """Output arrives by innerHTML, and its scripts are run again one by one."""
-    place, _ = folder
-    (place / "late.html").write_text(PAGE.format(body="", attributes=""), encoding="utf-8")
-    page, faults = opened(browser, folder, "late")
+    page = opened("late", "")
     for explorer in (made("banks"), explorers.banks(pad=1), made("pipeline")):
         page.evaluate(
             """html => {
@@ -1217,20 +1145,15 @@ def test_it_works_when_inserted_late_as_jupyterlab_does(
         " e.shadowRoot?.querySelector('.say').textContent)"
     )
     assert said == [e.sentence() for e in (made("banks"), explorers.banks(pad=1), made("pipeline"))]
-    assert faults == []
-    page.context.close()
 
 
-@pytest.mark.browser
-def test_controls_follow_the_theme(browser: Any, folder: tuple[Path, str]) -> None:
-    where = "document.querySelector('.tile-explorer')"
+def test_controls_follow_the_theme(opened: Any) -> None:
     for scheme in ("light", "dark"):
-        page, _ = opened(browser, folder, "banks", color_scheme=scheme)
-        assert page.evaluate(f"{where}.style.colorScheme") == scheme
+        page = opened("banks", color_scheme=scheme)
+        assert page.evaluate(f"{EXPLORER}.style.colorScheme") == scheme
         page.evaluate("document.body.style.color = '#fff'")  # the book's own switch
         page.wait_for_timeout(50)
-        assert page.evaluate(f"{where}.style.colorScheme") == "dark"
-        page.context.close()
+        assert page.evaluate(f"{EXPLORER}.style.colorScheme") == "dark"
 
 
 def test_nothing_moves_by_itself() -> None:
@@ -1240,12 +1163,11 @@ def test_nothing_moves_by_itself() -> None:
         assert script(kind).count("setInterval") == (kind == "core")  # in play(), below
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_a_request_plays_when_asked(browser: Any, folder: tuple[Path, str], motion: str) -> None:
+def test_a_request_plays_when_asked(opened: Any, motion: str) -> None:
     """From its end it begins anew, and stops by a press; with less motion a press is a step."""
-    page, faults = opened(browser, folder, "request", reduced_motion=motion)
-    lanes = "document.querySelector('.tile-explorer').state().lanes"
+    page = opened("request", reduced_motion=motion)
+    lanes = f"{EXPLORER}.state().lanes"
     button = page.locator(".tile-explorer .play")
     page.wait_for_timeout(600)
     assert page.evaluate(lanes) == 32
@@ -1263,8 +1185,7 @@ def test_a_request_plays_when_asked(browser: Any, folder: tuple[Path, str], moti
     page.locator(".tile-explorer svg [data-set='lanes=20']").last.click()
     assert page.evaluate(lanes) == 20
     said = page.locator(".tile-explorer .say").inner_text()
-    assert said == made("request").sentence(lanes=20) and faults == []
-    page.context.close()
+    assert said == made("request").sentence(lanes=20)
 
 
 MOVED = """
@@ -1282,32 +1203,25 @@ kept => {
 """
 
 
-@pytest.mark.browser
-def test_a_drawing_stays_where_it_is_while_it_plays(browser: Any, folder: tuple[Path, str]) -> None:
+def test_a_drawing_stays_where_it_is_while_it_plays(opened: Any) -> None:
     """Room is kept for the longest sentence; without it the drawings move on a phone."""
     players = [name for name in MAKE if any(c.plays for c in made(name).controls)]
     moved = {}
     for name in players:
-        page, faults = opened(browser, folder, name, viewport={"width": 360, "height": 740})
+        page = opened(name, viewport={"width": 360, "height": 740})
         moved[name] = page.evaluate(MOVED, False) > 1
         assert page.evaluate(MOVED, True) == 1, name
-        assert faults == []
-        page.context.close()
     assert any(moved.values()), moved
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1200])
-def test_controls_stand_beside_a_drawing_where_there_is_room(
-    browser: Any, folder: tuple[Path, str], width: int
-) -> None:
-    page, _ = opened(browser, folder, "ring", viewport={"width": width, "height": 740})
+def test_controls_stand_beside_a_drawing_where_there_is_room(opened: Any, width: int) -> None:
+    page = opened("ring", viewport={"width": width, "height": 740})
     right, left = page.evaluate("""() => {
       const root = document.querySelector('.tile-explorer').shadowRoot;
       const box = name => root.querySelector(name).getBoundingClientRect();
       return [box('.controls').right, box('.drawing').left]; }""")
     assert (right < left) == (width == 1200)
-    page.context.close()
 
 
 CHOSEN = {
@@ -1319,35 +1233,23 @@ CHOSEN = {
 """A shape of a drawing, and what it chooses."""
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("name", CHOSEN)
 @pytest.mark.parametrize("touch", [False, True])
-def test_a_shape_that_is_chosen_sets_its_controls(
-    browser: Any, folder: tuple[Path, str], name: str, touch: bool
-) -> None:
-    page, faults = opened(browser, folder, name, has_touch=touch)
+def test_a_shape_that_is_chosen_sets_its_controls(opened: Any, name: str, touch: bool) -> None:
+    page = opened(name, has_touch=touch)
     shape, state = CHOSEN[name]
     field = page.locator(f".tile-explorer svg [data-set='{shape}']").first
     field.tap() if touch else field.click()
-    assert (
-        page.evaluate("document.querySelector('.tile-explorer').state()").items() >= state.items()
-    )
+    assert page.evaluate(f"{EXPLORER}.state()").items() >= state.items()
     said = page.locator(".tile-explorer .say").inner_text()
-    assert said == made(name).sentence(**state) and faults == []
-    page.context.close()
+    assert said == made(name).sentence(**state)
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("wrong", [False, True])
-def test_pieces_are_drawn_where_the_descriptor_finds_them(
-    browser: Any, folder: tuple[Path, str], wrong: bool
-) -> None:
+def test_pieces_are_drawn_where_the_descriptor_finds_them(opened: Any, wrong: bool) -> None:
     """Line and column of each, from the corner of its box; a script with other lines is found."""
     body = made("descriptor")._repr_html_()
-    (folder[0] / "places.html").write_text(
-        PAGE.format(body=body.replace(">> 7 & 63", ">> 8 & 63") if wrong else body, attributes="")
-    )
-    page, _ = opened(browser, folder, "places")
+    page = opened("places", body.replace(">> 7 & 63", ">> 8 & 63") if wrong else body)
     found = """() => {
       const svg = document.querySelector('.tile-explorer').shadowRoot.querySelector('svg');
       const at = node => ['x', 'y', 'width'].map(name => +node.getAttribute(name));
@@ -1370,60 +1272,32 @@ def test_pieces_are_drawn_where_the_descriptor_finds_them(
         ]
         differ += [at for _, at in drawn] != inside
     assert bool(differ) is wrong
-    page.context.close()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("touch", [False, True])
-def test_what_a_mouse_points_at_is_shown_and_not_chosen(
-    browser: Any, folder: tuple[Path, str], touch: bool
-) -> None:
+def test_what_a_mouse_points_at_is_shown_and_not_chosen(opened: Any, touch: bool) -> None:
     """A finger points at nothing: by touch the same events choose, and what they choose stays."""
-    page, faults = opened(browser, folder, "ldmatrix", has_touch=touch)
-    said, field = (
-        page.locator(".tile-explorer .say"),
-        page.locator("svg [data-set='lane=20']").first,
-    )
+    page = opened("ldmatrix", has_touch=touch)
+    said = page.locator(".tile-explorer .say")
+    field = page.locator("svg [data-set='lane=20']").first
     field.tap() if touch else field.hover()
     assert said.inner_text() == made("ldmatrix").sentence(lane=20)
-    chosen = "document.querySelector('.tile-explorer').state().lane"
+    chosen = f"{EXPLORER}.state().lane"
     assert page.evaluate(chosen) == (20 if touch else made("ldmatrix").default["lane"])
     page.mouse.move(1, 1)
     assert said.inner_text() == made("ldmatrix").sentence(lane=page.evaluate(chosen))
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Home")
-    assert said.inner_text() == made("ldmatrix").sentence(lane=0) and faults == []
-    page.context.close()
+    assert said.inner_text() == made("ldmatrix").sentence(lane=0)
 
 
-@pytest.mark.browser
-def test_a_march_without_its_judge_is_found(browser: Any, folder: tuple[Path, str]) -> None:
-    """The wrong twin: a script that reads before it stores must not pass."""
-    place, _ = folder
-    right = made("march")._repr_html_()
-    body = right.replace("at + 1), 's')", "at), 's')")
-    assert body != right
-    (place / "twin_march.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
-    page, _ = opened(browser, folder, "twin_march")
-    chosen = states(made("march"), 100)
-    shown = page.evaluate(MOVE, chosen)["shown"]
-    assert any(
-        cells["sums"] != made("march").read(**s).text["sums"]
-        for s, (_, cells, *_) in zip(chosen, shown, strict=True)
-    )
-    page.context.close()
-
-
-@pytest.mark.browser
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
 @pytest.mark.parametrize("name,first", [("march", "at"), ("stepper_block_2d_core", "step")])
-def test_steps_play_when_asked(
-    browser: Any, folder: tuple[Path, str], name: str, first: str, motion: str
-) -> None:
+def test_steps_play_when_asked(opened: Any, name: str, first: str, motion: str) -> None:
     """By a key; with less motion a press is one step. A moment of the drawing can be touched."""
-    page, faults = opened(browser, folder, name, reduced_motion=motion, has_touch=True)
-    at = f"document.querySelector('.tile-explorer').state().{first}"
+    page = opened(name, reduced_motion=motion, has_touch=True)
+    at = f"{EXPLORER}.state().{first}"
     begin = made(name).default[first]
     button = page.locator(".tile-explorer .play")
     page.wait_for_timeout(900)
@@ -1437,14 +1311,12 @@ def test_steps_play_when_asked(
     page.wait_for_timeout(900)
     assert page.evaluate(at) == stood == begin + (1 if motion == "reduce" else 2)
     page.locator(f".tile-explorer svg [data-set='{first}=6']").first.tap()
-    assert page.evaluate(at) == 6 and faults == []
-    page.context.close()
+    assert page.evaluate(at) == 6
 
 
-@pytest.mark.browser
-def test_the_march_lights_the_line_of_each_warp(browser: Any, folder: tuple[Path, str]) -> None:
+def test_the_march_lights_the_line_of_each_warp(opened: Any) -> None:
     """And strikes out the barriers that are taken away; none stands struck where they are kept."""
-    page, _ = opened(browser, folder, "march")
+    page = opened("march")
     shown = """() => [...document.querySelector('.tile-explorer').shadowRoot.querySelectorAll('.code span')]
       .map(row => [row.className, row.dataset.at])"""
     code, lines = made("march").code, made("march").data["lines"]
@@ -1458,39 +1330,24 @@ def test_the_march_lights_the_line_of_each_warp(browser: Any, folder: tuple[Path
                   if i in lines[row[3]]]  # fmt: skip
             assert ("lit" in name) == bool(at), (barriers, code[i])
             assert re.findall(r"\d", who) in ([str(w) for w in at], [])
-    page.context.close()
 
 
-@pytest.mark.browser
-def test_a_stage_of_the_ring_leads_to_what_happens_next(
-    browser: Any, folder: tuple[Path, str]
-) -> None:
+def test_a_stage_of_the_ring_leads_to_what_happens_next(opened: Any) -> None:
     """By a touch; with the wrong phase nothing ever happens."""
-    page, faults = opened(
-        browser, folder, "ring", has_touch=True, viewport={"width": 360, "height": 740}
-    )
-    clock = "document.querySelector('.tile-explorer').state().clock"
+    page = opened("ring", has_touch=True, viewport={"width": 360, "height": 740})
+    clock = f"{EXPLORER}.state().clock"
     for stage, then in ((0, 1400), (1, 1600), (2, 1800), (2, 2000)):
         stages = page.locator(".tile-explorer svg g[data-set]")
         stages.nth(stage).locator("text").first.tap()
         assert page.evaluate(clock) == then
     page.locator(".tile-explorer select").select_option(index=1)
     assert page.locator(".tile-explorer svg g[data-set]").count() == 0
-    assert (
-        page.locator(".tile-explorer .lit").all_inner_texts()[1].strip()
-        == "place.parity);  // wrong"
-    )
-    assert faults == []
-    page.context.close()
+    lit = page.locator(".tile-explorer .lit").all_inner_texts()
+    assert lit[1].strip() == "place.parity);  // wrong"
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation(browser: Any, folder: tuple[Path, str], scheme: str) -> None:
-    axe = Axe()
-    page, _ = opened(browser, folder, "all", color_scheme=scheme)
-    found = axe.run(page)
-    assert [
-        (v["id"], [n["target"] for n in v["nodes"]][:3]) for v in found.response["violations"]
-    ] == []
-    page.context.close()
+def test_axe_finds_no_violation(opened: Any, scheme: str) -> None:
+    found = Axe().run(opened("all", color_scheme=scheme))
+    violations = found.response["violations"]
+    assert not violations, [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in violations]

@@ -71,10 +71,8 @@ def test_a_style_sheet_keeps_what_pages_use(tmp_path: Path) -> None:
 
 def test_a_trimmed_sheet_is_copied_anew(tmp_path: Path) -> None:
     """Sphinx warns of a file that it would write over, and a new page may need what was trimmed."""
-    weight, sheet = (
-        importlib.import_module("book_weight"),
-        tmp_path / "_static/sphinx-design.min.css",
-    )
+    weight = importlib.import_module("book_weight")
+    sheet = tmp_path / "_static/sphinx-design.min.css"
     sheet.parent.mkdir()
     sheet.write_text(".gone{x:1}.a{y:2}", encoding="utf-8")
     (tmp_path / "page.html").write_text('<p class="a">', encoding="utf-8")
@@ -100,10 +98,8 @@ def test_a_page_of_the_climb_says_where_it_stands(page: str, stands: bool) -> No
 
 def test_arrows_lead_along_the_main_line() -> None:
     neighbours = importlib.import_module("book_ladder").neighbours
-    chapters, aside = (
-        ["book/12_a", "book/13_b", "book/14_c", "book/15_d"],
-        {"book/13_b", "book/14_c"},
-    )
+    chapters = ["book/12_a", "book/13_b", "book/14_c", "book/15_d"]
+    aside = {"book/13_b", "book/14_c"}
     assert neighbours("book/12_a", chapters, aside) == ("", "book/15_d")
     assert neighbours("book/deeper_12_a", chapters, aside) == ("book/12_a", "book/15_d")
     assert neighbours("book/13_b", chapters, aside) == ("book/12_a", "book/14_c")
@@ -129,11 +125,8 @@ def test_a_chapter_says_where_it_stands() -> None:
 
 def test_figures_tables_and_listings_have_numbers_and_addresses() -> None:
     numbers = importlib.import_module("book_numbers")
-    assert [numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")] == [
-        "5.",
-        "D12.",
-        "",
-    ]
+    told = [numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")]
+    assert told == ["5.", "D12.", ""]
     page = (
         '<figure class="tile-figure" style="x"><svg/></figure><tile-stream_k'
         ' class="tile-explorer"><table><caption>inside</caption></table></tile-stream_k><table'

@@ -1,6 +1,4 @@
-"""A finding names the line that it is about: each barrier of each kernel of chapters 6 to 18, in
-turn.
-"""
+"""A finding names its line: each barrier of each kernel of chapters 6 to 18, in turn."""
 
 from __future__ import annotations
 
@@ -24,11 +22,8 @@ SHAPES = {
     "wmma_tiled": [(45, 83, 75), (64, 128, 96)],
     "fp32_sliced": [(40, 71, 72), (40, 72, 72)],
 }
-KERNELS = [
-    name
-    for name, kernel in catalog.items()
-    if kernel.host == "plain" and BARRIER in kernel.source and kernel.params != {"TILE": 8}
-]
+_PLAIN = (k for k in catalog.values() if k.host == "plain" and BARRIER in k.source)
+KERNELS = [k.name for k in _PLAIN if k.params != {"TILE": 8}]
 
 
 def places(kernel: Kernel) -> list[int]:

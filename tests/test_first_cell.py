@@ -1,6 +1,5 @@
 """How a notebook begins: what its first cell says and does, on Colab and elsewhere, and where it
-fails.
-"""
+fails."""
 
 from __future__ import annotations
 
@@ -66,11 +65,8 @@ def test_a_failed_clone_says_why_and_what_to_check(tmp_path: Path) -> None:
     )
     assert name == "NoBook"
     assert "fatal: " in shown and "a-book" in shown
-    for check in (
-        "https://github.com/someone/a-book opens",
-        "branch or tag called main",
-        "network",
-    ):
+    checks = ("https://github.com/someone/a-book opens", "branch or tag called main", "network")
+    for check in checks:
         assert check in shown
     assert len(shown.splitlines()) <= 8 and "Traceback" not in shown and "---->" not in shown
 

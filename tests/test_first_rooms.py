@@ -1,6 +1,5 @@
 """Rooms of the first pages: what they compute of records and GPUs, and that a changed record is
-noticed.
-"""
+noticed."""
 
 from __future__ import annotations
 
@@ -55,14 +54,10 @@ def test_loops_in_another_order_are_noticed() -> None:
     times = rates.recorded_loops()
     assert len(claimed("03")) == 4 + 2 and refuted("03") == set()
     names = {"ijk": "ikj", "ikj": "ijk"}
-    swapped = {
-        n: CpuTimes(
-            t.live,
-            t.label,
-            tuple({**r, "kernel": names.get(r["kernel"], r["kernel"])} for r in t.rows),
-        )
-        for n, t in times.items()
-    }
+    swapped = {}
+    for n, t in times.items():
+        rows = tuple({**r, "kernel": names.get(r["kernel"], r["kernel"])} for r in t.rows)
+        swapped[n] = CpuTimes(t.live, t.label, rows)
     assert refuted("03", f=rates.said(swapped)) == {
         *("order", "ikj_alike", "several_times"),
         *("deeper.order", "deeper.ikj_alike"),

@@ -132,8 +132,7 @@ def test_without_cublas_times_are_replayed_and_the_label_says_why(
 
 
 def test_with_cublas_a_session_goes_on(driver_only: pytest.MonkeyPatch) -> None:
-    """The wrong twin: as above, and the library is there; what stops it now is the pretended
-    CuPy."""
+    """The wrong twin: as above, with the library; what stops it now is the pretended CuPy."""
     for name, module in fake_cupy(cublas=SimpleNamespace()).items():
         driver_only.setitem(sys.modules, name, module)
     assert fitting.has_cublas()
@@ -208,12 +207,8 @@ def test_info_says_driver_compiler_and_cublas(
 ) -> None:
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out
-    for part in (
-        "Tesla T4",
-        "driver:    for CUDA 13.0",
-        "cuBLAS:    not found",
-        "does not fit: cuBLAS",
-    ):
+    parts = ("Tesla T4", "driver:    for CUDA 13.0", "cuBLAS:    not found", "does not fit: cuBLAS")
+    for part in parts:
         assert part in out
     driver_only.setattr(device, "current", lambda: None)
     driver_only.setattr(device, "driver_cuda", lambda: None)

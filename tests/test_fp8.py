@@ -10,10 +10,12 @@ import pytest
 
 from helpers.chapters.ch22 import fp8
 from helpers.chapters.ch22 import fp8_tables as tables
+from helpers.chapters.ch22.epilogue import End
 from nogpu import toolchain
 from nogpu.bfloat16 import from_bfloat16
 from nogpu.emulator.machine.sums import accumulate
 from nogpu.errors import CompileError, ConfigError, EmulationError, NoGPUError, ShapeError
+from tests.common import joined
 from tools import fp8_on_a_gpu as tool
 
 SMALL: dict[str, int] = {"BM": 128, "STAGES": 2, "SMS": 1}
@@ -101,8 +103,55 @@ def test_it_is_right_and_clean(
 
 def twin(old: str, new: str) -> str:
     """The kernel's source with one thing wrong."""
-    assert fp8.KERNEL.source.count(old) == 1, old
-    return fp8.KERNEL.source.replace(old, new)
+    text = joined(fp8.KERNEL.source, "common/box_store.cuh")
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
+def end_of(M: int, N: int, does: str) -> End:
+    """Residual, bias and GELU, those of them that are named."""
+    rng = np.random.default_rng(M * N)
+    bias, residual = (
+        tool.to_bfloat16(4 * rng.standard_normal(shape, dtype=np.float32)) if name in does else None
+        for name, shape in (("bias", N), ("residual", (M, N)))
+    )
+    return End(bias, residual, "gelu" in does)
+
+
+@pytest.mark.parametrize("does", ["bias", "residual", "gelu", "bias residual gelu"])
+def test_sums_are_finished_as_they_should_be(does: str) -> None:
+    M, N = 130, 141
+    A, B = (
+        fp8.scaled(x, tall) for x, tall in zip(tool.operands((M, N, 200)), (1, 128), strict=True)
+    )
+    end = end_of(M, N, does)
+    C, report = fp8.emulated(fp8.plan(A, B, end, **SMALL), A, B, end)
+    want, off = end.wanted(fp8.reference(A, B), fp8.tolerance(A, B))
+    got = from_bfloat16(C).astype(np.float64)
+    assert report.findings == () and (np.abs(got - want) <= off).all()
+    assert np.array_equal(C, fp8.multiply(A, B, end, backend="emulator", **SMALL))
+    other, off = fp8.PLAIN.wanted(fp8.reference(A, B), fp8.tolerance(A, B))
+    assert not (np.abs(got - other) <= off).all(), "without it C is another"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("unpacked(r, j, Bf16())", "unpacked(r, 0, Bf16())"),
+        ("unpacked(b, j, Bf16())", "unpacked(b, 0, Bf16())"),
+        ("row0 + i / 2 % 2 * 8", "row0"),
+        ("(N + 7) / 8 * 8", "N + N % 2"),
+    ],
+)
+def test_a_wrong_end_is_told(old: str, new: str) -> None:
+    M, N = 130, 141
+    A, B = (
+        fp8.scaled(x, tall) for x, tall in zip(tool.operands((M, N, 200)), (1, 128), strict=True)
+    )
+    end = end_of(M, N, "bias residual")
+    C, _ = fp8.emulated(fp8.plan(A, B, end, **SMALL), A, B, end, source=twin(old, new))
+    want, off = end.wanted(fp8.reference(A, B), fp8.tolerance(A, B))
+    assert not (np.abs(from_bfloat16(C) - want) <= off).all()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +183,7 @@ def test_scales_in_each_others_place_are_told() -> None:
     "source",
     [
         pytest.param(tables.with_one_arrival(), id="one thread speaks for its warpgroup"),
-        pytest.param(twin("        tma_store_fence();\n", ""), id="no fence"),
+        pytest.param(twin("    tma_store_fence();\n", ""), id="no fence"),
         pytest.param(
             twin("            tma_store_wait_read<C_BUFFERS - 1>();\n", ""), id="C is not awaited"
         ),

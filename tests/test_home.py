@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.common import ROOT
+from tests.common import ROOT, completed
 
 
 @pytest.fixture
@@ -42,13 +42,8 @@ def chosen(home: Path, driver: str | None, *arguments: str, stamp: str = "") -> 
     if stamp:
         book.write_text(stamp + "\n")
     environment = {**os.environ, "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
-    ran = subprocess.run(
-        ["make", "-n", ".venv/.book", *arguments],
-        cwd=home,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
+    ran = completed(
+        ["make", "-n", ".venv/.book", *arguments], cwd=home, env=environment, check=True
     )
     installs = [line for line in ran.stdout.splitlines() if " install " in line and " -r " in line]
     assert len(installs) <= 1
@@ -95,8 +90,7 @@ def packages(name: str) -> set[str]:
 
 
 def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles() -> None:
-    """CuPy takes the newest NVRTC that it finds, and such a driver would refuse its machine
-    code."""
+    """CuPy takes the newest NVRTC that it finds, such a driver would refuse its machine code."""
     twelve, thirteen, none = map(
         packages, ("requirements/cuda12.txt", "requirements/cuda13.txt", "requirements.txt")
     )
@@ -146,13 +140,10 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     (home / "mine" / "kept.ipynb").write_text("what its reader made of it")
     log = (home / "lab.log").open("w")
     server = subprocess.Popen(
-        ["make", "-o", ".venv/.lab", "lab", f"LAB={options}"],
-        cwd=home,
-        env={**os.environ, **own, "JUPYTER_DATA_DIR": str(home / "user")},
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+        ["make", "-o", ".venv/.lab", "lab", f"LAB={options}"], cwd=home,
+        env={**os.environ, **own, "JUPYTER_DATA_DIR": str(home / "user")}, stdout=log,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
 
     def asked(path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
@@ -199,11 +190,5 @@ def test_another_projects_environment_is_not_handed_on(home: Path) -> None:
     for text, shown in ((whole, "[]"), (whole.replace("unexport VIRTUAL_ENV", ""), "[/else]")):
         makefile.write_text(f"{text}\nseen:\n\t@echo [$$VIRTUAL_ENV]\n", encoding="utf-8")
         environment = {**os.environ, "VIRTUAL_ENV": "/else"}
-        ran = subprocess.run(
-            ["make", "--no-print-directory", "seen"],
-            cwd=home,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        ran = completed(["make", "--no-print-directory", "seen"], cwd=home, env=environment)
         assert ran.stdout.strip() == shown, ran.stderr

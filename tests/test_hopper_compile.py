@@ -120,16 +120,8 @@ def test_arguments_follow_the_source(name: str) -> None:
     assert names[:2] == ("A_map", "B_map") and names[-3:] == ("M", "N", "K")
     assert ("C" in names) != ("C_map" in names)
     assert set(names) <= {
-        *hopper.BOX_ROWS,
-        "C",
-        "partial",
-        "arrived",
-        "whole",
-        "ranges",
-        "M",
-        "N",
-        "K",
-    }
+        *hopper.BOX_ROWS, "C", "partial", "arrived", "whole", "ranges", "M", "N", "K",
+    }  # fmt: skip
 
 
 def test_launch_passes_what_the_kernel_declares(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,8 +55,7 @@ def test_several_rounds_of_a_ring_and_of_tiles() -> None:
 
 def test_stream_k_runs_with_its_own_tile_on_all_sms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its blocks wait for each other, all of one tile: they run together, each with all of an SM's
-    shared memory.
-    """
+    shared memory."""
     found = trace("hopper_6", 1, 18, 1867)
     assert sound(found), found.report
     assert found.report.blocks_total > 50
@@ -129,9 +128,7 @@ def test_a_fault_is_found(fault: str) -> None:
 
 
 def boxes(p: Any) -> int:
-    """Bytes that the copy engine brings into shared memory: every tile's share of A and B, whole
-    boxes.
-    """
+    """Bytes that TMA brings into shared memory: every tile's share of A and B, whole boxes."""
     rows, cols = p.tile
     tiles = cdiv(p.M, rows) * cdiv(p.N, cols)
     return tiles * cdiv(p.K, 64) * 64 * (rows + cols) * 2
@@ -149,11 +146,8 @@ def test_bytes_of_the_copy_engine_are_those_of_the_tiles(
     inside = sum(a.bytes for a in rows)
     assert inside == asked if shape == (256, 512, 128) else inside < asked
     assert all(a.sectors * 32 >= a.bytes for a in rows)
-    stored = [
-        a
-        for a in found.by_line()
-        if a.space == "shared" and a.op == "store" and a.width_bytes == hopper.BOX_BYTES
-    ]
+    stores = (a for a in found.by_line() if a.space == "shared" and a.op == "store")
+    stored = [a for a in stores if a.width_bytes == hopper.BOX_BYTES]
     assert sum(a.bytes for a in stored) == asked, "zeros beyond the edge are written, too"
 
 
@@ -182,8 +176,7 @@ def test_ldmatrix_of_the_fed_kernel_has_no_conflict() -> None:
 
 
 def test_an_untouched_padding_is_what_it_was() -> None:
-    """Rows of 313 elements are copied into longer ones, of which nothing but the columns is
-    stored."""
+    """Rows of 313 elements are copied into longer ones, of which only the columns are stored."""
     A, B = numbers.operands("hopper_5", 64, 313, 70)
     C = np.full((64, 313), numbers.poison("bfloat16"), numbers.STORAGE["bfloat16"])
     ready = hopper.described(plan("hopper_5", 64, 313, 70), A, B, C)
@@ -224,8 +217,7 @@ def test_neighbouring_floats_are_one_apart() -> None:
 
 def test_bytes_and_wavefronts_are_those_that_ncu_counts() -> None:
     """At four shapes a kernel: where tiles are whole every byte; at edges sectors that are not all
-    of a row more.
-    """
+    of a row more."""
     moved = agree.of_engines(load(DEFAULT_GPU).counters, most=300 * 520 * 450)
     assert {(r["kernel"], r["launch"]) for r in moved} >= {
         (name, "x".join(map(str, shape)))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from nogpu import device
-from tests.common import ROOT, texts_of
+from tests.common import ROOT, completed, texts_of
 
 FILE = ROOT / "kernels" / "host" / "04_multiply.cu"
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
@@ -25,12 +24,8 @@ def built(folder: Path, source: str, arch: str) -> Path:
     assert told
     options = told[1].replace("sm_75", arch).replace("-Ikernels", f"-I{ROOT / 'kernels'}").split()
     out = folder / told[2]
-    done = subprocess.run(
-        [str(NVCC), *options, str(folder / FILE.name), "-o", str(out)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    line = [str(NVCC), *options, str(folder / FILE.name), "-o", str(out)]
+    done = completed(line)
     assert done.returncode == 0, done.stderr
     return out
 
@@ -51,10 +46,10 @@ def test_chapter_4_shows_the_program_folded_and_its_calls_in_a_table() -> None:
 def test_the_program_compiles_and_reports_an_error_with_its_line(tmp_path: Path) -> None:
     source = FILE.read_text(encoding="utf-8")
     program = built(tmp_path, source, "sm_75")
-    bad = subprocess.run([program, "0"], capture_output=True, text=True, check=False)
+    bad = completed([program, "0"])
     assert bad.returncode == 2 and "each at least 1" in bad.stderr
     if device.current() is None:
-        done = subprocess.run([program], capture_output=True, text=True, check=False)
+        done = completed([program])
         line = next(
             i for i, text in enumerate(source.splitlines(), 1) if "cudaMalloc(&A_gpu" in text
         )
@@ -70,11 +65,9 @@ def test_the_program_multiplies_any_shape(tmp_path: Path) -> None:
     source = FILE.read_text(encoding="utf-8")
     program = built(tmp_path, source, gpu.arch)
     for shape in (("1000", "700", "500"), ("1", "1", "1"), ("33", "65", "7")):
-        done = subprocess.run([program, *shape], capture_output=True, text=True, check=False)
+        done = completed([program, *shape])
         assert done.returncode == 0, done.stderr
         assert ", 0 of 1000 elements wrong" in done.stdout
     swapped = source.replace("grid(cdiv(M, BX), cdiv(N, BY))", "grid(cdiv(N, BX), cdiv(M, BY))")
-    wrong = subprocess.run(
-        [built(tmp_path, swapped, gpu.arch)], capture_output=True, text=True, check=False
-    )
+    wrong = completed([built(tmp_path, swapped, gpu.arch)])
     assert wrong.returncode == 1 and ", 0 of 1000" not in wrong.stdout

@@ -24,24 +24,14 @@ import nogpu
 import tilelabs
 from helpers import colours
 from helpers.notebook.addresses import repository
-from tests.common import ROOT, texts_of
+from tests.common import ROOT, completed, texts_of
 from tools.notebooks.books import chapter_numbers, read_book
 
 ROOMS = (
-    "nogpu",
-    "helpers.wording",
-    "helpers.colours",
-    "helpers.emulator",
-    "helpers.ladder",
-    "helpers.record",
-    "helpers.draw",
-    "helpers.notebook",
-    "tilelabs",
-    "helpers.page",
-    "helpers.chapters",
-    "helpers",
-    "tools",
-)
+    "nogpu", "helpers.wording", "helpers.colours", "helpers.emulator", "helpers.ladder",
+    "helpers.record", "helpers.draw", "helpers.notebook", "tilelabs", "helpers.page",
+    "helpers.chapters", "helpers", "tools",
+)  # fmt: skip
 """From the ground floor up; each imports only from those before it.
 
 CONTRIBUTING.md shows it. `helpers` itself is the face and the command line, which call everything
@@ -52,17 +42,14 @@ HOMES = {"packages/nogpu/nogpu": "nogpu", "packages/labs/tilelabs": "tilelabs"}
 """Folders of packages, and the names by which they are imported."""
 
 LIGHT = frozenset(sys.stdlib_module_names) | {"numpy", "helpers", "nogpu", "tilelabs", "__future__"}
+PLUGIN = "packages/nogpu/nogpu/pytest_plugin.py"
+"""Imported by pytest alone."""
 
 
 def tracked() -> list[Path]:
     """Every file of the project that git knows or would add."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    line = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = completed(line, cwd=ROOT, check=True).stdout
     return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
 
 
@@ -142,10 +129,11 @@ FACES = ("helpers", "helpers.__main__")
 def heavy_imports(path: str, source: str) -> list[str]:
     """What a module imports at once beyond the standard library and NumPy."""
     faults = []
+    light = LIGHT | ({"pytest"} if path == PLUGIN else set())
     for node in ast.parse(source).body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for line, name in imported(node):
-                if name.split(".")[0] not in LIGHT and not name.startswith("."):
+                if name.split(".")[0] not in light and not name.startswith("."):
                     faults.append(f"{path}:{line}: {name} is imported where it is not yet used")
     return faults
 
@@ -184,10 +172,8 @@ def test_imports_are_light() -> None:
 )
 def test_a_wrong_import_is_refused(path: str, source: str) -> None:
     assert wrong_imports(path, source) != []
-    assert (
-        wrong_imports("helpers/ladder/launch.py", "from nogpu.emulator.machine.memory import x")
-        == []
-    )
+    told = wrong_imports("helpers/ladder/launch.py", "from nogpu.emulator.machine.memory import x")
+    assert told == []
 
 
 def test_a_heavy_import_is_refused() -> None:
@@ -204,12 +190,9 @@ FLOORS = ("ptx", "machine", "observe", "launching")
 
 def hints(tree: ast.AST) -> set[int]:
     """Nodes that only a type checker reads."""
-    return {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
+    guards = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+    typed = (node for node in guards if ast.unparse(node.test) == "TYPE_CHECKING")
+    return {id(inner) for node in typed for inner in ast.walk(node)}
 
 
 def upward(path: str, source: str) -> set[tuple[str, str]]:
@@ -249,8 +232,7 @@ def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
 
 def needed(path: str, source: str) -> set[str]:
     """Modules of its own room that one of the emulator's imports when it runs; of the record, also
-    for its types.
-    """
+    for its types."""
     tree = ast.parse(source)
     room, skip = "nogpu.emulator." + path.split("/")[0], hints(tree)
     rooms = {"record": "helpers.record", "recorder": "tools.recorder"}
@@ -317,16 +299,12 @@ def every_module(package: ModuleType) -> list[ModuleType]:
 def shadowed(modules: list[ModuleType]) -> set[str]:
     """Modules whose name in their package is something else: `import a.b as x` then gives that."""
     parents = {m.__name__: sys.modules[m.__name__.rpartition(".")[0]] for m in modules}
-    return {
-        m.__name__
-        for m in modules
-        if getattr(parents[m.__name__], m.__name__.rpartition(".")[2], None) is not m
-    }
+    names = {m: m.__name__.rpartition(".")[2] for m in modules}
+    return {m.__name__ for m in modules if getattr(parents[m.__name__], names[m], None) is not m}
 
 
 def alike(modules: list[ModuleType]) -> set[str]:
-    """Modules whose name an object has that lives in them, or that their package shows beside
-    them."""
+    """Modules whose name an object has that lives in them, or that their package shows."""
     found = set()
     for module in modules:
         package, _, name = module.__name__.rpartition(".")
@@ -337,8 +315,7 @@ def alike(modules: list[ModuleType]) -> set[str]:
 
 
 def test_a_module_is_what_its_name_says() -> None:
-    """`import helpers.x as x` gives the module x, and nothing else in it or beside it is called
-    x."""
+    """`import helpers.x as x` gives the module x, nothing else in it or beside it is called x."""
     modules = [m for p in (helpers, nogpu, tilelabs) for m in every_module(p)]
     assert {"helpers.ladder.kernel", "helpers.record.plans", "helpers.draw"} <= {
         m.__name__ for m in modules
@@ -401,8 +378,7 @@ def drawn(source: str, room: str) -> set[str]:
 
 def homeless(pages: dict[str, str], plotted: set[str], own: dict[str, set[str]]) -> list[str]:
     """Pictures in the wrong room. pages: source by chapter; plotted: names that plots offers, own:
-    by chapter, those of its pictures.py.
-    """
+    by chapter, those of its pictures.py."""
     faults = []
     for name in sorted(plotted):
         where = [chapter for chapter, text in pages.items() if name in drawn(text, "plots")]
@@ -433,12 +409,8 @@ def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
             chapter = re.sub(r"^(?:deeper_)?(\d\d)_.*", r"\1", Path(name).stem)
             pages[chapter] = pages.get(chapter, "") + text
     every = modules()
-    plotted = {
-        picture
-        for name, text in every.items()
-        if name.startswith("helpers/draw/")
-        for picture in public(text)
-    } - {"both"}
+    figures = [text for name, text in every.items() if name.startswith("helpers/draw/")]
+    plotted = {picture for text in figures for picture in public(text)} - {"both"}
     own = {
         name.split("/")[2].removeprefix("ch"): public(text)
         for name, text in every.items()
@@ -503,9 +475,7 @@ sys.meta_path.insert(0, Guard())
     ],
 )
 def test_the_core_needs_numpy_only(what: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", GUARD + what], cwd=ROOT, capture_output=True, text=True
-    )
+    ran = completed([sys.executable, "-c", GUARD + what], cwd=ROOT)
     assert ran.returncode == 0, ran.stderr[-2000:]
 
 
@@ -549,11 +519,8 @@ def test_nothing_is_left_unfinished() -> None:
 def test_the_address_stands_in_one_place() -> None:
     """And in the notebooks, which are made from it, and for who cites the book."""
     where = repository()
-    holding = {
-        name
-        for name, text in texts().items()
-        if where.url.removeprefix("https://") in text and not name.endswith(".ipynb")
-    }
+    pages = {name: text for name, text in texts().items() if not name.endswith(".ipynb")}
+    holding = {name for name, text in pages.items() if where.url.removeprefix("https://") in text}
     assert holding == {"_config.yml", "CITATION.cff"}
 
 
@@ -660,13 +627,10 @@ def test_a_chapter_keeps_the_contract(path: Path) -> None:
     )
 
 
-SHOWN = (
-    *("table", "quiz", "say", "provenance", "show_kernel", "check"),
-    *("evidence", "tuned_note", "Markdown"),
-)
+SHOWN = ("table", "quiz", "say", "provenance", "show_kernel", "check", "evidence", "tuned_note")
+SHOWN += ("Markdown",)
 """What a cell displays only if it is the cell's last expression, beside plots, pictures, explorers
-and live.
-"""
+and live."""
 
 
 def page_cells(text: str) -> list[ast.Module]:
@@ -745,12 +709,9 @@ def test_chapter_numbers_are_those_of_the_files() -> None:
 
 def test_a_deeper_page_stands_below_its_chapter_and_each_links_the_other() -> None:
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    below = {
-        Path(section["file"]).name: Path(chapter["file"]).name
-        for part in contents["parts"]
-        for chapter in part["chapters"]
-        for section in chapter.get("sections", [])
-    }
+    chapters = [chapter for part in contents["parts"] for chapter in part["chapters"]]
+    pairs = [(of["file"], c["file"]) for c in chapters for of in c.get("sections", [])]
+    below = {Path(section).name: Path(chapter).name for section, chapter in pairs}
     assert sorted(below) == sorted(path.stem for path in (ROOT / "book").glob("deeper_*.md"))
     for deeper, chapter in below.items():
         assert deeper.removeprefix("deeper_")[:2] == chapter[:2]
@@ -774,9 +735,7 @@ def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
 
 @pytest.mark.xdist_group("held together")
 def test_tests_of_a_group_stay_together(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist marks a test's name with its group; a pytest that hides it runs everything
-    twice.
-    """
+    """pytest-xdist marks a test's name with its group; one that hides it runs everything twice."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
         assert request.node.nodeid.endswith("@held together")
 
@@ -785,8 +744,7 @@ FOLDERS = ("helpers/*", "packages/nogpu/nogpu", "packages/labs/tilelabs", "tools
 
 
 def introduction(text: str, folder: Path) -> list[str]:
-    """What a folder's docstring lacks of: what comes in, what goes out, three files that are
-    there."""
+    """What a folder's docstring lacks of: what comes in, what goes out, three real files."""
     lacks = [words for words in ("Comes in:", "Goes out:", "Read first:") if words not in text]
     named = re.findall(r"[\w/]+\.(?:py|md)", text.partition("Read first:")[2])
     return [*lacks, *(n for n in named if not (folder / n).exists()), *["files"] * (len(named) < 3)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -15,9 +14,15 @@ import pytest
 
 from helpers.ladder.rungs import catalog, cores
 from helpers.page import in_browser, live
-from helpers.page.workbench import mine
+from helpers.page.claims import cells
+from helpers.page.exercises import check
+from helpers.page.exercises.registry import find
+from helpers.page.workbench import cell_magic, mine
 from nogpu import clang, device, toolchain
-from nogpu.errors import ConfigError, UnknownKernelError
+from nogpu.errors import ConfigError, ToolchainError, UnknownKernelError
+from tests.common import ROOT, completed
+from tilelabs import apart
+from tilelabs.labs import checking, lab
 from tools.page_files import slim
 
 BARRIER = "        __syncthreads();"
@@ -50,11 +55,11 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def run(text: str) -> dict[str, Any]:
-    answer = in_browser.run_cell(text)
+def run(text: str, page: str = "") -> dict[str, Any]:
+    answer = in_browser.run_cell(text, page)
     assert isinstance(answer, str)
     found: dict[str, Any] = json.loads(answer)
-    assert set(found) == {"html", "ok", "compiled", "findings", "seconds"}
+    assert set(found) == {"html", "ok", "says", "compiled", "findings", "seconds"}
     return found
 
 
@@ -91,6 +96,9 @@ def test_the_pages_compiler_is_asked_for_what_is_changed_alone(bare: pytest.Monk
     text = cell("tiled_32_core", (BARRIER, "")).splitlines()
     assert told["compiled"] and not told["ok"] and {f["kind"] for f in told["findings"]} == {"race"}
     assert all("_tile[" in text[f["line"] - 1] for f in told["findings"])
+    found = mine("\n" + "\n".join(text[1:]) + "\n", "tiled_32_core").findings
+    both = {at for f in found for at in (f.line, f.other_line)}
+    assert {f["line"] for f in told["findings"]} == both != {f.line for f in found}
     assert "compiled for sm_75 by clang" in told["html"].lower()
 
 
@@ -123,6 +131,11 @@ def test_clangs_errors_name_their_column(monkeypatch: pytest.MonkeyPatch) -> Non
         ("%%cuda naive_core size=\nx", "after the kernel's name come options"),
         ("%%cuda naive_core\nvoid other();", "has no kernel called naive_core"),
         ("%%cuda add grid=4 args=(a, b)\nvoid add();", "run it in the notebook"),
+        ("%%cuda lab99\nvoid lab99();", "there is no lab '99'"),
+        ('%%cuda lab2 variant="upside down"\nvoid lab2();', "has no variant 'upside down'"),
+        ('mine = """void f();"""\ncheck("06.2", yours)', "Other Python runs in the notebook"),
+        ('mine = """void f();"\ncheck("06.2", mine)', "This cell is no Python: unterminated"),
+        ('mine = """void f();"""\ncheck("06.99", mine)', "no exercise is called '06.99'"),
         ("import numpy\n", "its first line is %%cuda"),
         ("", "its first line is %%cuda"),
     ],
@@ -134,11 +147,188 @@ def test_a_wrong_text_is_answered_in_words(text: str, words: str) -> None:
 
 
 def test_a_fault_of_the_books_own_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(text: str) -> Any:
+    def fails(text: str, page: str) -> Any:
         raise KeyError("x < y")
 
     monkeypatch.setattr(in_browser, "_cell", fails)
     assert "KeyError in the book&#x27;s own code: &#x27;x &lt; y&#x27;" in run("%%cuda a")["html"]
+
+
+# -- exercises, and cells on arrays ----------------------------------------------------------------
+
+
+def page_cells(page: str) -> list[str]:
+    """The cells of a page, as the built book shows them."""
+    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+    return [code.strip("\n") for _, code in cells(text)]
+
+
+def exercise_cell(id: str) -> tuple[str, str]:
+    """The page of an exercise, and its cell."""
+    for path in sorted((ROOT / "book").glob(f"*{id[:2]}_*.md")):
+        for code in page_cells(path.stem):
+            if f'check("{id}", mine)' in code:
+                return path.stem, code
+    raise AssertionError(id)
+
+
+def kernel_in(code: str) -> str:
+    return code.partition('"""')[2].partition('"""')[0]
+
+
+def solution(page: str, id: str) -> str:
+    """The block of a page's solution, which is a cell as well."""
+    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+    (found,) = [b for b in text.split("```python\n")[1:] if f'check("{id}", mine)' in b]
+    return found.partition("```")[0]
+
+
+def test_the_exercises_that_ask_for_a_kernel_are_those_of_the_pages() -> None:
+    assert all(find(id).kind in ("kernel", "repair") for id in slim.exercises())
+    assert len(slim.exercises()) == 16
+    assert set(slim.read_pages()) > {"deeper_06_tiling", "20_copy_engine", "01_your_gpu"}
+
+
+@pytest.mark.parametrize("id", slim.exercises())
+def test_a_starter_says_what_the_notebook_says(bare: pytest.MonkeyPatch, id: str) -> None:
+    page, code = exercise_cell(id)
+    assert not in_browser.needs_compiler(code, page)
+    told = run(code, page)
+    assert told["html"] == check(id, kernel_in(code))._repr_html_()
+    assert "This is the starter, unchanged" in told["html"] and not told["ok"]
+    assert told["says"] == "not answered yet" and not told["compiled"]
+
+
+def test_an_exercise_is_judged_and_its_lines_are_marked() -> None:
+    if not toolchain.available():
+        pytest.skip("did not run: nothing compiles here")
+    page, _ = exercise_cell("06.2")
+    right = solution(page, "06.2")
+    told = run(right, page)
+    assert told["html"] == check("06.2", kernel_in(right))._repr_html_()
+    assert told["ok"] and told["says"] == "passed" and told["findings"] == []
+
+    last = right.rindex("        __syncthreads();")
+    told = run(f"{right[:last]}{right[last:].partition(chr(10))[2]}", page)
+    lines = right.splitlines()
+    assert not told["ok"] and told["says"].startswith("not yet")
+    marked = {lines[f["line"] - 1].strip()[:12] for f in told["findings"]}
+    assert "for (int k =" in marked and len(marked) > 1, marked  # who reads, and who overwrites
+
+    typo = right.replace("sum +=", "sun +=")
+    (found,) = run(typo, page)["findings"]
+    assert "sun +=" in typo.splitlines()[found["line"] - 1] and found["kind"] == "compile-error"
+
+
+def test_an_exercise_that_is_changed_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
+    page, code = exercise_cell("06.2")
+    assert not in_browser.needs_compiler(code, page)
+    changed = code.replace("TILE 16", "TILE 8")
+    assert changed != code and in_browser.needs_compiler(changed, page)
+    told = run(changed, page)
+    assert not told["compiled"] and "there is no compiler" in told["html"]
+
+
+ON_ARRAYS = {"01_your_gpu": "add", "20_copy_engine": "roles", "22_last_ten_percent": "halves"}
+ON_ARRAYS["deeper_20_copy_engine"] = "put_out"
+
+
+def test_every_cell_on_arrays_is_tried_here() -> None:
+    found = {
+        path.stem: code.split()[1]
+        for path in (ROOT / "book").glob("*.md")
+        for code in page_cells(path.stem)
+        if code.startswith("%%cuda") and " args=" in code.partition("\n")[0]
+    }
+    assert found == ON_ARRAYS
+
+
+@pytest.mark.parametrize("page", ON_ARRAYS)
+def test_a_cell_on_arrays_says_what_the_notebook_says(bare: pytest.MonkeyPatch, page: str) -> None:
+    (code,) = [c for c in page_cells(page) if c.startswith(f"%%cuda {ON_ARRAYS[page]}")]
+    told = run(code, page)
+    assert told["ok"] and not told["compiled"]
+    made = in_browser.makers((ROOT / "book" / f"{page}.md").read_text(encoding="utf-8"))
+    assert "import numpy" in made and "helpers" not in made
+    arrays: dict[str, Any] = {}
+    exec(made, arrays)
+    first, _, body = code.partition("\n")
+    shown = cell_magic(first.removeprefix("%%cuda"), body, arrays)._repr_html_()
+    assert told["html"] == shown
+    assert run(code, page)["html"] == shown  # on arrays made anew
+    assert "run it in the notebook" in run(code, "06_tiling")["html"]
+    unknown = code.replace("args=", "args=(unknown,) expect=None shared_bytes=", 1)
+    assert "name &#x27;unknown&#x27; is not defined" in run(unknown, page)["html"]
+
+
+CELLS = """
+```{code-cell} ipython3
+import numpy as np
+from helpers import plots
+n, m = 3, 4
+late = plots.slow()
+```
+
+```{code-cell} ipython3
+:tags: [remove-input]
+a = np.zeros(n)
+late = 2 * m
+```
+
+```{code-cell} ipython3
+%%cuda f grid=1 args=(a, late)
+```
+
+```{code-cell} ipython3
+a = plots.after()
+```
+"""
+
+
+def test_of_a_page_only_what_makes_the_arrays_is_run() -> None:
+    made = in_browser.makers(CELLS)
+    arrays: dict[str, Any] = {}
+    exec(made, arrays)
+    assert set(arrays) == {"__builtins__", "np", "n", "m", "a", "late"} and arrays["late"] == 8
+    assert "plots" not in made
+    assert in_browser.makers(CELLS.replace("args=", "size=")) == ""
+
+
+# -- labs ------------------------------------------------------------------------------------------
+
+
+def test_a_labs_kernel_is_judged_in_the_page_as_by_its_check() -> None:
+    if not toolchain.available():
+        pytest.skip("did not run: nothing compiles here")
+    of, apart_before = lab("2"), apart.run
+    starter = of.starter(of.variants[0])
+    told = run(f"%%cuda lab2\n{starter}")
+    found = checking.check("2", f"// %%cuda lab2\n{starter}", gpu=False)
+    assert told["html"] == f"{found._repr_html_()}<p>{in_browser.HERE}</p>"
+    assert told["says"] == found.foot and not told["ok"] and apart.run is apart_before
+
+    other = of.variants[1]
+    told = run(f'%%cuda lab2 variant="{other.name}"\n{of.starter(other)}')
+    assert f"({other.name})" in told["html"]
+
+    text = f"%%cuda lab2\n{starter}".replace("{", "{ sun;", 1)
+    (wrong,) = run(text)["findings"]
+    assert "sun" in text.splitlines()[wrong["line"] - 1] and wrong["kind"] == "compile-error"
+    assert "does not compile" in run(text)["html"]
+
+    racy = f"%%cuda lab2\n{starter}".replace("{", "{ C[0] = threadIdx.x;", 1)
+    marked = {racy.splitlines()[f["line"] - 1].strip()[:6] for f in run(racy)["findings"]}
+    assert "{ C[0]" in marked
+
+
+def test_a_labs_kernel_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
+    of = lab("1")
+    text = f"%%cuda lab1\n{of.starter(of.variants[0])}"
+    assert in_browser.needs_compiler(text)
+    told = run(text)
+    assert "ToolchainError" in told["html"] and not told["compiled"]
+    with pytest.raises(ToolchainError), in_browser._in_this_process():
+        checking.check("1", text, gpu=False)
 
 
 # -- sliders ---------------------------------------------------------------------------------------
@@ -202,8 +392,9 @@ from helpers.page import in_browser
 in_browser.start()
 loaded = [m.__file__ for n, m in sys.modules.items() if n.partition(".")[0] in ("helpers", "nogpu", "tilelabs")]
 odd = [n for n in ("matplotlib", "pandas", "IPython", "ipywidgets", "helpers.draw") if n in sys.modules]
-cell, call = json.load(sys.stdin)
-print(json.dumps([loaded, odd, json.loads(in_browser.run_cell(cell)), in_browser.sliders(call, "{{}}")]))
+asked, call = json.load(sys.stdin)
+told = [json.loads(in_browser.run_cell(*one)) for one in asked]
+print(json.dumps([loaded, odd, told, in_browser.sliders(call, "{{}}")]))
 """
 
 
@@ -213,15 +404,23 @@ def test_the_archive_alone_answers(tmp_path: Path, bare: pytest.MonkeyPatch) -> 
     with zipfile.ZipFile(tmp_path / "book.zip") as packed:
         packed.extractall(tmp_path / "book")
     code = ALONE.format(folder=str(tmp_path / "book"), cwd=os.getcwd())
-    asked = json.dumps([cell("tiled_32_core"), 'live.tile("tiled_rect")'])
+    (on_arrays,) = [c for c in page_cells("20_copy_engine") if c.startswith("%%cuda roles")]
+    cells_asked = [
+        (cell("tiled_32_core"), ""),
+        (on_arrays, "20_copy_engine"),
+        *reversed([exercise_cell(id)[::-1] for id in slim.exercises()]),
+        (f"%%cuda lab3\n{lab('3').starter(lab('3').variants[0])}", "teaching"),
+    ]
+    asked = json.dumps([cells_asked, 'live.tile("tiled_rect")'])
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "TILE_COMPILER")}
-    ended = subprocess.run(
-        [sys.executable, "-c", code], input=asked, capture_output=True, text=True,
-        cwd=tmp_path, env=clean | {"TILE_CACHE": "0"},
-    )  # fmt: skip
+    ended = completed(
+        [sys.executable, "-c", code], input=asked, cwd=tmp_path, env=clean | {"TILE_CACHE": "0"}
+    )
     assert ended.returncode == 0, ended.stderr
     loaded, odd, told, tile = json.loads(ended.stdout)
     assert all(path.startswith(str(tmp_path)) for path in loaded) and odd == []
-    assert told["html"] == run(cell("tiled_32_core"))["html"] and not told["compiled"]
+    assert [one["html"] for one in told] == [run(*one)["html"] for one in cells_asked]
+    assert [one["ok"] for one in told[:2]] == [True, True]
+    assert "lab.cu cannot be compiled here" in told[-1]["html"]
     assert tile == in_browser.sliders('live.tile("tiled_rect")', "{}")
     assert "recorded on NVIDIA H200" in tile

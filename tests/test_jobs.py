@@ -53,10 +53,8 @@ def test_a_whole_kernel_has_the_jobs_of_its_core() -> None:
         whole, core = duties(name), duties(f"{name}_core")
         assert whole.computes == core.computes and whole.reads == core.reads
         assert whole.place == core.place
-        same = (
-            np.array_equal(*both)
-            for both in zip(whole.fetched["A"], core.fetched["A"], strict=True)
-        )
+        both = zip(whole.fetched["A"], core.fetched["A"], strict=True)
+        same = (np.array_equal(*pair) for pair in both)
         assert all(same)
     assert duties("block_1d", BM=128, BN=128, TM=16).launch.tile == (128, 128)
     with pytest.raises(ConfigError, match="16 threads, which are no whole warps of 32"):
@@ -88,10 +86,8 @@ def test_places_are_put_together_to_rectangles() -> None:
 
 def test_the_picture_says_what_it_draws() -> None:
     figure = plots.two_jobs("block_1d_core", thread=70)
-    assert (
-        "Thread 70 of a block of block_1d_core copies 1 element of A (row 8, column 6)"
-        in figure.alt
-    )
+    told = "Thread 70 of a block of block_1d_core copies 1 element of A (row 8, column 6)"
+    assert told in figure.alt
     assert "computes 8 elements of C (rows 8–15, column 6)" in figure.caption
     own = {"#009e73", "#d55e00"}
     for svg in (figure.svg, figure.narrow):

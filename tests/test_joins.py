@@ -1,5 +1,4 @@
-"""Shared accesses of the machine code: which accesses of the PTX ptxas joined, and what they
-count."""
+"""Shared accesses of the machine code: which accesses of the PTX ptxas joined, what they count."""
 
 from functools import cache
 
@@ -30,8 +29,7 @@ def of(*offsets, base="R1", width=4, line=7, op="load"):
 
 
 def found(places, pieces):
-    """Bytes of the access that begins with each place; with those before it, where there are
-    any."""
+    """Bytes of the access that begins with each place; with those before it, if there are any."""
     got = [spans(places, pieces).get(p.instruction) for p in places]
     return [s and (tuple(s) if s.before else s.width) for s in got]
 
@@ -90,8 +88,7 @@ def test_the_order_of_the_instructions_does_not_matter():
 
 
 def test_each_base_is_laid_over_its_own():
-    """Two arrays on one line, of which one is aligned: their offsets tell them apart, or the
-    line."""
+    """Two arrays on one line, of which one is aligned: their offsets tell them apart."""
     wide, apart = at(0, 4, 8, 12, base=0), at(0, 128, 256, 384, base=1, first=4)
     pieces = [*of(0, 128, 256, 384, base="R2"), *of(32, base="R3", width=16)]
     assert found([*wide, *apart], pieces) == [16, 0, 0, 0, 4, 4, 4, 4]
@@ -171,8 +168,7 @@ def test_requests_are_the_loads_in_the_machine_code_times_how_often_they_run(nam
 
 
 def test_what_may_not_be_joined_is_not():
-    """`kept_apart` is `transposed`, but A is volatile: 64 words of A one by one, 16 pairs of
-    quads."""
+    """`kept_apart` is `transposed` with A volatile: 64 words of A one by one, 16 pairs of quads."""
     loads, times = lds("kept_apart")
     assert sum(i.opcode == "LDS" for i in loads) == 64
     assert counted("kept_apart")[1]["shared_load_instructions"] == (64 + 16) * times

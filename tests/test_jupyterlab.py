@@ -173,8 +173,7 @@ def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
     at = {name: values.index(kernel.params[name]) for name, values in live.choices(kernel).items()}
 
     def move(name: str, value: int) -> None:
-        """One press of an arrow key for each place between the slider's value and the wanted
-        one."""
+        """A press of an arrow key for each place between the slider's value and the wanted one."""
         places = live.choices(kernel)[name].index(value) - at[name]
         handle = output.locator(".widget-hslider", has_text=name).locator(".noUi-handle")
         handle.focus()

@@ -155,8 +155,7 @@ def test_the_main_loop_holds_the_accesses_that_are_meant_on_turing(name):
 
 
 def test_a_loop_unrolled_further_for_ragged_tiles_is_not_the_main_loop():
-    """Two loops over K: one short and full of products, one with twice as many and twice as
-    long."""
+    """Two loops over K: one short and full of products, one with twice as many, twice as long."""
     source = """
     extern "C" __global__ void two(const float* A, float* C, int n, int whole) {
         float s[16] = {};
@@ -220,11 +219,8 @@ def reads(name: str, source: str = "", **tile: int) -> dict[str, float]:
     k = catalog[name].with_source(source) if source else catalog[name]
     trace = launch.trace(k, 128, 128, 32, **tile)
     assert trace.ok
-    return {
-        row.array: row.wavefronts_per_request
-        for row in trace.by_line()
-        if (row.space, row.op) == ("shared", "load")
-    }
+    loads = [r for r in trace.by_line() if (r.space, r.op) == ("shared", "load")]
+    return {row.array: row.wavefronts_per_request for row in loads}
 
 
 def test_the_lane_map_reads_both_tiles_in_two_wavefronts():
@@ -234,8 +230,7 @@ def test_the_lane_map_reads_both_tiles_in_two_wavefronts():
 
 def test_the_squares_and_the_rows_in_pieces_of_four_belong_together():
     """With squares alone a thread's rows are neighbours: four times 16 of them meet in two banks'
-    fours, four times 8 do not.
-    """
+    fours, four times 8 do not."""
     alone = catalog["lane_map"].source
     for old, new in (
         ("LANES_M + lane_m) * VEC", "LANES_M + lane_m) * TM"),
@@ -289,15 +284,11 @@ def shapes(seed: object, count: int, most: int = 70) -> list[tuple[int, int, int
     rng = Random(str(seed))
     primes = [p for p in range(2, most + 1) if all(p % d for d in range(2, p))]
     edges = [e + d for e in (4, 8, 16, 32, 64) for d in (-1, 0, 1)]
-    kinds = (
-        lambda: 1,
-        lambda: rng.choice(primes),
-        lambda: rng.choice(edges),
-        lambda: 4 * rng.randint(1, most // 4),
-        lambda: rng.randint(1, most),
-    )
+    four = lambda: 4 * rng.randint(1, most // 4)  # noqa: E731
+    picks = (lambda: rng.choice(primes), lambda: rng.choice(edges))
+    kinds = (lambda: 1, *picks, four, lambda: rng.randint(1, most))
     drawn = [tuple(rng.choice(kinds)() for _ in range(3)) for _ in range(count)]
-    fours = [tuple(4 * rng.randint(1, most // 4) for _ in range(3)) for _ in range(count // 4)]
+    fours = [tuple(four() for _ in range(3)) for _ in range(count // 4)]
     return [(1, 1, 1), *fours, *drawn][:count]  # type: ignore[list-item]
 
 

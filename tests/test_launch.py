@@ -1,6 +1,5 @@
 """The one call that runs a kernel: results, every refusal, and the trace."""
 
-import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,13 +11,8 @@ from helpers.ladder import launch, numbers, usage
 from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog, lay_out
 from nogpu import bfloat16, device
-from nogpu.errors import (
-    ConfigError,
-    DtypeError,
-    EmulationError,
-    NoGPUError,
-    ShapeError,
-)
+from nogpu.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
+from tests.common import completed
 
 
 def test_matmul_is_right_and_leaves_its_inputs_alone():
@@ -117,18 +111,15 @@ def test_importing_helpers_needs_numpy_only():
         "import helpers, helpers.draw, helpers.page, helpers.page.exercises\n"
         "print(helpers.catalog['naive'].entry)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = completed([sys.executable, "-c", code], cwd=ROOT)
     assert done.stdout.strip() == "naive", done.stderr
 
 
 SHAPES = ((1, 1, 1), (33, 65, 9), (131, 259, 19), (3, 513, 8), (129, 132, 17))
 
 
-CANDIDATES = [
-    (name, number)
-    for name in ("fp32_best", "fp32_turing")
-    for number in range(len(catalog[name].candidates))
-]
+_OF = {name: len(catalog[name].candidates) for name in ("fp32_best", "fp32_turing")}
+CANDIDATES = [(name, number) for name, count in _OF.items() for number in range(count)]
 
 
 @pytest.mark.parametrize(("name", "number"), CANDIDATES)

@@ -26,22 +26,13 @@ from tests.common import ROOT
 from tests.test_measure import H200, QUICK, FakeSession
 
 PLACED = {
-    "06_tiling": "tiled_32",
-    "deeper_07_latency": "tiled_rect",
-    "08_block_1d": "block_1d",
-    "09_block_2d": "block_2d",
-    "10_vectorised": "vectorised",
-    "11_pipelining": "double_buffer",
-    "12_lane_map": "lane_map",
-    "13_loop_registers": "warp_tiled",
-    "15_tile_for_shape": "fp32_best",
-    "17_tensor_cores": "wmma_tiled",
-    "18_who_holds_what": "mma_swizzle",
-    "19_feeding": "mma_pipelined",
-    "20_copy_engine": "mma_tma",
-    "21_wgmma": "hopper_2",
+    "06_tiling": "tiled_32", "deeper_07_latency": "tiled_rect", "08_block_1d": "block_1d",
+    "09_block_2d": "block_2d", "10_vectorised": "vectorised", "11_pipelining": "double_buffer",
+    "12_lane_map": "lane_map", "13_loop_registers": "warp_tiled", "15_tile_for_shape": "fp32_best",
+    "17_tensor_cores": "wmma_tiled", "18_who_holds_what": "mma_swizzle",
+    "19_feeding": "mma_pipelined", "20_copy_engine": "mma_tma", "21_wgmma": "hopper_2",
     "22_last_ten_percent": "hopper_5",
-}
+}  # fmt: skip
 EMULATED = [name for name in PLACED.values() if catalog[name].host == "plain"]
 SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}
 """A legal tile of block_1d that is quick to run."""
@@ -189,12 +180,9 @@ def test_what_the_emulator_cannot_time_is_recorded_or_not_known(name: str) -> No
     """The time of the same tile, and of no other: a tile that nobody timed has none."""
     k, record = catalog[name], load("h200")
     told = live.recorded(k)
-    entries = [
-        entry
-        for section in ("points", "sweep", "tuned")
-        for entry in record.find(section, kernel=name, m=4096, n=4096, k=4096)
-        if entry["params"] == dict(k.params)
-    ]
+    cube = {"kernel": name, "m": 4096, "n": 4096, "k": 4096}
+    rows = (record.find(section, **cube) for section in ("points", "sweep", "tuned"))
+    entries = [e for some in rows for e in some if e["params"] == dict(k.params)]
     assert "takes no time" in told and "at 4096, recorded on NVIDIA H200" in told
     assert any(f"{entry['ms']:.3f} ms" in told for entry in entries)
     assert told in live.emulated(k)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -57,6 +56,7 @@ from nogpu.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
+from tests.common import completed
 from tools.recorder import campaign as recording
 from tools.recorder import cpu_times
 from tools.recorder.sections import builds as builds_section
@@ -280,12 +280,8 @@ class FakeSession:
 
     def versions(self) -> dict[str, str | None]:
         return {
-            "driver": "580.1",
-            "cuda": "13.0",
-            "cublas": "13.0.2",
-            "nvrtc": "13.0",
-            "cupy": "17.2",
-        }
+            "driver": "580.1", "cuda": "13.0", "cublas": "13.0.2", "nvrtc": "13.0", "cupy": "17.2",
+        }  # fmt: skip
 
     @contextlib.contextmanager
     def faults(self, what: str) -> Iterator[None]:
@@ -344,12 +340,8 @@ class FakeSession:
         return [nbytes / (5e7 if pinned else 1e7)] * count
 
     def accuracy(self, name: str, n: int) -> dict[str, float]:
-        return {
-            "max_error": 1e-4,
-            "frobenius": 1e-6,
-            "max_error_rounded_inputs": 1e-5,
-            "frobenius_rounded_inputs": 1e-7,
-        }
+        errors = {"max_error": 1e-4, "frobenius": 1e-6, "max_error_rounded_inputs": 1e-5}
+        return {**errors, "frobenius_rounded_inputs": 1e-7}
 
     def build_operation(
         self, plan: Any, source: str, options: Any, A: Any, B: Any, C: dict[str, Any]
@@ -513,8 +505,7 @@ def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
 def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
     gpu: type[FakeSession],
 ) -> None:
-    """Each way in batches that a queue holds, the first batch left out; older code counts no
-    more."""
+    """Each way in batches that a queue holds, the first batch left out; older code does not."""
     asked: list[tuple[str, int, int]] = []
 
     def ways(self: Any, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> Any:
@@ -560,8 +551,7 @@ def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
 
 
 def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
-    """Each build beside the whole kernel, in the same rounds; a build of older code counts no
-    more."""
+    """Each build beside the whole kernel, in the same rounds; one of older code counts no more."""
     gpu.rates = {**RATES, "warp_tiled without ZEROS_ADDED": RATES.get("warp_tiled", 20_000.0) / 2}
     assert record(sections=("left_out",)).refused == []
     share = {row["without"]: row["share"] for row in left_out("warp_tiled").rows}
@@ -759,12 +749,8 @@ def test_replay(recorded: type[FakeSession]) -> None:
     assert m.value("naive", 1024, "h2d_ms") == 2.0
     assert math.isnan(m.value("naive", 1024, "clock_mhz"))
     for part in (
-        "recorded on NVIDIA H200",
-        "driver 580.1",
-        "CUDA 13.0",
-        "cuBLAS 13.0.2",
-        "abc1234",
-    ):
+        "recorded on NVIDIA H200", "driver 580.1", "CUDA 13.0", "cuBLAS 13.0.2", "abc1234",
+    ):  # fmt: skip
         assert part in m.label
     assert tuple(m.frame.columns) == COLUMNS
     assert "<th></th>" not in m.frame.to_html(), "a header cell without a word is no header"
@@ -870,10 +856,8 @@ def test_times_of_other_code_are_known_as_stale(
     points[1:2] = [replace(points[1], source="0123")]
     held.data["points"] = [*points, replace(points[1], kernel="gone")]
     held.write()
-    assert stale("h200") == [
-        "naive at 96x64x32: code has changed",
-        "gone: not in the catalog any more",
-    ]
+    gone = "gone: not in the catalog any more"
+    assert stale("h200") == ["naive at 96x64x32: code has changed", gone]
     assert "code of naive has changed since" in measure("naive", (96, 64, 32), gpu="h200").label
     whole = rungs.fingerprint("naive")
     held.data["points"] = [*points, replace(points[1], source=whole, params={"BLOCK": 32})]
@@ -946,15 +930,30 @@ def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None
     assert line[-2:] == ["tools.recorder.launcher", "jobs.json"]
 
 
-def test_counters_are_recorded_and_replayed(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def count(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
-        return [dict.fromkeys(counter_tool.METRICS, float(job.M)) for job in jobs]
+def pretend_ncu(monkeypatch: Any, counts: Any, wanted: Any = None) -> list[counter_tool.Job]:
+    """A pretend ncu that counts so of each job, and nothing but what is wanted; its jobs so far."""
+    given: list[counter_tool.Job] = []
+
+    def count(jobs: list[counter_tool.Job], what: Any = None) -> list[dict[str, float]]:
+        assert wanted is None or what is wanted
+        given.extend(jobs)
+        return [counts(job) for job in jobs]
 
     monkeypatch.setattr(counter_tool, "count", count)
     monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
     monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
+    return given
+
+
+def rows_of(job: counter_tool.Job) -> dict[str, float]:
+    """Every counter is the number of rows."""
+    return dict.fromkeys(counter_tool.METRICS, float(job.M))
+
+
+def test_counters_are_recorded_and_replayed(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_ncu(monkeypatch, rows_of)
     record(sections=("counters",))
     [entry] = load("h200").find("counters", kernel="tiled_32", m=64)
     assert entry["values"]["instructions"] == 64.0
@@ -968,24 +967,10 @@ def test_counters_are_recorded_and_replayed(
     assert measure("tiled_32", 64, gpu="h200").counters()[0]["kernel"] == "tiled_32"
 
 
-def pretend_ncu(monkeypatch: pytest.MonkeyPatch) -> list[counter_tool.Job]:
-    """A pretend ncu; the jobs that it was given, in the order."""
-    given: list[counter_tool.Job] = []
-
-    def count(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
-        given.extend(jobs)
-        return [dict.fromkeys(counter_tool.METRICS, float(job.M)) for job in jobs]
-
-    monkeypatch.setattr(counter_tool, "count", count)
-    monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
-    monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
-    return given
-
-
 def test_only_counters_that_the_file_lacks_are_counted(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = pretend_ncu(monkeypatch)
+    given = pretend_ncu(monkeypatch, rows_of)
     wanted = {"sections": ("counters",), "kernels": ("naive", "tiled_32")}
     first = record(**wanted, sizes=((64, 64, 64),))
     before = (first.path).read_text(encoding="utf-8")
@@ -1003,7 +988,7 @@ def test_only_counters_that_the_file_lacks_are_counted(
 def test_counters_are_counted_in_batches_that_stand_alone(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = pretend_ncu(monkeypatch)
+    given = pretend_ncu(monkeypatch, rows_of)
     monkeypatch.setattr(counters_section, "BATCH", 3)
     good = counter_tool.count
 
@@ -1160,14 +1145,8 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
 ) -> None:
     waits = {"long_scoreboard": 3.0, "barrier": 0.5, "imc_miss": 0.5}
 
-    def count(jobs: list[counter_tool.Job], what: counter_tool.Counters) -> list[dict[str, float]]:
-        assert what is counter_tool.WAITING
-        busy = {"issue_percent": 40.0, "shared_percent": 55.5}
-        return [{**busy, "warps": 2.0, **waits} for _ in jobs]
-
-    monkeypatch.setattr(counter_tool, "count", count)
-    monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
-    monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
+    busy = {"issue_percent": 40.0, "shared_percent": 55.5, "warps": 2.0}
+    pretend_ncu(monkeypatch, lambda _: {**busy, **waits}, counter_tool.WAITING)
     from helpers.page import stall_note
 
     record(kernels=("naive",))
@@ -1196,9 +1175,7 @@ def test_tensor_cores_are_shown_of_kernels_that_use_them_only(
 ) -> None:
     """ncu's counter reads up to one percent in kernels without a single tensor instruction."""
     busy = {"issue_percent": 40.0, "warps": 2.0, "tensor_percent": 0.98, "fma_percent": 61.5}
-    monkeypatch.setattr(counter_tool, "count", lambda jobs, what: [dict(busy) for _ in jobs])
-    monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
-    monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
+    pretend_ncu(monkeypatch, lambda _: dict(busy))
     from helpers.page import stall_note
 
     record(sections=("stalls",), kernels=("naive", "wmma"))
@@ -1275,12 +1252,8 @@ def test_cpu_times_are_measured_where_there_is_a_compiler(
     times = host.cpu_loops((40, 30, 20), unoptimised=True)
     assert times.live
     assert [row["kernel"] for row in times.rows] == [
-        "ijk",
-        "ikj",
-        "jki",
-        "ijk_unoptimised",
-        "numpy",
-    ]
+        "ijk", "ikj", "jki", "ijk_unoptimised", "numpy",
+    ]  # fmt: skip
     assert all(row["q1"] <= row["ms"] <= row["q3"] for row in times.rows)
     assert times.value("ikj", "gflops") > 0
     assert "one core" in times.label
@@ -1389,7 +1362,7 @@ def test_measuring_is_imported_without_a_gpu_library_or_pandas() -> None:
         "import sys, helpers.record, helpers.record.host, tools.recorder.commands;"
         "print([m for m in ('cupy', 'pandas', 'matplotlib') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], check=True)
     assert done.stdout.strip() == "[]"
 
 

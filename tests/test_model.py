@@ -113,8 +113,7 @@ H200 = gpu("h200")
 
 def test_rounds_by_hand():
     """512 tiles of 128x256 on 132 SMs: four on the busiest, 2 x 128 multiply-adds and 48 sectors
-    each.
-    """
+    each."""
     r = model.rounds("fp32_best", 4096, 4096, 4096, gpu=H200, resident=1)
     assert (r.blocks, r.busiest, r.clocks) == (512, 4, 4 * (256 + 48) * 4096)
     assert r.peak == pytest.approx(4096 * 4096 / (132 * 128) / (4 * 304))
@@ -195,8 +194,7 @@ def in_python(latex: str) -> dict[str, str]:
 def by_the_page(
     latex: str, shape: tuple[int, int, int], resident: int, lanes: int, tile: dict[str, int]
 ) -> float:
-    """Clocks by the printed equation for fp32_best: every letter as the text around it defines
-    it."""
+    """Clocks by the printed equation for fp32_best: every letter as the text defines it."""
     M, N, K = shape
     p = geometry(catalog["fp32_best"], M, N, K, **tile)
     q, right = p.params, in_python(latex)

@@ -1,6 +1,5 @@
 """The record of faults in the Hopper kernels: of today's kernels, enough of them, and true when run
-again.
-"""
+again."""
 
 from __future__ import annotations
 
@@ -16,13 +15,10 @@ from tests.test_hopper_kernels import sound
 from tools import mutants_hopper
 
 AGAIN = (
-    "no wait for a filled slot",
-    "more bytes announced",
-    "no wait for the products",
-    "no fence before the engine reads",
-    "the cluster does not meet first",
+    "no wait for a filled slot", "more bytes announced", "no wait for the products",
+    "no fence before the engine reads", "the cluster does not meet first",
     "the cluster does not meet last",
-)
+)  # fmt: skip
 """Faults of which one mutant runs again here."""
 
 

@@ -218,12 +218,8 @@ def test_the_three_are_merged_by_class(tmp_path: Path) -> None:
     assert table is not None
     by_class = {r["fault"]: r for r in table.rows}
     barrier = by_class["barrier dropped"]
-    emulator = {
-        m["name"]: m["found"]
-        for m in json.loads(
-            (ROOT / "data" / "validation" / "mutants.json").read_text(encoding="utf-8")
-        )["mutants"]
-    }
+    held = json.loads((ROOT / "data/validation/mutants.json").read_text(encoding="utf-8"))
+    emulator = {m["name"]: m["found"] for m in held["mutants"]}
     assert barrier["mutants"] == 2 and barrier["emulator"] == emulator[race] + emulator[silent]
     assert (barrier["sanitizer"], barrier["racecheck"], barrier["memcheck"]) == (1, 1, 0)
     assert (barrier["result"], barrier["either"]) == (1, 2)
@@ -236,10 +232,8 @@ def test_the_three_are_merged_by_class(tmp_path: Path) -> None:
 
 def test_an_alarm_on_the_clean_kernel_makes_its_reports_worthless(tmp_path: Path) -> None:
     race = of("tiled_16", "barrier dropped").name
-    results = {
-        **all_runs(of("tiled_16", "").name, {"racecheck": 1}),
-        **all_runs(race, {"racecheck": 5}),
-    }
+    clean = all_runs(of("tiled_16", "").name, {"racecheck": 1})
+    results = {**clean, **all_runs(race, {"racecheck": 5})}
     table = evidence.mutants_table(recorded(tmp_path, results))
     assert table is not None
     assert table.rows[0]["racecheck"] == table.rows[0]["sanitizer"] == 0
@@ -268,11 +262,8 @@ def test_a_blind_tool_is_left_out(
 
 def test_an_endless_run_is_said_and_not_counted(tmp_path: Path) -> None:
     race = of("tiled_16", "barrier dropped").name
-    results = {
-        **all_runs(of("tiled_16", "").name, {}),
-        **all_runs(race, {}),
-        (race, ""): ("not finished", 0, 0),
-    }
+    clean = all_runs(of("tiled_16", "").name, {})
+    results = {**clean, **all_runs(race, {}), (race, ""): ("not finished", 0, 0)}
     table = evidence.mutants_table(recorded(tmp_path, results))
     assert table is not None and table.rows[0]["result"] == 0
     assert "1 mutants did not end" in table.note
@@ -285,10 +276,8 @@ def test_the_page_shows_it_when_it_is_there(
     monkeypatch.setattr(store, "VALIDATION", tmp_path)
     (tmp_path / "mutants.json").write_bytes(ours)
     assert repr(pages.evidence("mutants", "Not run.")) == "Not run."
-    results = {
-        **all_runs(of("tiled_16", "").name, {}),
-        **all_runs(of("tiled_16", "barrier dropped").name, {}),
-    }
+    names = (of("tiled_16", fault).name for fault in ("", "barrier dropped"))
+    results = {key: found for name in names for key, found in all_runs(name, {}).items()}
     recorded(tmp_path, results)
     shown = repr(pages.evidence("mutants", "Not run."))
     assert "Not run" not in shown and "any tool of compute-sanitizer" in shown

@@ -1,6 +1,5 @@
 """The mutation gate itself, on a package of one function: a test that sees its edge, and one that
-does not.
-"""
+does not."""
 
 import ast
 import json
@@ -61,8 +60,7 @@ def test_every_area_of_the_project_has_mutants_and_tests():
 
 def test_what_hangs_on_shared_nodes_is_not_copied_and_the_tree_stays(monkeypatch):
     """As IPython's tracebacks do: `executing` sets a parent on every node, on those that all trees
-    share, too.
-    """
+    share, too."""
 
     class Whole:
         def __deepcopy__(self, memo):

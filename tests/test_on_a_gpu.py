@@ -1,6 +1,5 @@
 """What is recorded of notebooks and of the loop on a GPU: whole, without a fault, and as a reader
-is told.
-"""
+is told."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ TILED = catalog["tiled_32"].source.splitlines()
 
 def line_of(words: str) -> int:
     """Number of the line in the cell that holds these words: the kernel stands below the magic's
-    line.
-    """
+    line."""
     return next(i for i, line in enumerate(TILED, 2) if words in line)
 
 
@@ -55,11 +53,9 @@ def faults(record: dict[str, Any]) -> list[str]:
         step = steps.get(name, {"said": "", "error": "there is no such step", "stderr": ""})
         if step["error"] or step["stderr"]:
             found.append(f"{name}: {step['error'] or step['stderr']}")
-        found += [
-            f"{name} does not say {word}"
-            for word in words
-            if not any(part.lower() in step["said"].lower() for part in word.split("|"))
-        ]
+        said = step["said"].lower()
+        lacks = (word for word in words if not any(p.lower() in said for p in word.split("|")))
+        found += [f"{name} does not say {word}" for word in lacks]
     return found
 
 

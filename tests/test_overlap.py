@@ -1,6 +1,5 @@
 """Copies overlapped with compute: cuts, queues, predictions, and a pretend GPU that runs streams in
-any order that CUDA allows, so that a missing wait shows itself.
-"""
+any order that CUDA allows, so that a missing wait shows itself."""
 
 from __future__ import annotations
 
@@ -125,10 +124,8 @@ def test_ideal_queues_take_what_the_formula_says(
 
 def test_three_engines_need_three_streams() -> None:
     even = {"B": 1.0, "A": 2.0, "kernel": 2.0, "C": 2.0}
-    took = [
-        streams.makespan(streams.simulate(streams.schedule(8, s), (1,) * 8, even))
-        for s in (1, 2, 3, 4)
-    ]
+    queues = (streams.schedule(8, s) for s in (1, 2, 3, 4))
+    took = [streams.makespan(streams.simulate(queue, (1,) * 8, even)) for queue in queues]
     assert took[0] > took[1] > took[2] == took[3]
 
 
@@ -295,8 +292,7 @@ class Event:
 
 @dataclass
 class World:
-    """A GPU that takes the head of any stream that may run, at random; a clock that ticks with
-    it."""
+    """A GPU that takes the head of any stream that may run, at random; a clock ticks with it."""
 
     rng: np.random.Generator
     streams: list[Stream] = field(default_factory=list)
@@ -449,9 +445,9 @@ def test_steps_in_the_wrong_stream_are_found_out(
     right = streams.schedule
 
     def copies_apart(count: int, over: int) -> tuple[Step, ...]:
+        steps = right(count, over)
         return tuple(
-            replace(s, stream=(s.stream + 1) % over) if s.what == "A" else s
-            for s in right(count, over)
+            replace(s, stream=(s.stream + 1) % over) if s.what == "A" else s for s in steps
         )
 
     monkeypatch.setattr(streams, "schedule", copies_apart)
@@ -464,11 +460,8 @@ def test_a_step_left_out_is_found_out(
 ) -> None:
     """The operands of the run before are still there, so only the poison tells."""
     right = streams.schedule
-    monkeypatch.setattr(
-        streams,
-        "schedule",
-        lambda count, over: tuple(s for s in right(count, over) if (s.what, s.panel) != (what, 0)),
-    )
+    lacking = lambda *of: tuple(s for s in right(*of) if (s.what, s.panel) != (what, 0))  # noqa: E731
+    monkeypatch.setattr(streams, "schedule", lacking)
     assert broken(kernels) == 20
 
 
@@ -609,8 +602,7 @@ def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> N
 
 
 def made_up(session: Any, kernel: Any, size: store.Size, *, recorded: Any, **_: Any) -> Any:
-    """Entries as overlapping.entries returns them, with times from the model; for this test
-    only."""
+    """Entries as overlapping.entries returns them, with times from the model; for this test."""
     (M, N, K), p = size, plan(kernel, *size)
     found = []
     for v in streams.variants(M, p.tile[0]):

@@ -22,6 +22,7 @@ from helpers.page.workbench import mine
 from nogpu.errors import DataError
 from tests.common import ROOT
 from tests.pages_check import FIND_FAINT, FIND_WIDE
+from tilelabs.labs import lab, rehearsing
 from tools import page_runs
 from tools.page_files import __main__ as filing
 from tools.page_runs import PAGES, Reader, Sent, Step
@@ -30,9 +31,15 @@ pytestmark = [pytest.mark.book, pytest.mark.browser, pytest.mark.slow]
 
 SCRIPT = ROOT / "book" / "_static" / "run.js"
 PAGE = PAGES[0]
-BUTTONS = {"16_slices_of_k": 1, "20_copy_engine": 0}
-"""Pages with a long text, of which a part is folded, and with a cell that works on other cells' arrays.
-"""
+BUTTONS = {
+    "16_slices_of_k": 1,  # a long text, of which a part is folded
+    "01_your_gpu": 1,  # on other cells' arrays
+    "20_copy_engine": 2,  # an exercise beside such a cell
+    "deeper_06_tiling": 1,  # an exercise
+    "teaching": 6,  # the labs' starters, each folded
+}
+"""Pages, and how many cells of each can be edited there."""
+EDIT = ".tile-run button:text-is('Edit and run here')"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +90,7 @@ def lines_of(text: str) -> set[int]:
     """Lines that Python here finds something on, in a cell's text."""
     first, _, body = text.partition("\n")
     verdict = mine(f"\n{body}\n", first.split()[1], backend="emulator")
-    return {finding.line for finding in verdict.findings}
+    return {line for f in verdict.findings for line in (f.line, f.other_line or f.line)}
 
 
 def plain(shown: str) -> list[str]:
@@ -103,19 +110,20 @@ def test_the_script_is_small() -> None:
 
 
 @pytest.mark.parametrize("name", BUTTONS)
-def test_a_cell_that_needs_no_other_has_one_button(
-    browser: Any, served: tuple[str, Sent], name: str
-) -> None:
+def test_each_kernel_has_one_button(browser: Any, served: tuple[str, Sent], name: str) -> None:
     with page_runs.reading(browser, *served, name) as one:
-        button = one.page.get_by_role("button", name="Edit and run here")
-        assert one.page.locator("pre", has_text="%%cuda").count() >= 1
-        assert button.count() == BUTTONS[name]
-        if button.count():
-            button.click()
-            one.page.wait_for_selector(".cm-editor")
-            text = page_runs.text_of(one.page)
-            assert text.startswith("%%cuda") and text.rstrip().endswith("}")
-            assert text.count("\n") > 100
+        assert one.page.locator(EDIT).count() == BUTTONS[name]
+        solutions = one.page.locator("details pre", has_text="check(").count()
+        assert solutions or name in ("16_slices_of_k", "teaching", "01_your_gpu")
+
+
+def test_of_a_folded_text_all_is_edited(browser: Any, served: tuple[str, Sent]) -> None:
+    with page_runs.reading(browser, *served, "16_slices_of_k") as one:
+        one.page.locator(EDIT).click()
+        one.page.wait_for_selector(".cm-editor")
+        text = page_runs.text_of(one.page)
+        assert text.startswith("%%cuda") and text.rstrip().endswith("}")
+        assert text.count("\n") > 100
 
 
 def test_nothing_is_loaded_before_the_press(browser: Any, folder: Path) -> None:
@@ -247,7 +255,10 @@ def test_what_it_shows_is_what_the_notebook_showed(reader: Reader) -> None:
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_panel_can_be_read(reader: Reader, theme: str, width: int) -> None:
-    page = reader.page
+    can_be_read(reader.page, theme, width)
+
+
+def can_be_read(page: Any, theme: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
     page.evaluate("scrollTo(0, 0)")  # neither the theme's button back to the top
@@ -330,6 +341,58 @@ def test_the_core_of_another_chapter(browser: Any, served: tuple[str, Sent], nam
         assert set(changed.lines) == lines_of(page_runs.without_a_barrier(core)) != set()
 
 
+def test_an_exercise_is_judged_as_in_the_notebook(browser: Any, served: tuple[str, Sent]) -> None:
+    with page_runs.reading(browser, *served, "deeper_06_tiling") as one:
+        right = one.page.locator("details pre", has_text='check("06.2"').text_content()
+        one.press()
+        assert one.core.startswith('mine = """') and 'check("06.2", mine)' in one.core
+        one.run("the starter")
+        one.page.get_by_role("button", name="Reset").click()
+        assert plain(one.below()) == plain(one.shown["the starter"])  # as the page came with it
+        one.run("the solution", right)
+        one.run("a typo", page_runs.replaced(right, "sum +=", "sun +="))
+        steps = by_name(one)
+        for theme in ("light", "dark"):
+            can_be_read(one.page, theme, 390)
+    assert "not answered yet" in steps["the starter"].says and steps["the starter"].wire_mb < 1
+    assert "This is the starter, unchanged" in one.shown["the starter"]
+    assert steps["the starter"].lines == (14, 15, 16)
+    assert "passed" in steps["the solution"].says and steps["the solution"].lines == ()
+    assert "Exercise 06.2: passed" in one.shown["the solution"]
+    (line,) = (i for i, text in enumerate(right.split("\n"), 1) if "sum +=" in text)
+    assert steps["a typo"].lines == (line,) and "does not compile" in steps["a typo"].says
+
+
+def test_a_cell_works_on_the_pages_arrays(browser: Any, served: tuple[str, Sent]) -> None:
+    with page_runs.reading(browser, *served, "01_your_gpu") as one:
+        one.press()
+        one.run("the text as it stands")
+        one.page.get_by_role("button", name="Reset").click()
+        assert plain(one.below()) == plain(one.shown["the text as it stands"])
+        one.run("no bound", page_runs.replaced(one.core, "if (i < n) ", ""))
+        steps = by_name(one)
+    assert "right, and nothing was found" in steps["the text as it stands"].says
+    (line,) = (i for i, text in enumerate(one.core.split("\n"), 1) if "if (i < n)" in text)
+    assert steps["no bound"].lines == (line,) and "a[1000]" in one.shown["no bound"]
+
+
+def test_a_labs_starter_is_judged_by_its_check(browser: Any, served: tuple[str, Sent]) -> None:
+    of = lab("2")
+    right = rehearsing.texts(of)["a_transposed.cu"]
+    with page_runs.reading(browser, *served, "teaching") as one:
+        one.page.get_by_text(f"Lab 2, {of.title}").click()
+        one.press()
+        assert one.core == f"%%cuda lab2\n{of.starter(of.variants[0])}".rstrip()
+        one.run("the starter")
+        one.run("a solution", f"%%cuda lab2\n{right}")
+        steps = by_name(one)
+        for theme in ("light", "dark"):
+            can_be_read(one.page, theme, 390)
+    assert "0 of 90 points" in steps["the starter"].says
+    assert "90 of 90 points" in steps["a solution"].says and steps["a solution"].lines == ()
+    assert in_browser.HERE in one.shown["a solution"]
+
+
 # -- sliders ---------------------------------------------------------------------------------------
 
 
@@ -342,11 +405,12 @@ def test_sliders_move_a_tile(browser: Any, served: tuple[str, Sent]) -> None:
         slid = page.locator(".tile-slid")
         call = page.locator("[data-slide]").get_attribute("data-slide")
         assert words_of(slid.inner_html()) == words_of(in_browser.sliders(call, "{}"))
+        page.set_viewport_size({"width": 390, "height": 900})
+        assert slid.locator("tbody th").first.bounding_box()["width"] >= 150  # a line of source
+        assert page.evaluate(FIND_WIDE) == []
         one.step("left", lambda: page.keyboard.press("ArrowLeft"), "^Done: TILE=16")
-        first, other = (
-            slid.locator("p").first.inner_html(),
-            in_browser.sliders(call, '{"TILE": 16}'),
-        )
+        first = slid.locator("p").first.inner_html()
+        other = in_browser.sliders(call, '{"TILE": 16}')
         assert words_of(first) == words_of(other)[: len(words_of(first))]
         assert words_of(first) != words_of(in_browser.sliders(call, "{}"))[: len(words_of(first))]
         assert page.locator(".tile-slide input").get_attribute("aria-valuetext") == "16"

@@ -194,23 +194,8 @@ VALUES = [
     "H200", "it's", "a\nb", "4096", "", "None", "naïve",
 ]  # fmt: skip
 SPECS = [
-    "",
-    "s",
-    ".1f",
-    ".0f",
-    ",.2f",
-    "+.1f",
-    ".3g",
-    "e",
-    "%",
-    ".1%",
-    "d",
-    ",d",
-    ",",
-    "x",
-    "5.1f",
-    "n",
-]
+    "", "s", ".1f", ".0f", ",.2f", "+.1f", ".3g", "e", "%", ".1%", "d", ",d", ",", "x", "5.1f", "n",
+]  # fmt: skip
 
 
 def outcome(format_: Any, *given: Any) -> Any:
@@ -288,11 +273,8 @@ def test_many_are_glued_at_once_and_objects_by_their_leaves() -> None:
     counts = say(
         "{seen.shared.load.requests} {seen.B_tile.load.wavefronts_per_request:.1f}"
     ).markdown
-    waves = [
-        row.wavefronts_per_request
-        for row in t.by_line()
-        if row.array == "B_tile" and row.op == "load"
-    ]
+    loads = [row for row in t.by_line() if row.array == "B_tile" and row.op == "load"]
+    waves = [row.wavefronts_per_request for row in loads]
     assert counts == f"{t.requests('shared')} {waves[0]:.1f}"
     assert say("{held.registers} {held.occupancy.fraction:.2f}").markdown == (
         f"{r.registers} {r.occupancy.fraction:.2f}"
@@ -312,11 +294,8 @@ def test_what_is_not_known_has_no_leaf() -> None:
 
 # -- quiz ----------------------------------------------------------------------------------------
 
-OPTIONS = {
-    "Yes: `a < b`": "Because *c* > d.",
-    "No & never": "It depends on `x[i]`.",
-    "2 * 3 * 4": "That is 24.",
-}
+OPTIONS = {"Yes: `a < b`": "Because *c* > d.", "No & never": "It depends on `x[i]`."}
+OPTIONS["2 * 3 * 4"] = "That is 24."
 
 
 def test_a_quiz_is_folded_options_with_verdicts() -> None:
@@ -462,8 +441,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (lambda: table([3], caption="c"), DataError, ""),  # type: ignore[list-item]
 ]  # fmt: skip
 """What a page may not ask for: the call, the kind of error, and words of what was given or what to
-do.
-"""
+do."""
 
 
 @pytest.mark.parametrize(("call", "error", "words"), REFUSED)
@@ -502,17 +480,13 @@ def test_provenance_says_live_or_replayed() -> None:
 # -- in a browser --------------------------------------------------------------------------------
 
 
-@pytest.mark.browser
 def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
     page = browser.new_page(viewport={"width": 360, "height": 800})
     wide = table(
         [{f"a long column {i}": 1234567 + i for i in range(12)}], caption="a wide table " * 12
     )
-    pieces = [
-        quiz("Which?", OPTIONS, answer="No & never"),
-        wide,
-        show_kernel("tiled_32", since="naive"),
-    ]
+    listing = show_kernel("tiled_32", since="naive")
+    pieces = [quiz("Which?", OPTIONS, answer="No & never"), wide, listing]
     page.set_content(
         "<!doctype html><meta name=viewport content='width=device-width'>"
         + "".join(piece._repr_html_() for piece in pieces)
@@ -591,10 +565,8 @@ def test_the_mix_is_shares_of_the_whole_loop() -> None:
         for row in rows[:-1]:
             assert row[at] == f"{100 * mix.get(row[0], 0) / total:.1f}"
         assert abs(sum(float(row[at]) for row in rows) - 100) < 0.3
-    assert cells_of(mix_table({"mine": {"FFMA": 3, "LDS": 1}}))[1:] == [
-        ["FFMA", "75.0"],
-        ["LDS", "25.0"],
-    ]
+    made = mix_table({"mine": {"FFMA": 3, "LDS": 1}})
+    assert cells_of(made)[1:] == [["FFMA", "75.0"], ["LDS", "25.0"]]
     with pytest.raises(DataError, match="no kernels"):
         mix_table([])
 
@@ -610,12 +582,8 @@ def test_resources_are_the_compilers() -> None:
     for row in rows:
         r = resources(row[0], arch=row[1])
         spills = r.spill_stores + r.spill_loads
-        assert row[2:6] == [
-            str(r.threads),
-            str(r.registers),
-            str(spills),
-            f"{r.shared_bytes / 1024:.1f}",
-        ]
+        kilobytes = f"{r.shared_bytes / 1024:.1f}"
+        assert row[2:6] == [str(r.threads), str(r.registers), str(spills), kilobytes]
         assert row[6:8] == [str(r.occupancy.blocks), f"{100 * r.occupancy.fraction:.0f}"]
     named = resources_table(
         {"whole": ("block_1d", {}), "half": ("block_1d", {"BK": 4, "TM": 16})}, archs=["sm_90"]
@@ -635,10 +603,8 @@ def test_counters_are_those_of_the_record() -> None:
         c["global_load_sectors"] * (1 - c["l1_hit_percent"] / 100) / 1e6 for c in (plain, tiled)
     ]
     assert sides["sectors past L1 (millions)"] == [f"{p:.1f}" for p in past]
-    assert sides["multiply-adds a wavefront"] == [
-        "–no value",
-        f"{tiled['multiply_adds_per_wavefront']:.2f}",
-    ]
+    counted = f"{tiled['multiply_adds_per_wavefront']:.2f}"
+    assert sides["multiply-adds a wavefront"] == ["–no value", counted]
     assert "N = 1024" in shown.text and "recorded on NVIDIA H200" in shown.text
     shared = cells_of(counters_table(["mma_pipelined", "tiled_32"], about="shared"))
     assert shared[0][0] == "kernel" and shared[1][-1] == "–no value" != shared[2][-1]

@@ -28,8 +28,7 @@ def ints(*shape: int, high: int = 100) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """A launch of one program. expected: from the arguments as they were, what one of them
-    becomes."""
+    """A launch of one program. expected: from the arguments as they were, what one becomes."""
 
     entry: str
     grid: Any
@@ -127,12 +126,8 @@ REFUSED = {
 """What cannot run here, and a word of the reason."""
 
 
-NVIDIA_ONLY = {
-    "11_cooperative_groups",
-    "14_explicit_instances",
-    "17_inline_ptx",
-    "20_dynamic_parallelism",
-}
+NVIDIA_ONLY = {"11_cooperative_groups", "14_explicit_instances", "17_inline_ptx"}
+NVIDIA_ONLY |= {"20_dynamic_parallelism"}
 """What needs NVIDIA's own headers, or its compiler's leniency."""
 
 
@@ -164,18 +159,11 @@ def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
 
 @pytest.mark.nvrtc
 def test_a_race_in_a_pasted_program_is_found_on_its_own_line() -> None:
-    """Both loops of this scan use one buffer pair a step too early: the published fault of its
-    kind.
-    """
+    """Both loops of this scan use one buffer pair a step too early: the published fault."""
     text = source("22_scan_double_buffer")
     x, y = floats(100), floats(100)
-    report = emulator.launch(
-        text.replace("        __syncthreads();\n", ""),
-        "Kogge_Stone_scan_kernel",
-        1,
-        128,
-        [x, y, 100],
-    )
+    racy = text.replace("        __syncthreads();\n", "")
+    report = emulator.launch(racy, "Kogge_Stone_scan_kernel", 1, 128, [x, y, 100])
     assert "race" in {f.kind for f in report.findings}
     lines = text.replace("        __syncthreads();\n", "").splitlines()
     assert all("[threadIdx.x" in lines[f.line - 1] for f in report.findings if f.kind == "race")

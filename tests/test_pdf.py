@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tools import pdf
 
 PAGE = """<!doctype html><title>x</title><article class="bd-article"><section><h1>Whole</h1>
@@ -23,14 +23,8 @@ def printed(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own: Playwright runs once a process, and other tests hold it open."""
     (folder / "book.html").write_text(page, encoding="utf-8")
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "packages/nogpu", ROOT / "packages/labs")))
-    return subprocess.run(
-        [sys.executable, "-m", "tools.pdf", "book.html", "book.pdf"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    line = [sys.executable, "-m", "tools.pdf", "book.html", "book.pdf"]
+    return completed(line, cwd=folder, env=os.environ | {"PYTHONPATH": paths})
 
 
 @pytest.mark.browser

@@ -25,14 +25,8 @@ extern "C" __global__ void number(int* i, int* block, int* thread, int n)
 
 def words(figure: Figure) -> list[list[str]]:
     """Every text of the wide and of the narrow drawing."""
-    return [
-        [
-            "".join(node.itertext())
-            for node in ET.fromstring(svg).iter()
-            if node.tag.endswith("text")
-        ]
-        for svg in (figure.svg, figure.narrow)
-    ]
+    trees = (ET.fromstring(svg).iter() for svg in (figure.svg, figure.narrow))
+    return [["".join(n.itertext()) for n in tree if n.tag.endswith("text")] for tree in trees]
 
 
 @pytest.mark.parametrize(("n", "block"), [(1000, 256), (7, 3), (12, 4), (1, 32)])
@@ -70,11 +64,8 @@ def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
     held = cache(rows, pitch, 64, 64)
     most = max(map(len, held.values()))
     figure = investigations.cache_sets(rows, (pitch,))
-    told = (
-        f"{len(held)} sets, up to {most:,} lines in each"
-        if len(held) > 1
-        else f"1 set, {most:,} lines in it"
-    )
+    told = f"{len(held)} sets, up to {most:,} lines in each"
+    told = told if len(held) > 1 else f"1 set, {most:,} lines in it"
     assert told in figure.alt
     assert all(told in drawn for drawn in words(figure))
     assert told not in investigations.cache_sets(rows + 4096, (pitch,)).alt

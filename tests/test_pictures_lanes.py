@@ -1,5 +1,4 @@
-"""Drawings of lanes: what they show is what the emulator counted, and a wrong map shows
-otherwise."""
+"""Drawings of lanes: what they show is what the emulator counted, a wrong map shows otherwise."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ def test_a_lane_that_does_not_read_costs_nothing() -> None:
 
 
 def warp_tiled(lane_m: str = "", lane_n: str = "") -> Report:
-    """The kernel of chapter 13, a warp of 32 x 64 with 8x8 a thread, perhaps with another lane
-    map."""
+    """The kernel of chapter 13, a warp of 32 x 64 with 8x8 a thread, or another lane map."""
     k = catalog["warp_tiled"]
     size = k.params | {"BN": 128, "WM": 32, "TM": 8}
     source = k.source

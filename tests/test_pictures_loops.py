@@ -82,11 +82,8 @@ def test_a_kernel_without_its_zeros_has_sums_in_the_way() -> None:
     assert catalog["warp_tiled"].params["TM"] * 8 * 8 == ahead.ffma
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {
-    "walks": ch13.walks,
-    "tile order": ch14.tile_order,
-    "dealt": lambda: ch15.tiles_per_sm(1024, [(128, 256), (64, 128)], H200),
-}
+FIGURES: dict[str, Callable[[], Figure]] = {"walks": ch13.walks, "tile order": ch14.tile_order}
+FIGURES["dealt"] = lambda: ch15.tiles_per_sm(1024, [(128, 256), (64, 128)], H200)
 
 
 @pytest.mark.parametrize("name", FIGURES)

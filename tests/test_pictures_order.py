@@ -86,10 +86,8 @@ def test_the_drawing_says_what_the_blocks_need(
         for a, b in counted:
             assert any(text.endswith(f"= {a + b}") for text in [" ".join(drawn), *drawn])
         numbers = [int(text) for text in drawn if text.isdigit()]
-        inner = [
-            {tile: block for block, tile in enumerate(model.tile_order(rows, columns, g))}
-            for g in groups
-        ]
+        orders = (model.tile_order(rows, columns, g) for g in groups)
+        inner = [{tile: block for block, tile in enumerate(order)} for order in orders]
         assert sorted(numbers) == sorted(n for order in inner for n in order.values())
 
 

@@ -49,7 +49,11 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "turns of one stage": lambda: ch20.turns(trace("hopper_1", M=60, N=60, K=200, engines=True)),
     "box": ch20.box,
     "box, first chunk": lambda: ch20.box(0),
+    "bits of an address": ch20.address_bits,
+    "bits of the last element": lambda: ch20.address_bits(63, 63),
+    "two ways": ch20.two_ways,
     "sums": ch21.accumulator,
+    "core matrices": ch21.core_matrices,
     "sums of a narrow one": lambda: ch21.accumulator(63, 7, n=8),
     "tiles leave": ch22.leaving,
     "tiles leave, none to overlap": lambda: ch22.leaving(1, store=1.0),
@@ -137,11 +141,8 @@ def test_a_block_is_the_catalogs(name: str) -> None:
     figure = plots.hopper_block(name)
     assert f"{b.warps} warps" in figure.alt
     if arrivals:
-        sizes = {
-            "CONSUMERS": cuts.CONSUMERS,
-            "PEERS": kernel.params.get("CLUSTER_M", 1),
-            "WARPS": 8,
-        }
+        peers = kernel.params.get("CLUSTER_M", 1)
+        sizes = {"CONSUMERS": cuts.CONSUMERS, "PEERS": peers, "WARPS": 8}
         count = int(eval(arrivals[1], sizes))
         assert f"empty after {count} arrival{'s' * (count > 1)}." in figure.alt
         assert list(texts(figure.svg)).count("empty") == b.stages * b.cluster
@@ -252,6 +253,27 @@ def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
     assert len(starts) == 1, (drawn, told)
 
 
+@pytest.mark.parametrize(("row", "col"), [(0, 0), (5, 20), (7, 63), (62, 9)])
+def test_bits_lead_to_where_the_chunk_lies(row: int, col: int) -> None:
+    figure = ch20.address_bits(row, col)
+    place = 128 * row + 16 * (col // 8 ^ row % 8) + 2 * (col % 8)
+    assert f"byte {128 * row + 2 * col} in plain rows and byte {place} swizzled" in figure.alt
+    drawn = [w for w in texts(figure.svg) if w in ("0", "1")]
+    words = ["".join(drawn[i : i + ch20.BITS]) for i in range(len(drawn))]
+    for value in (128 * row + 2 * col, place):  # from bit 0 on
+        assert f"{value:013b}"[::-1] in words
+    with pytest.raises(DataError, match="rows 0 to 63"):
+        ch20.address_bits(64, 0)
+
+
+# -- the core matrices of a wgmma ------------------------------------------------------------------
+
+
+def test_an_instruction_reads_whole_core_matrices() -> None:
+    assert ch21.core_matrices_read("A") == [(group, k) for group in range(8) for k in range(2)]
+    assert ch21.core_matrices_read("B") == [(group, n) for group in range(2) for n in range(16)]
+
+
 # -- the sums of a wgmma -------------------------------------------------------------------------
 
 STORED = """
@@ -327,15 +349,9 @@ extern "C" __global__ void wide(float4* out)
 def bank_map(place: str) -> Figure:
     out = np.zeros((32, 4), np.float32)
     report = emulator.launch(
-        WIDE,
-        "wide",
-        (1, 1, 1),
-        (32, 1, 1),
-        [out],
-        defines={"PLACE": place},
-        arch="sm_80",
+        WIDE, "wide", (1, 1, 1), (32, 1, 1), [out], defines={"PLACE": place}, arch="sm_80",
         samples=True,
-    )
+    )  # fmt: skip
     return plots.access_map(report, "// the read", space="shared")
 
 

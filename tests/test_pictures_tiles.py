@@ -1,5 +1,4 @@
-"""The worked examples: their numbers are those of the kernels, of the emulator and of the
-formulas."""
+"""The worked examples: their numbers are those of the kernels, the emulator and the formulas."""
 
 from __future__ import annotations
 
@@ -48,7 +47,6 @@ def test_a_figure_suits_any_page(drawn: dict[str, Figure], name: str) -> None:
     assert min(float(s) for s in re.findall(r"font-size:([\d.]+)px", drawn[name].svg)) < 10
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1200])
 def test_figures_fit(browser: Any, drawn: dict[str, Figure], width: int) -> None:
     test_plots.test_figures_fit_a_phone_and_a_desk(browser, drawn, width)
@@ -136,10 +134,7 @@ def test_warps_wait_for_the_slowest_and_clash_when_they_say() -> None:
     assert ends[0, "wait", 0] in ((2, 4), (7, 9)) and ends[1, "multiply", 1] == (13, 18)
     _, met, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=False, second=True)
     assert met == [9]
-    assert clashes == [
-        ch06.Clash(0, 1, 0, True, 2, 4),
-        ch06.Clash(0, 1, 1, True, 11, 13),
-    ]
+    assert clashes == [ch06.Clash(0, 1, 0, True, 2, 4), ch06.Clash(0, 1, 1, True, 11, 13)]
     _, met, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=True, second=False)
     assert (met, clashes) == ([4, 13], [ch06.Clash(1, 0, 0, False, 7, 9)])
     # equal warps never clash: without a barrier it may work by luck

@@ -102,11 +102,10 @@ class FakeReport:
     @property
     def samples(self) -> dict[tuple[int, str, str], tuple[tuple[str, int, Any], ...]]:
         item = min(self.width, 4)
-        return {
-            (7, self.space, self.op): tuple(
-                (name, item, np.where(at < 0, -1, at * item)[None, :]) for name, at in self.requests
-            )
-        }
+        rows = (
+            (name, item, np.where(at < 0, -1, at * item)[None, :]) for name, at in self.requests
+        )
+        return {(7, self.space, self.op): tuple(rows)}
 
 
 LANE = np.arange(32)
@@ -114,9 +113,7 @@ LANE = np.arange(32)
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "bars": lambda: plots.bars(RECORDED),
-    "bars, three origins, log": lambda: plots.bars(
-        [LIVE, RECORDED, PUBLISHED], log=True, sizes=[4096]
-    ),
+    "bars, three origins, log": lambda: plots.bars([LIVE, RECORDED, PUBLISHED], log=True, sizes=[4096]),
     "roofline whose last tick stands at its edge": lambda: plots.roofline(
         [{"kernel": "naive", "size": 1024, "gflops": 150.0, "origin": "published", "source": "x"}],
         gpu="rtx3070_laptop",
@@ -131,12 +128,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "gantt": lambda: plots.gantt(
         [
             {
-                "group": f"{n} panels",
-                "lane": kind,
-                "kind": kind,
-                "label": str(i),
-                "start_ms": i + at,
-                "end_ms": i + at + 1.0,
+                "group": f"{n} panels", "lane": kind, "kind": kind, "label": str(i),
+                "start_ms": i + at, "end_ms": i + at + 1.0,
             }
             for n in (1, 12)
             for at, kind in enumerate(("host to device", "kernel", "device to host"))
@@ -147,13 +140,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "sectors": lambda: plots.access_map(FakeReport("global", (("A", 64 * LANE),)), 7),
     "half": lambda: plots.access_map(FakeReport("global", (("A", LANE),), width=2), "y[i]"),
     "banks": lambda: plots.access_map(FakeReport("shared", (("T", 32 * LANE),)), 7, space="shared"),
-    "padded banks": lambda: plots.access_map(
-        FakeReport("shared", (("T", 33 * LANE),)), 7, space="shared"
-    ),
+    "padded banks": lambda: plots.access_map(FakeReport("shared", (("T", 33 * LANE),)), 7, space="shared"),
     "tiles of naive": lambda: plots.tile_diagram("naive", 100, 70, 50, block=(1, 2), thread=(3, 5)),
-    "tiles": lambda: plots.tile_diagram(
-        "tiled_32", 100, 70, 50, step=1, block=(3, 2), thread=(9, 20)
-    ),
+    "tiles": lambda: plots.tile_diagram("tiled_32", 100, 70, 50, step=1, block=(3, 2), thread=(9, 20)),
     "tiles, one element": lambda: plots.tile_diagram("tiled_16", 1, 1, 1),
     "two jobs": lambda: plots.two_jobs("block_1d_core"),
     "two jobs in pieces": lambda: plots.two_jobs("cp_async_core", thread=255),
@@ -162,7 +151,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "threads of 16": lambda: ch04.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
     "loops": lambda: ch03.loop_orders(),
     "box": lambda: ch20.box(),
-}
+}  # fmt: skip
 """One figure of every kind, and the awkward ones."""
 
 
@@ -513,10 +502,8 @@ def test_the_roofline_says_how_much_of_the_roof_is_reached() -> None:
     intensity = model.arithmetic_intensity("tiled_32", 4096, 4096, 4096)
     bound = model.roofline(h200, intensity)
     share = 100 * KERNELS["tiled_32"] * 50_000 / bound
-    assert (
-        f"tiled_32 at {wording.number(intensity)} FLOP/byte: 8,900 of {wording.number(bound)}"
-        in figure.alt
-    )
+    told = f"tiled_32 at {wording.number(intensity)} FLOP/byte: 8,900 of {wording.number(bound)}"
+    assert told in figure.alt
     assert f"{wording.number(share)} %" in figure.alt
     assert "H200" in figure.caption
     assert "allowed by the roof" in figure.svg
@@ -550,10 +537,8 @@ def test_kernels_on_tensor_cores_stand_under_their_own_roof(
     alt = plots.roofline(halves).alt
     assert f"FP16 peak of {wording.number(h200.fp16_tensor_peak_gflops)} GFLOP/s" in alt
     for other in (RECORDED, FakeMeasurement(kernels={"wmma_tiled": 3.0, "naive": 0.01})):
-        assert (
-            f"FP32 peak of {wording.number(h200.fp32_peak_gflops)} GFLOP/s"
-            in plots.roofline(other).alt
-        )
+        told = f"FP32 peak of {wording.number(h200.fp32_peak_gflops)} GFLOP/s"
+        assert told in plots.roofline(other).alt
     assert "FP32 peak" in plots.roofline(halves, precision="fp32").alt
     unknown = replace(h200, tensor_fp16_flop_per_clock_per_sm=0)
     with pytest.raises(ConfigError, match="FP16 peak of H200 SXM 141 GB is not known"):
@@ -708,11 +693,8 @@ def test_the_tiles_of_all_threads_make_up_the_block(name: str) -> None:
     assert set(threads.values()) == {t.tm * t.tn}
 
 
-STORES = [
-    name
-    for name, k in catalog.items()
-    if k.dtype == "float32" and k.host == "plain" and not model.is_thin(k)
-]
+_FP32 = (k for k in catalog.values() if k.dtype == "float32" and k.host == "plain")
+STORES = [k.name for k in _FP32 if not model.is_thin(k)]
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -735,22 +717,15 @@ def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
     assert len(stored) == 32
     for elements in stored.values():
         r, c = divmod(min(elements), t.bn)
-        drawn = {
-            (y + i) * t.bn + x + j
-            for y, x, h, w in tilings._pieces(p, t, (r, c))
-            for i in range(h)
-            for j in range(w)
-        }
+        pieces = tilings._pieces(p, t, (r, c))
+        places = ((y + i, x + j) for y, x, h, w in pieces for i in range(h) for j in range(w))
+        drawn = {row * t.bn + column for row, column in places}
         assert drawn == elements
 
 
 def test_a_warp_tiles_threads_lie_in_pieces_of_four() -> None:
-    kernel = replace(
-        catalog["block_2d"],
-        params={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8},
-        rules=(),
-        block=("256", "1", "1"),
-    )
+    sizes = {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8}
+    kernel = replace(catalog["block_2d"], params=sizes, rules=(), block=("256", "1", "1"))
     p = plan(kernel, 256, 512, 64)
     threads = threads_of_block(p)
     assert len(threads) == 256
@@ -794,7 +769,6 @@ SHOWN = """() => [...document.querySelectorAll('figure')].map(figure =>
 """Of each figure, whether its wide and its narrow drawing are shown."""
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1200])
 def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800})
@@ -814,17 +788,13 @@ def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], 
     page.close()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1200])
 def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, width: int) -> None:
     figure = plots.bars(RECORDED)._repr_html_()
     page = browser.new_page(viewport={"width": width, "height": 800})
     column = f"<div style='width:340px'>{figure}</div>"  # a narrow output of a wide notebook
     page.set_content(figure + column)
-    assert page.evaluate(SHOWN) == [
-        [width > NARROW, width <= NARROW],
-        [False, True],
-    ]
+    assert page.evaluate(SHOWN) == [[width > NARROW, width <= NARROW], [False, True]]
     assert page.locator("svg[role=img]:visible").count() == 2
     bare = re.sub(r"<style>.*?</style>", "", figure)
     page.set_content(bare)
@@ -835,8 +805,7 @@ def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, wid
 
 
 def test_a_chart_says_at_its_end_where_its_numbers_come_from() -> None:
-    """A replayed measurement never stands as a measured one, whatever caption its chart is
-    given."""
+    """A replayed measurement never stands as a measured one, whatever caption its chart has."""
     m = measuring.measure(["naive", "tiled_32"], sizes=[1024, 4096], gpu="h200")
     rows = tuple({**row, "live": True, "record": "", "gpu": "Tesla T4"} for row in m.rows)
     label = "measured on Tesla T4, 2027-01-01"

@@ -1,19 +1,17 @@
 """Every notebook on machines that pretend to have another GPU: nothing stops, no number has a wrong
-name.
-"""
+name."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from nogpu import toolchain
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tests.pretended import labels, running
 from tests.pretended.machines import MACHINES
 from tests.pretended.running import Ran
@@ -25,12 +23,10 @@ needs_nvrtc = pytest.mark.nvrtc  # the pretended GPUs take what NVRTC makes
 
 def on(machine: str, notebook: Path, out: Path, *options: str) -> dict[str, list[Ran]]:
     """What the cells of a notebook show on a machine, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.pretended", os.fspath(notebook), "--machine", machine,
-         "--out", os.fspath(out), *options],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": os.fspath(ROOT), "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=1800,
-    )  # fmt: skip
+    given = (os.fspath(notebook), "--machine", machine, "--out", os.fspath(out), *options)
+    env = {**os.environ, "PYTHONPATH": os.fspath(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    line = [sys.executable, "-m", "tests.pretended", *given]
+    done = completed(line, cwd=ROOT, env=env, timeout=1800)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return running.from_json(out.read_text(encoding="utf-8"))
 
@@ -65,20 +61,12 @@ rec = measure("tiled_32", sizes=[1024], gpu="h200")
 
 
 MIXED = (
-    "02_measuring",
-    "05_coalescing",
-    "07_latency",
-    "08_block_1d",
-    "19_feeding",
-    "deeper_02_measuring",
-    "deeper_05_coalescing",
-    "deeper_07_latency",
-    "deeper_08_block_1d",
+    "02_measuring", "05_coalescing", "07_latency", "08_block_1d", "19_feeding",
+    "deeper_02_measuring", "deeper_05_coalescing", "deeper_07_latency", "deeper_08_block_1d",
     "deeper_19_feeding",
-)
+)  # fmt: skip
 """Pages that say much of two GPUs side by side: run three times, so that each number's origin is
-known.
-"""
+known."""
 
 
 @needs_nvrtc
@@ -120,12 +108,8 @@ def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> No
 
 def test_the_checker_tells_what_was_measured_here_and_what_is_recorded() -> None:
     own = 'On an H200 a [kernel](there.html "Runs on your GPU. Mostly.") takes 22.7 ms.'
-    assert [
-        who
-        for *_, who, _ in labels.in_prose(
-            own, labels.numbers(own, own, own.replace("22.7", "31")), HERE
-        )
-    ] == []
+    numbers = labels.numbers(own, own, own.replace("22.7", "31"))
+    assert [who for *_, who, _ in labels.in_prose(own, numbers, HERE)] == []
     own = "It takes 22.7 ms on the H200 and 170.3 ms on this Tesla T4, for 4096 rows."
     gpu = "It takes 22.7 ms on the H200 and 199.1 ms on this Tesla T4, for 4096 rows."
     record = "It takes 31.1 ms on the H200 and 170.3 ms on this Tesla T4, for 4096 rows."
@@ -240,14 +224,9 @@ def test_the_pretended_cupy_answers_as_the_real_one(tmp_path: Path) -> None:
     [cells] = on("t4", notebook, tmp_path / "cells.json", "--once").values()
     assert not stops(cells)
     assert cells[1].shown[0].split("\n")[:-1] == [
-        "cupy True 78.0",
-        "TypeError: Implicit conversion to",
-        "TypeError: Unsupported type <clas",
-        "True True",
-        "True True",
-        "refused: True",
-        "OutOfMemoryError: Out of memory allocating",
-    ]
+        "cupy True 78.0", "TypeError: Implicit conversion to", "TypeError: Unsupported type <clas",
+        "True True", "True True", "refused: True", "OutOfMemoryError: Out of memory allocating",
+    ]  # fmt: skip
 
 
 def test_only_a_pretended_process_has_another_cupy() -> None:

@@ -33,12 +33,8 @@ MEASURED_PER_SECTION = {
     **{
         ("S", section): 12
         for section in (
-            "V1 - Baseline",
-            "V2 - Loop Unrolling",
-            "V3 - Shared Memory Tiling",
-            "V4 - Thread Coarsening",
-            "V5 - Privatization, tile 4",
-            "V5 - Privatization, tile 2",
+            "V1 - Baseline", "V2 - Loop Unrolling", "V3 - Shared Memory Tiling",
+            "V4 - Thread Coarsening", "V5 - Privatization, tile 4", "V5 - Privatization, tile 2",
             "V6 - Final Optimized Kernel",
         )
     },
@@ -48,7 +44,7 @@ MEASURED_PER_SECTION = {
     ("P", "Small block/tile size for better occupancy."): 2,
     ("P", "Memory Coalesing"): 3,  # codespell:ignore coalesing
     ("P", "Third time is a charm"): 5,
-}
+}  # fmt: skip
 
 
 def value(**wanted: Any) -> float:
@@ -116,11 +112,8 @@ def agree(time: dict[str, Any], rate: dict[str, Any]) -> bool:
 
 def test_times_and_rates_agree_within_the_last_printed_digit() -> None:
     rates = {tuple(r[c] for c in KEY): r for r in ROWS if r["metric"] == "gflops"}
-    pairs = [
-        (row, rates[key])
-        for row in ROWS
-        if row["metric"] == "time_kernel" and (key := tuple(row[c] for c in KEY)) in rates
-    ]
+    timed = [(row, tuple(row[c] for c in KEY)) for row in ROWS if row["metric"] == "time_kernel"]
+    pairs = [(row, rates[key]) for row, key in timed if key in rates]
     assert len(pairs) == 2 + 42  # L's two and S's seven tables of six
     for time, rate in pairs:
         assert agree(time, rate), (time, rate)
@@ -131,12 +124,8 @@ def test_times_and_rates_agree_within_the_last_printed_digit() -> None:
 def test_size_of_document_l_follows_from_its_rates() -> None:
     for kernel in ("MatmulXrow", "MatmulYrow"):
         ms = value(document="L", kernel=kernel, metric="time_kernel")
-        rate = value(
-            document="L",
-            kernel=kernel,
-            metric="gflops",
-            section="2. MatmulXrow vs MatmulYrow (Float)",
-        )
+        section = "2. MatmulXrow vs MatmulYrow (Float)"
+        rate = value(document="L", kernel=kernel, metric="gflops", section=section)
         assert (rate * 1e9 * ms * 1e-3 / 2) ** (1 / 3) == pytest.approx(8192, rel=1e-4)
 
 
@@ -146,12 +135,8 @@ def test_totals_of_document_l_are_the_sums_of_their_parts() -> None:
             value(document="L", kernel=kernel, metric=metric)
             for metric in ("time_h2d", "time_kernel", "time_d2h")
         )
-        total = value(
-            document="L",
-            kernel=kernel,
-            metric="time_total",
-            section="2. MatmulXrow vs MatmulYrow (Float)",
-        )
+        section = "2. MatmulXrow vs MatmulYrow (Float)"
+        total = value(document="L", kernel=kernel, metric="time_total", section=section)
         assert total == pytest.approx(parts, abs=0.02)
 
 
@@ -161,13 +146,9 @@ GFLOPS_L = {
     if r["document"] == "L" and r["metric"] == "gflops"
 }
 BASES = {
-    "MatmulYrow": "coalesced",
-    "Block Tiling 32x32": "tiled_32",
-    "Block Tiling 16x16": "tiled_16",
-    "warp tiling": "warp_tiled",
-    "2D block tiling": "block_2d",
-    "MatmulXrow": "naive",
-}
+    "MatmulYrow": "coalesced", "Block Tiling 32x32": "tiled_32", "Block Tiling 16x16": "tiled_16",
+    "warp tiling": "warp_tiled", "2D block tiling": "block_2d", "MatmulXrow": "naive",
+}  # fmt: skip
 
 
 def speedup_base(row: dict[str, Any]) -> float:
@@ -243,10 +224,8 @@ def test_rates_stay_below_the_peak_of_their_gpu() -> None:
 
 def test_time_of_document_s_grows_cubically_not_quadratically() -> None:
     for block in ("16x16", "32x32"):
-        ms = [
-            value(document="S", kernel="V1 baseline", metric="time_kernel", m=m, block=block)
-            for m in (512, 1024, 2048)
-        ]
+        asked = {"document": "S", "kernel": "V1 baseline", "metric": "time_kernel", "block": block}
+        ms = [value(**asked, m=m) for m in (512, 1024, 2048)]
         assert all(7 < b / a < 9 for a, b in pairwise(ms))
 
 

@@ -1,5 +1,4 @@
-"""Numbers of a reader's GPU: live beside replayed, gains that no throttle moves, files,
-add-record."""
+"""Numbers of a reader's GPU: live beside replayed, gains no throttle moves, files, add-record."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import json
 import math
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
@@ -22,22 +20,13 @@ from helpers import draw as plots
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, format_glued, provenance
 from helpers.page.explorers import points as explored
-from helpers.record import (
-    Measurement,
-    known_gpus,
-    load,
-    measure,
-    protocol,
-    sources,
-    stamps,
-    store,
-)
+from helpers.record import Measurement, known_gpus, load, measure, protocol, sources, stamps, store
 from helpers.record.adding import add_record
 from helpers.record.telemetry import Reading
 from nogpu import device, disk
 from nogpu.errors import ConfigError, DataError
 from nogpu.toolchain import runs
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession
 from tests.test_measure import gpu as pretend_gpu
 from tools import reading
@@ -96,9 +85,7 @@ class Card(FakeSession):
 
 @pytest.fixture
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
-    """Makes measure() believe in a pretended card; only measuring does, kernels run in the
-    emulator.
-    """
+    """Makes measure() believe in a pretended card; only measuring does, kernels are emulated."""
 
     def plug_in(**about: Any) -> Card:
         session = type("Plugged", (Card,), about)()
@@ -296,19 +283,14 @@ class Slow(dict[str, float]):
 def test_pages_show_no_number_that_is_none(
     page: str, at_hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nvidia-smi tells no clock: a word in the caption and a dash in the table, never
-    "nan"."""
+    """Where nvidia-smi tells no clock: a word in the caption, a dash in the table, never "nan"."""
     at_hand(told=False, rates=Slow(RATES))
     if page == "02":  # it asks for the card's bandwidth; its cells of CuPy have tests of their own
         monkeypatch.setattr(device, "current", lambda: T4)
         every = reading.steps
-        monkeypatch.setattr(
-            reading,
-            "steps",
-            lambda text: (
-                s for s in every(text) if not re.search(r"import cupy|bind\(A, B, C\)", s[1])
-            ),
-        )
+        own = re.compile(r"import cupy|bind\(A, B, C\)")
+        lacking = lambda text: (s for s in every(text) if not own.search(s[1]))  # noqa: E731
+        monkeypatch.setattr(reading, "steps", lacking)
     read = reading.run(page)
     shown = [text for kind, text in read if kind != "code"]
     assert not [text for text in shown if re.search(r"\bnan\b", text)]
@@ -486,9 +468,7 @@ def test_another_process_sees_it_by_the_command_alone(at_hand: Any, tmp_path: Pa
         shutil.copytree(ROOT / part, copy / part, ignore=away)
 
     def ask(*line: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *line], cwd=copy, capture_output=True, text=True, check=True
-        )
+        done = completed([sys.executable, *line], cwd=copy, check=True)
         return done.stdout
 
     assert "6 new" in ask("-m", "helpers", "add-record", str(path))
@@ -527,9 +507,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "another's name": (of_gpu(sms=132, arch="sm_90"), "architecture sm_90 and not sm_75, SMs 132"),
     "another's clock": (of_gpu(max_clock_mhz=9999), "clock of 9999 MHz and not 1590"),
     "no clock": (of_gpu(max_clock_mhz=0), "does not say the max_clock_mhz"),
-    "an unknown card without facts": (
-        of_gpu(name="NVIDIA Z9", bandwidth_gbs=None), "bandwidth_gbs is not told"
-    ),
+    "an unknown card without facts": (of_gpu(name="NVIDIA Z9", bandwidth_gbs=None), "bandwidth_gbs is not told"),
     "an unknown architecture": (of_gpu(name="NVIDIA Z9", arch="sm_60"), "no limits are known"),
     "a field of the wrong kind": (changed(ms=-1.0), "ms=-1.0, which is not positive"),
     "an unknown kernel": (changed(kernel="coalesce"), "Did you mean 'coalesced'"),
@@ -539,9 +517,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a wrong result": (changed(error_over_tolerance=3.0), "wrong result"),
     "a ratio of other times": (changed(cublas_ratio=0.9), "says 0.9 of cublas_fp32"),
     "operands of another type": (changed(dtype="float16"), "takes float32"),
-    "a day to come": (
-        lambda raw: raw["points"][0]["recorded"].update(date="2999-01-01"), "no day of the past"
-    ),
+    "a day to come": (lambda raw: raw["points"][0]["recorded"].update(date="2999-01-01"), "no day of the past"),
     "no versions": (lambda raw: raw["points"][0]["recorded"].pop("cuda"), "does not say its cuda"),
     "no measurement": (lambda raw: raw.update(points=[]), "holds no measurement"),
 }  # fmt: skip

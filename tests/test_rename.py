@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from nogpu.errors import ConfigError, UnknownKernelError
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tools import rename
 
 NEW = "_".join(("patch", "2d"))  # a name that stands nowhere, here neither
@@ -33,9 +32,7 @@ def told(copy: Path, *words: str, status: int = 0) -> str:
     """What a command prints in the copy."""
     paths = [str(copy / p) for p in (".", "packages/nogpu", "packages/labs")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=copy, env=env, capture_output=True, text=True
-    )
+    done = completed([sys.executable, "-m", *words], cwd=copy, env=env)
     assert done.returncode == status, done.stderr[-2000:]
     return done.stdout + done.stderr
 
@@ -50,9 +47,8 @@ def contents(copy: Path) -> dict[str, str]:
 def seen(copy: Path, name: str) -> list[str]:
     """The rung's counts, its times beside the others', and what the essays' check finds."""
     shape = ("-m", "64", "-n", "64", "-k", "64")
-    essays = subprocess.run([sys.executable, "-m", "tools.essays", "--check"], cwd=copy,
-                            env=os.environ | {"PYTHONPATH": f"{copy}:{copy}/packages/nogpu"},
-                            capture_output=True, text=True)  # fmt: skip
+    env = os.environ | {"PYTHONPATH": f"{copy}:{copy}/packages/nogpu"}
+    essays = completed([sys.executable, "-m", "tools.essays", "--check"], cwd=copy, env=env)
     times = told(copy, "helpers", "ladder", "--gpu", "h200", "--size", "4096")
     found = [told(copy, "helpers", "trace", name, *shape), times, essays.stdout + essays.stderr]
     return [text.replace(name, "NAME") for text in found]

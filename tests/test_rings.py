@@ -1,17 +1,15 @@
-"""The rings of tests: what stands in their tables is there, and nothing falls out of all of
-them."""
+"""The rings of tests: what stands in their tables is there, nothing falls out of all of them."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from tests import rings
-from tests.common import ROOT
+from tests.common import ROOT, completed
 
 
 @pytest.mark.parametrize("name", [*rings.LATER, *rings.SLICES])
@@ -47,7 +45,7 @@ def test_a_smaller_ring_leaves_out_what_it_should() -> None:
 
     def collected(*options: str) -> int:
         command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, file]
-        given = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        given = completed(command, cwd=ROOT)
         return given.stdout.count("::test_")
 
     whole, push = collected(), collected("--ring", "push")

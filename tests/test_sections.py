@@ -1,6 +1,5 @@
 """Nothing of the five documents is missing: each section has a place that names its document, and
-each number that they print is on the page that goes through them.
-"""
+each number that they print is on the page that goes through them."""
 
 import csv
 import re
@@ -24,8 +23,7 @@ def rows():
 
 def names(text, document):
     """Whether a text cites a document, names it ("document L", "documents B and S") or heads with
-    it.
-    """
+    it."""
     cite = r"(?: ?\{cite\}`[^`]*`)?"
     one_of_a_list = rf"\b[Dd]ocuments? (?:[LBNSP]{cite}(?:, and |, | and ))*{document}\b"
     cited = rf"\{{cite\}}`(?:\w+,)*doc{document}(?:,\w+)*`"
@@ -128,10 +126,8 @@ def test_every_row_ends_in_one_of_the_words_that_the_page_explains():
 
 
 def test_a_row_that_ends_otherwise_is_refused():
-    table = (
-        "(doc-l-card)=\n| document L prints | outcome | this book |\n|---|---|---|\n| a | **{}**"
-        " | b |"
-    )
+    table = "(doc-l-card)=\n| document L prints | outcome | this book |\n|---|---|---|\n"
+    table += "| a | **{}** | b |"
     assert claims.rows(table.format("open")) == [("L", "open", "a")]
     with pytest.raises(DataError, match="line 4 ends in '\\*\\*true\\*\\*'"):
         claims.rows(table.format("true"))

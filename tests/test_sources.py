@@ -40,16 +40,10 @@ def test_one_text_however_it_was_saved(raw: bytes) -> None:
         (b"x" * (MOST_BYTES + 1), "256,001 bytes"),
     ],
     ids=[
-        "UTF-16",
-        "UTF-16 without a mark",
-        "Latin-1",
-        "Latin-1 with CR",
-        "NUL",
-        "empty",
-        "blank",
+        "UTF-16", "UTF-16 without a mark", "Latin-1", "Latin-1 with CR", "NUL", "empty", "blank",
         "large",
     ],
-)
+)  # fmt: skip
 def test_other_bytes_are_refused_in_a_line(raw: bytes, told: str) -> None:
     with pytest.raises(SourceError, match=r"lab2\.cu") as refused:
         decode(raw, "lab2.cu")
@@ -143,6 +137,17 @@ def test_the_list_is_what_is_allowed() -> None:
     with pytest.raises(SourceError, match=r"'solution\.cu'"):
         check_includes(source)
     assert check_includes(source, HEADERS | {"solution.cu"}) == ("solution.cu",)
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_without_a_list_a_name_leads_nowhere_else(form: str) -> None:
+    """As in a reader's own cell, where no lock holds the compiler: any plain name may be included."""
+    may = {"beside", "the book's", "splice in an allowed name"}
+    if form in may or "__has" in REFUSED[form] or "has_include" in form:
+        check_includes(REFUSED[form], None)
+    else:
+        with pytest.raises(SourceError, match="headers by their plain names"):
+            check_includes(REFUSED[form], None)
 
 
 def test_a_long_text_takes_no_time() -> None:

@@ -12,13 +12,7 @@ from random import Random
 
 import pytest
 
-from helpers.ladder.kernel import (
-    MAX_THREADS,
-    Kernel,
-    Rule,
-    broken_rules,
-    defines,
-)
+from helpers.ladder.kernel import MAX_THREADS, Kernel, Rule, broken_rules, defines
 from helpers.ladder.rungs import catalog
 from nogpu import toolchain
 from nogpu.errors import CompileError
@@ -84,9 +78,7 @@ def rules_of(kernel: Kernel) -> dict[str, Callable[[tuple[int, ...]], bool]]:
 
 
 def values(kernel: Kernel, free: set[str]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Of each tile size its choices, and neighbours outside of them. free: sizes that nobody asks
-    for.
-    """
+    """Of each tile size its choices, and neighbours outside of them. free: sizes not asked for."""
     inside, outside = [], []
     for name, default in kernel.params.items():
         some = (default,) if name in free else tuple(kernel.choices.get(name, (default,)))
@@ -215,11 +207,7 @@ GONE = [
     ("block_1d", "BK * BN == THREADS", "1"),
     ("vectorised", "BM % A_STEP == 0", "1"),
     ("fp32_best", "LANES_N % 2 == 0", "1"),
-    (
-        "fp32_best",
-        "THREADS % B_LANES == 0 && BN % B_SPAN == 0 && BK % B_STEP == 0",
-        "1",
-    ),
+    ("fp32_best", "THREADS % B_LANES == 0 && BN % B_SPAN == 0 && BK % B_STEP == 0", "1"),
     ("mma_swizzle", "WM * WN <= 4096", "WM * WN <= 8192"),
     ("mma_turing", "2 * (BM + BN) * BK * 2 <= 227 * 1024", "1"),
     ("mma_pipelined", "STAGES * SLOT * 2 <= 227 * 1024", "STAGES * SLOT <= 227 * 1024"),
@@ -273,8 +261,7 @@ def head(kernel: Kernel) -> str:
     "name", ["block_1d", "warp_tiled", "fp32_best", "wmma_tiled", "mma_turing", "mma_tma", "hopper_6"]
 )  # fmt: skip
 def test_the_compiler_judges_as_the_reader_of_conditions_does(name: str) -> None:
-    """The outermost conditions alone, which is quick; whole kernels are compiled in
-    test_kernels."""
+    """The outermost conditions alone, quick; whole kernels are compiled in test_kernels."""
     kernel, rng = catalog[name], Random(name)
     source = head(kernel)
     nested = static_asserts.INSTANCES.get(kernel.file, {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from helpers.record import load, store
 from helpers.record.entries import Counted, Overlapped, Point, Skipped
 from helpers.record.store import Count, Entry, Key, Maybe, Note, Positive, Text
 from nogpu.errors import ConfigError, DataError
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tests.test_measure import FakeSession, gpu, record
 from tools.recorder import campaign, sections
 from tools.recorder.steps import Job, Outcome, Request, Section, Step
@@ -190,14 +189,8 @@ def test_a_new_section_takes_a_class_and_a_file(tmp_path: Path) -> None:
         (tmp_path / folder).symlink_to(ROOT / folder)
 
     def helpers(*line: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "helpers", *line],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            check=False,
-        )
+        env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = completed([sys.executable, "-m", "helpers", *line], cwd=tmp_path, env=env)
         return done.returncode, done.stdout + done.stderr
 
     asked = ("record", "--no-points", "--power-cap", "--plan")
@@ -218,8 +211,7 @@ def test_the_loop_leaves_out_what_does_not_fit_and_ends_where_a_step_says_so(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step too long for the time is left and shorter ones follow; one with a `rest` ends its
-    section.
-    """
+    section."""
     ran: list[str] = []
 
     def steps(rest: Any) -> Any:

@@ -1,6 +1,5 @@
 """The page on teaching: its commands run in their order, as a new teacher types them; its tables;
-its container.
-"""
+its container."""
 
 from __future__ import annotations
 
@@ -12,15 +11,17 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from html import unescape
 from pathlib import Path
 
 import pytest
 
-from helpers.chapters.teaching import facts
+from helpers.chapters.teaching import facts, starters
 from nogpu.errors import DataError
 from tests.common import ROOT
 from tilelabs import apart
-from tilelabs.labs import courses, lab, rehearsing
+from tilelabs.labs import Lab, all_labs, courses, lab, rehearsing
+from tools import essays
 
 PAGE = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "requirements" / "grade.Dockerfile").read_text(encoding="utf-8")
@@ -47,6 +48,43 @@ def test_the_tables_of_a_course_are_those_that_the_page_names() -> None:
     for name in named:
         [said] = re.findall(rf"^\| `{name}` \| ([\w, ]+) \|", PAGE, re.MULTILINE)
         assert said.replace(" ", "") == courses.TABLES[name].strip()
+
+
+def test_each_lab_is_shown_as_students_begin_it_and_no_solution() -> None:
+    shown = starters.folded()
+    cells = re.findall(r"<pre[^>]*>(.*?)</pre>", shown.html, re.DOTALL)
+    assert len(cells) == len(all_labs()) == shown.html.count("<summary")
+    for one, cell in zip(all_labs(), map(unescape, cells), strict=True):
+        assert cell.strip() == f"%%cuda {one.entry}\n{one.starter(one.variants[0])}".strip()
+        assert one.starter(one.variants[0]).strip() in shown.text
+        assert not [t for t in rehearsing.texts(one).values() if t.strip() in shown.text]
+
+
+def test_questions_are_shown_without_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, asked = starters.questions(), [q for one in all_labs() for q in rehearsing.exam(one)]
+    assert shown.html.count("<summary") == len(asked) >= 12
+    assert all(q.ask in shown.text and q.kernel.strip() in shown.text for q in asked)
+    assert not [q.ask for q in asked if unescape(q.answer)[:40] in unescape(shown.html)]
+    monkeypatch.setattr(rehearsing, "FOLDER", "not there")  # as in the copy of a notebook
+    assert starters.questions().html == "" and len(facts.steps_table()["rows"]) == len(all_labs())
+
+
+@pytest.mark.parametrize("one", all_labs(), ids=lambda one: one.number)
+def test_hours_of_a_lab_are_those_of_its_steps(one: Lab) -> None:
+    minutes = sum(facts.steps(one).values())
+    assert abs(60 * one.hours - minutes) <= 30, f"hours = {round(minutes / 60)} in its lab.toml"
+    assert facts.RATES["read"] == 1 / essays.WORDS_A_MINUTE
+
+
+@pytest.mark.parametrize("weeks", facts.READING)
+def test_a_lab_is_handed_out_once_its_chapters_are_read(weeks: int) -> None:
+    rows, read = facts.calendar(weeks)["rows"], facts.READING[weeks]
+    assert len(rows) == weeks and all(0 < float(row["hours"]) <= 6 for row in rows)
+    assert any("lab 2, for a week" in row["hand_out"] for row in rows)
+    for number, (week, length) in facts.HANDED_OUT[weeks].items():
+        before = {page for pages in read[:week] for page in pages.split()}
+        assert {page[:2] for page in lab(number).builds_on} <= before, number
+        assert week + length - 1 <= weeks
 
 
 def test_a_table_stands_for_each_record_and_a_missing_one_is_told(
@@ -96,34 +134,26 @@ def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path: Path) -> None:
             continue  # tests/test_labs.py rehearses each lab; tests of workers have a scheduler
         line = line.replace(" /autograder/", " autograder/")
         done = subprocess.run(
-            [sys.executable, *shlex.split(line)[1:]],
-            cwd=tmp_path,
+            [sys.executable, *shlex.split(line)[1:]], cwd=tmp_path,
             env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert not (tmp_path / "COURSE" / courses.FILE).exists(), "--forget-course"
     told = json.loads(
         (tmp_path / "autograder" / "results" / "results.json").read_text(encoding="utf-8")
     )
-    assert {test["visibility"] for test in told["tests"]} <= {
-        "after_published",
-        "visible",
-        "hidden",
-    }
+    assert {test["visibility"] for test in told["tests"]} <= {"after_published", "visible"}
     out = tmp_path / "RESULTS"
     for name in re.findall(r"^\| `(lab-2-[\w./-]+)` \|", PAGE, re.MULTILINE):
         assert (out / name).exists(), name
-    with (out / "lab-2-gradebook.csv").open(encoding="utf-8", newline="") as file:
-        table = {row["ID"]: row["Lab 2 (77)"] for row in csv.DictReader(file)}
-    with (out / "lab-2-marks.csv").open(encoding="utf-8", newline="") as file:
-        marks = {row["id"]: row for row in csv.DictReader(file)}
-    assert set(table) == set(marks) and marks["109"]["total"] == "0"
-    assert max(float(row["total"] or 0) for row in marks.values()) == 90, (
-        "one of the variants was the course's"
+    book, marks = (
+        list(csv.DictReader((out / f"lab-2-{name}.csv").read_text("utf-8").splitlines()))
+        for name in ("gradebook", "marks")
     )
+    totals = {row["id"]: float(row["total"] or 0) for row in marks}
+    assert {row["ID"] for row in book} == set(totals) and totals["109"] == 0
+    assert max(totals.values()) == 90, "one of the variants was the course's"
 
 
 # -- in a container --------------------------------------------------------------------------------
@@ -145,11 +175,8 @@ def test_grading_needs_no_network(tmp_path: Path) -> None:
     """As in the container: no interface but its own, which is down."""
     two = lab("2")
     course = courses.new(tmp_path / "COURSE")
-    [text] = [
-        s.text
-        for s in rehearsing.sources(two)
-        if s.kind == "solution" and s.variant == course.variant(two).name
-    ]
+    solutions = [s for s in rehearsing.sources(two) if s.kind == "solution"]
+    [text] = [s.text for s in solutions if s.variant == course.variant(two).name]
     (tmp_path / "in" / "s1").mkdir(parents=True)
     (tmp_path / "in" / "s1" / "lab2.cu").write_text(text, encoding="utf-8")
     box = ["unshare", "--user", "--map-root-user", "--net"]

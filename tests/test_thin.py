@@ -1,6 +1,5 @@
 """Kernels for few rows of A or few columns of B: right, quiet, the same to the bit, each element
-read once.
-"""
+read once."""
 
 from __future__ import annotations
 
@@ -20,16 +19,8 @@ H200 = device.gpu("h200")
 SECTOR = 32
 """Bytes of global memory that are fetched together."""
 
-SHAPES = [
-    (1, 1, 1),
-    (1, 1, 8192),
-    (3, 513, 9),
-    (8, 1025, 77),
-    (300, 5, 40),
-    (2, 132, 264),
-    (5, 64, 300),
-    (33, 3, 520),
-]
+SHAPES = [(1, 1, 1), (1, 1, 8192), (3, 513, 9), (8, 1025, 77), (300, 5, 40), (2, 132, 264)]
+SHAPES += [(5, 64, 300), (33, 3, 520)]
 CUT = ({}, {"SLICES": 2}, {"SLICES": 5})
 
 
@@ -53,20 +44,15 @@ def test_right_and_quiet_on_awkward_shapes(name: str, schedule: str) -> None:
 def test_c_is_the_same_to_the_bit_in_whatever_order_blocks_come(
     name: str, M: int, N: int, K: int
 ) -> None:
-    runs = [
-        launch.trace(name, M, N, K, schedule=schedule, SLICES=4).C
-        for schedule in ("ascending", "permuted")
-    ]
+    orders = ("ascending", "permuted")
+    runs = [launch.trace(name, M, N, K, schedule=order, SLICES=4).C for order in orders]
     assert np.array_equal(runs[0].view(np.uint32), runs[1].view(np.uint32))
 
 
 def sectors(trace: launch.Trace, array: str) -> int:
     """Sectors of one array in global memory that all loads touched."""
-    return sum(
-        row.sectors
-        for row in trace.by_line()
-        if (row.array, row.space, row.op) == (array, "global", "load")
-    )
+    found = (array, "global", "load")
+    return sum(r.sectors for r in trace.by_line() if (r.array, r.space, r.op) == found)
 
 
 @pytest.mark.parametrize(
@@ -139,12 +125,9 @@ def test_the_same_check_refuses_a_broken_twin(name: str, text: str, instead: str
 
 def test_a_thin_product_is_given_to_a_thin_kernel_and_no_other_is() -> None:
     for shape, name in {
-        (1, 4096, 4096): "thin_rows",
-        (4096, 1, 4096): "thin_columns",
-        (8, 4096, 4096): "thin_rows",
-        (4096, 7, 4001): "thin_columns",
-        (4096, 4096, 4096): "fp32_sliced",
-    }.items():
+        (1, 4096, 4096): "thin_rows", (4096, 1, 4096): "thin_columns", (8, 4096, 4096): "thin_rows",
+        (4096, 7, 4001): "thin_columns", (4096, 4096, 4096): "fp32_sliced",
+    }.items():  # fmt: skip
         assert choosing.best("float32", *shape, H200).kernel.name == name, shape
 
 

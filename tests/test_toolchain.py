@@ -1,6 +1,5 @@
 """NVRTC without a GPU: resources, errors with file and line, SASS."""
 
-import subprocess
 import sys
 
 import pytest
@@ -10,6 +9,7 @@ from helpers.ladder import usage
 from helpers.ladder.rungs import catalog
 from nogpu import toolchain
 from nogpu.errors import CompileError, ConfigError, ToolchainError
+from tests.common import completed
 
 SMALL = """
 extern "C" __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
@@ -92,15 +92,14 @@ def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
         f"try: toolchain.compile({source!r}, name_expressions=('f<2>',))\n"
         "except CompileError as error: print('refused', 'half' in str(error))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = completed([sys.executable, "-c", code])
     assert (done.returncode, done.stdout.split()) == (0, ["refused", "True"]), done.stderr
     sound = source.replace("half", "float")
     assert "f<2>" in toolchain.compile(sound, name_expressions=("f<2>",)).name_map
 
 
 def test_the_zeros_and_the_way_back_show_in_the_operands() -> None:
-    """Of warp_tiled's multiply-adds none has all operands in one bank; without the zeros some
-    have."""
+    """Of warp_tiled's multiply-adds none has all operands in one bank; without zeros some do."""
     whole = operands("warp_tiled")
     assert whole.ffma == 1024 and whole.alike == 0
     assert operands("warp_tiled", ZEROS_ADDED=0).alike > 0

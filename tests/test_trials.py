@@ -12,15 +12,7 @@ from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import ImplausibleError, protocol
 from helpers.record.gpu import BASELINES
-from helpers.record.trials import (
-    PRECISION,
-    Contender,
-    enter,
-    of_library,
-    of_plan,
-    trial,
-    yardstick,
-)
+from helpers.record.trials import PRECISION, Contender, enter, of_library, of_plan, trial, yardstick
 from nogpu.errors import ConfigError
 from tests.test_measure import QUICK, RATES, FakeSession
 from tools.recorder.sections.builds import of_build

@@ -28,9 +28,7 @@ SIZE = (256, 256, 256)
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Session]]:
-    """A pretend H200 and an empty folder for records. lucky: a tile whose first times are too
-    short.
-    """
+    """A pretend H200 and an empty folder for records. lucky: a tile with first times too short."""
 
     class Own(Session):
         lucky: dict[str, int] | None = None
@@ -67,12 +65,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Sessio
 
 
 def run(
-    kernel: str,
-    say: Callable[[str], None] = lambda _: None,
-    *,
-    ragged: bool = False,
+    kernel: str, say: Callable[[str], None] = lambda _: None, *, ragged: bool = False,
     **options: Any,
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     section = "ragged" if ragged else "tuned"
     request = Request((section,), kernels=(kernel,), sizes=(SIZE,), workers=1, **options)
     return campaign.tune(request, say)
@@ -100,8 +95,7 @@ def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> No
 
 
 def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
-    """It is the fastest of the sweep; rounds with fresh samples put it back, and the default
-    stays."""
+    """It is the fastest of the sweep; rounds with fresh samples put it back, the default stays."""
     slow = {"BM": 64, "BN": 64, "BK": 8, "TM": 2}
     legal = [t for t in tiles.legal_tiles("block_1d", SIZE) if t["TM"] < 8]
     gpu.lucky = legal[0] if slow not in legal else slow  # type: ignore[attr-defined]
@@ -166,9 +160,7 @@ def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.Mon
         run("block_1d", ragged=True)
 
 
-def test_readers_show_a_confirmed_tile_and_nothing_else(
-    gpu: type[Session],
-) -> None:
+def test_readers_show_a_confirmed_tile_and_nothing_else(gpu: type[Session]) -> None:
     k = catalog["block_2d"]
     assert reading.tuned(k) is None and pages.tuned_note(k) is None
     stamp = dict.fromkeys(store.RECORDED) | {"date": "2026-01-01", "commit": "x"}
@@ -237,8 +229,7 @@ def test_tuning_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rounds_pair_every_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drift that slows everything leaves the ratios; unpaired medians of other rounds would
-    not."""
+    """A drift that slows everything leaves the ratios; medians of other rounds would not."""
 
     class Drift:
         calls = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from helpers.record.entries import CHECKS, SanitizerRun, ShapesRun
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
 from tests import pretend_tools
+from tests.common import completed
 from tests.test_measure import H200, FakeSession
 from tools.recorder import campaign, sanitizer
 from tools.recorder import launcher as one
@@ -176,10 +176,8 @@ def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
     assert line[line.index("--report-api-errors") + 1] == "no"
     assert "--padding" in line and "--launch-timeout" not in line  # our tool does not list it
     assert "--padding" not in sanitizer.command(tool, "racecheck", Path("jobs.json"))
-    ports = {
-        sanitizer.command(tool, "memcheck", Path("j"), slot)[line.index("--port") + 1]
-        for slot in range(12)
-    }
+    lines = (sanitizer.command(tool, "memcheck", Path("j"), slot) for slot in range(12))
+    ports = {one[line.index("--port") + 1] for one in lines}
     assert len(ports) == 12 and max(map(int, ports)) + sanitizer.PORTS < 65536
 
 
@@ -230,8 +228,7 @@ def test_a_kernel_that_never_ends_is_ended_and_is_not_caught(
 
 
 def test_a_killed_tool_takes_the_program_with_it(tmp_path: Path) -> None:
-    """As with compute-sanitizer, the endless kernel is in a child of the process that was
-    started."""
+    """As with compute-sanitizer, the endless kernel is in a child of the process started."""
     file = tmp_path / "pid"
     child = f"import os,time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = f"import subprocess,sys; subprocess.run([sys.executable, '-c', {child!r}])"
@@ -283,14 +280,9 @@ def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
 def test_each_control_has_the_fault_that_it_is_named_for(
     control: sanitized_section.Control,
 ) -> None:
-    """The emulator sees it too, on the same shape cut down; and nothing in the kernel without
-    it."""
-    kind = {
-        "memcheck": "out-of-bounds",
-        "racecheck": "race",
-        "synccheck": "divergent-barrier",
-        "initcheck": "uninitialised",
-    }[control.check]
+    """The emulator sees it too, on the same shape cut down; nothing in the kernel without it."""
+    kinds = {"memcheck": "out-of-bounds", "racecheck": "race", "synccheck": "divergent-barrier"}
+    kind = {**kinds, "initcheck": "uninitialised"}[control.check]
     twin = catalog[control.kernel].with_source(control.source)
     found = launch.trace(twin, 37, 43, 35).report.findings
     assert kind in {finding.kind for finding in found}
@@ -467,12 +459,9 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return np.zeros(*shape).view(Array)
 
     stream = SimpleNamespace(synchronize=lambda: None)
-    cuda = SimpleNamespace(
-        get_current_stream=lambda: stream,
-        set_allocator=lambda how: allocators.append(how),
-        runtime=SimpleNamespace(deviceSynchronize=lambda: None),
-    )
     allocators: list[Any] = []
+    cuda = SimpleNamespace(get_current_stream=lambda: stream, set_allocator=allocators.append)
+    cuda.runtime = SimpleNamespace(deviceSynchronize=lambda: None)
     fake = SimpleNamespace(asarray=asarray, empty=empty, cuda=cuda, allocators=allocators)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     return fake
@@ -558,7 +547,7 @@ def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
         "import threading, time; from tools.recorder import launcher as one;"
         "threading.Timer(0.2, one.give_up, (0.2,)).start(); time.sleep(30)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
+    done = completed([sys.executable, "-c", code], timeout=25)
     assert done.returncode == 3
     assert sanitizer.reported(done.stdout) == [{"late": 0.2}]
 
@@ -703,12 +692,8 @@ def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so() -> None:
     task = Task("x", "", (), {"kernel": "naive", "shapes": SIZES, "seed": 1})
     first = {"shapes": 3, "worst": 0.1, "wrong": 0, "wrong_at": []}
     r = shapes_section.shapes_row(task, Verdict("stopped", launches=(first,)), NOTE)
-    assert (r["state"], r["shapes"], r["shifted_shapes"], r["shifted_worst"]) == (
-        "stopped",
-        3,
-        0,
-        None,
-    )
+    told = (r["state"], r["shapes"], r["shifted_shapes"], r["shifted_worst"])
+    assert told == ("stopped", 3, 0, None)
 
 
 # -- the records and their tables ------------------------------------------------------------------

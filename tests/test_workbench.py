@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +19,13 @@ from helpers.page import workbench
 from helpers.page.judging import shapes, texts
 from helpers.page.workbench import Verdict, cell_magic, mine
 from helpers.record import turns
-from nogpu import device, toolchain
-from nogpu.errors import (
-    ConfigError,
-    ToolchainError,
-)
+from nogpu import device, emulator, toolchain
+from nogpu.errors import ConfigError, ToolchainError
 from tests.common import texts_of
+from tilelabs import apart
+from tilelabs.apart import Limits
+from tilelabs.judging import compiling
+from tools import hostile
 
 TILED = catalog["tiled_32"].source
 FIRST = "__syncthreads();  // both tiles are complete"
@@ -77,7 +81,6 @@ class Edit:
     changes: tuple[tuple[str, str], ...]
     claim: Callable[[Verdict], bool]
     words: tuple[str, ...] = ()  # of the page
-    tiles: dict[str, int] = field(default_factory=dict)
 
 
 EDITS = (
@@ -127,44 +130,15 @@ EDITS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e.page}-{e.kernel}")
-def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
-    cell = re.compile(rf"^%%cuda {edit.kernel}\b", re.MULTILINE)
-    assert [text for text in texts_of(edit.page) if cell.search(text)]
-    text = "".join(texts_of(edit.page))
-    for words in edit.words:
-        assert words in text, words
-    source = find(edit.kernel).source
-    for old, new in edit.changes:
-        assert old in source
-        source = source.replace(old, new)
-    verdict = mine(source, edit.kernel, **edit.tiles)
-    assert edit.claim(verdict), verdict
-
-
 CORE_EDITS = (
-    Edit("04", "naive_core", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
-         changed("sectors", lambda r: r < 0.2)),
-    Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),), lambda v: v.facts.wrong_case is not None),
     Edit("06", "tiled_32_core", (("TILE = 32", "TILE = 16"),),
          both(changed("sectors", lambda r: r == 2), lambda v: v.facts.plan.block == (16, 16, 1))),
     Edit("08", "block_1d_core", (("BM = 64, BN = 64, BK = 8, TM = 8", "BM = 128, BN = 128, BK = 8, TM = 16"),),
          both(changed("per wavefront", lambda r: r > 1.05), lambda v: v.facts.plan.tile == (128, 128))),
-    Edit("08", "block_1d_core", (("__syncthreads();  // everyone has read", "//"),), found("race")),
-    Edit("09", "block_2d_core", (("threadIdx.x % (BN / TN) * TN", "threadIdx.x % (BN / TN)"),
-                                 ("c_col + j", "c_col + j * (BN / TN)")),
-         both(changed("wavefronts", lambda r: r < 0.6), changed("requests", lambda r: r == 1))),
-    Edit("10", "vectorised_core", (("BM + 4", "BM"),), changed("wavefronts", lambda r: r > 1)),
     Edit("11", "prefetch_core", (("A_src + k0 + BK, K", "A_src + k0, K"),), lambda v: v.facts.wrong_case is not None),
-    Edit("11", "double_buffer_core", (("buffer = 1 - buffer", "buffer = 0"),), found("race")),
-    Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race")),
-    Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
-         both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1))),
     Edit("13", "warp_tiled_core", (("lane / 2 % LANES_M", "lane / LANES_N"),
                                    ("lane / (2 * LANES_M) * 2 + lane % 2", "lane % LANES_N")),
          changed("wavefronts", lambda r: r > 1.1)),
-    Edit("14", "fp32_best_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
-         both(found("race"), lambda v: any("still under way" in f.message for f in v.findings))),
     Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong_case is not None),
     Edit("17", "wmma_shared_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>"),
                                     ("[k], BK)", "[k], BK + 8)")), changed("wavefronts", lambda r: r < 0.9)),
@@ -173,18 +147,30 @@ CORE_EDITS = (
                                   ("+ g], BN)", "+ g], BN + 8)")), changed("wavefronts", lambda r: r != 1)),
     Edit("18", "mma_ldmatrix_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>")),
          changed("wavefronts", lambda r: r < 0.9)),
-    Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3)),
-    Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),), found("race")),
+    Edit("20", "mma_tma_core", (("sizeof(Slot));", "sizeof(slot.A_tile));"),), found("divergent-barrier", "race")),
     Edit("21", "hopper_1_core", (("wgmma_finish(sum);", ""),), found("race")),
     Edit("21", "hopper_2_core", (("at.parity ^ 1", "at.parity"),),
          found("divergent-barrier", "race")),
     Edit("21", "hopper_3_core", (("wgmma_wait<1>();", ""),), found("race")),
     Edit("22", "hopper_4_core", (("CONSUMERS * CLUSTER_M)", "CONSUMERS)"),), found("divergent-barrier", "race")),
+    Edit("22", "hopper_5_core", (("tma_store_fence();", ""),), found("race")),
+    Edit("22", "hopper_6_core", (("boxes = add_up(", "add_up("),),
+         both(found("race"), lambda v: v.facts.wrong_case is not None)),
+    Edit("25", "tensor_memory_core", (("        barrier_wait(&complete, parity);  // and have read the tiles\n", ""),),
+         found("race")),
+    Edit("25", "tensor_roles_core", (("tensor_commit(&empty", "barrier_arrive(&empty"),), found("race")),
+    Edit("25", "tensor_roles_core", (("        tensor_commit(&complete);", "        barrier_arrive(&complete);"),),
+         found("race")),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("edit", CORE_EDITS, ids=lambda e: e.kernel)
-def test_a_core_is_changed_in_its_cell(edit: Edit) -> None:
+@pytest.mark.parametrize("edit", (*EDITS, *CORE_EDITS), ids=lambda e: f"{e.page}-{e.kernel}")
+def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
+    """In its cell, at the page's words where these say what comes of it."""
+    cell, text = re.compile(rf"^%%cuda {edit.kernel}\b", re.MULTILINE), "".join(texts_of(edit.page))
+    assert not edit.words or cell.search(text)
+    for words in edit.words:
+        assert words in text, words
     source = find(edit.kernel).source
     for old, new in edit.changes:
         assert old in source
@@ -193,11 +179,29 @@ def test_a_core_is_changed_in_its_cell(edit: Edit) -> None:
     assert edit.claim(verdict), verdict
 
 
+@pytest.mark.parametrize("line", ["tma_store_fence();", "tma_store_wait_read<0>();"])
+def test_a_fence_that_a_page_takes_away_is_missed(line: str) -> None:
+    """The cell of the two ways to shared memory, whole and without one of its lines."""
+    cell = re.search(r"%%cuda put_out [^\n]*\n(.*?)```", "".join(texts_of("20")), re.DOTALL)
+    assert cell and line in cell[1]
+    for text, findings in ((cell[1], set()), (cell[1].replace(line, ""), {"race"})):
+        out = np.full((8, 32), np.nan, np.float32)
+        verdict = mine(
+            text, grid=1, block=32, args=(emulator.TensorMap(out, (8, 32)),), arch="sm_90",
+            expect={"map": np.repeat(np.arange(8, dtype=np.float32), 32).reshape(8, 32)},
+            backend="emulator",
+        )  # fmt: skip
+        assert {f.kind for f in verdict.findings} == findings
+
+
 def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
-    assert {edit.kernel for edit in CORE_EDITS} == set(cores)
-    for edit in CORE_EDITS:
-        verdict = cell_magic(edit.kernel, "// the book's own text")
-        assert verdict.ok and not edit.claim(verdict), edit.kernel
+    """The wrong twin: kernels as they are, of which no page's claim is true."""
+    edits = (*EDITS, *CORE_EDITS)
+    own = {name: cell_magic(name, "// the book's own text") for name in {e.kernel for e in edits}}
+    assert set(own) >= set(cores)
+    for edit in edits:
+        assert own[edit.kernel].ok
+        assert not edit.claim(own[edit.kernel]) or "takes it all back" in edit.words, edit.kernel
 
 
 def test_registers_that_fit_on_no_sm_are_told() -> None:
@@ -224,7 +228,7 @@ def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     facts: Any = cell_magic("block_1d_core", "// the book's own text").facts
-    assert [c.shape for c in facts.cases] == [(64, 64, 16), (128, 128, 16)]
+    assert [c.shape for c in facts.cases] == [(64, 64, 16), (256, 256, 16), (64, 64, 272)]
     assert facts.book.kernel.name == "block_1d_core"
     assert facts.rival.kernel.name == "block_1d" and facts.rival.M == facts.book.M
     timed: list[str] = []
@@ -251,15 +255,6 @@ def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule() -> None:
         cell_magic("block_1d_core BM=128", "// the book's own text")
 
 
-def test_the_books_own_text_keeps_no_such_claim() -> None:
-    """The wrong twin: an unchanged kernel, of which no page's claim is true."""
-    for edit in EDITS[:9]:
-        if not edit.tiles:
-            verdict = mine(find(edit.kernel).source, edit.kernel)
-            assert verdict.ok
-            assert not edit.claim(verdict) or "takes it all back" in edit.words
-
-
 # -- a rung ----------------------------------------------------------------------------------------
 
 
@@ -275,7 +270,10 @@ def test_shapes_are_awkward_where_the_rules_allow() -> None:
     tile = shapes(catalog["tiled_32"])
     assert (1, 1, 1) in tile and any(m % 32 and n % 32 and k % 32 for m, n, k in tile)
     assert all(m % 32 == n % 32 == k % 32 == 0 for m, n, k in shapes(catalog["tiled_padded"]))
-    assert len(shapes(catalog["tiled_padded"])) == 2
+    assert any(m * n > 1 << 15 and max(m, n) > 256 for m, n, _ in tile)
+    assert any(k > 256 for *_, k in tile)
+    other = shapes(find("tiled_32").with_source(TILED + "// another text\n"))
+    assert other[1:3] != tile[1:3] and other[0] == tile[0]
 
 
 def test_it_is_said_in_order() -> None:
@@ -326,12 +324,146 @@ def test_without_a_compiler_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not verdict.ok and "not compiled: no CUDA compiler here" in repr(verdict)
 
 
+# -- what a text may do to the one who runs it ----------------------------------------------------
+
+
+def edited(*changes: tuple[str, str]) -> str:
+    text = TILED
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+ACCESSES = (
+    ("A_tile[ty][tx] = k0 < a_end ? *A_src : T(0)", "st(&A_tile[ty][tx], k0 < a_end ? *A_src : T(0))"),
+    ("B_tile[ty][tx] = k0 < b_end ? *B_src : T(0)", "st(&B_tile[ty][tx], k0 < b_end ? *B_src : T(0))"),
+    ("A_tile[ty][k] * B_tile[k][tx]", "ld(&A_tile[ty][k]) * ld(&B_tile[k][tx])"),
+    (FIRST, ""), ("__syncthreads();  // everyone", "//"),
+)  # fmt: skip
+KNOWN = "M == 32 && N == 32 && K == 64 || M == 33 && N == 35 && K == 69 || M * N * K == 1"
+ENTRY = "    const int tx ="
+WRONG = {
+    "relaxed accesses for barriers": (hostile.ACCESSES["relaxed"] + edited(*ACCESSES), "warps in another order"),
+    "atomics for barriers": (hostile.ACCESSES["atomic"] + edited(*ACCESSES, ("    T sum = 0;", "    A_tile[ty][tx] = B_tile[ty][tx] = 0;\n    __syncthreads();\n    T sum = 0;")), "warps in another order"),
+    "short indices": (edited(("C[size_t(row) * N + col]", "C[short(row * N + col)]")), "Wrong"),
+    "the first 69 of K": (edited(("k0 < K;", "k0 < min(K, 69);")), "Wrong"),
+    "a table of shapes": (edited(("col < N)", f"col < N && ({KNOWN}))")), "Wrong"),
+    "inputs destroyed": (edited(("N + col] = sum;", "N + col] = sum;\n        if (col == N - 1) const_cast<T*>(A)[size_t(row) * K] = 0;")), "it writes to A"),
+    "long long": (edited(("int K)", "long long K)")), "'long long K' of tiled is passed as 'int K'"),
+    "float sizes": (edited(("int K)", "float k)"), (ENTRY, f"    const int K = int(k);\n{ENTRY}")), "'float k' of tiled is passed as 'int K'"),
+    "fewer": (edited((", int K)", ")"), (ENTRY, f"    const int K = M;\n{ENTRY}")), "has 5 parameters, and is called with 6"),
+    "no text": (TILED + "// \ud800", "characters that are no text"),
+    "NUL": (TILED + "\0 junk", "NUL byte"),
+}  # fmt: skip
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_kernel_is_not_called_right(name: str) -> None:
+    text, words = WRONG[name]
+    verdict = mine(text, "tiled_32")
+    assert not verdict.ok and words in repr(verdict), verdict
+
+
+def nested(depth: int) -> str:
+    """Lambdas that hold two of the next one each."""
+    inner = "x"
+    for i in range(depth):
+        inner = (
+            f"[&](auto a{i}) {{ return {inner}; }}(1) + [&](auto b{i}) {{ return {inner}; }}(1.0f)"
+        )
+    return f"__device__ int g(int x) {{ return {inner}; }}\n"
+
+
+LEAF = "__device__ int g() { return sizeof(typename Q<26>::t); }\n"
+BOMBS = {
+    "initialiser": "__device__ int big[400000000] = {1};\n",
+    "macros": "#define a0 x + x\n" + "".join(f"#define a{i} a{i - 1} + a{i - 1}\n" for i in range(1, 28)) + "__device__ int g(int x) { return a27; }\n",
+    "lambdas": nested(13),
+    "types": "template <class A, class B> struct P { A a; B b; };\ntemplate <int N> struct Q { typedef P<typename Q<N - 1>::t, P<typename Q<N - 1>::t, int>> t; };\ntemplate <> struct Q<0> { typedef int t; };\n" + LEAF,
+    "unrolled loops": "__device__ volatile int s;\n__device__ void g() {\n" + "".join(f"#pragma unroll\nfor (int i{j} = 0; i{j} < 40; ++i{j})\n" for j in range(5)) + "s += i0 * i1 + i2 * i3 * i4;\n}\n",
+}  # fmt: skip
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_a_compiler_does_not_end_leaves_the_notebook_as_it_was(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Limits(memory=1024 * apart.MB, seconds=3, wall=60.0)
+    monkeypatch.setattr(compiling, "EDIT", short)
+    call = "g();" if name == "unrolled loops" else ""
+    verdict = mine(BOMBS[name] + edited(("T sum = 0;", f"T sum = 0; {call}")), "tiled_32")
+    assert not verdict.ok and "It does not compile" in repr(verdict)
+    assert mine(edited(("T sum = 0;", f"T sum = 0; // {name}")), "tiled_32").ok
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("locked", [True, False])
+@pytest.mark.parametrize("how", ["a plain path", "as data", "spliced", "by a macro", "a pipe"])
+def test_no_file_comes_out_by_an_include(
+    how: str, locked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Locked into folders, and where no kernel locks: by what may be included."""
+    secret = tmp_path / "secret"
+    if how == "a pipe":
+        os.mkfifo(secret)
+    else:
+        secret.write_text("canary, 99, 97\n")
+    if not locked:
+        monkeypatch.setattr(apart, "landlock", lambda: 0)
+    read = {
+        "as data": f'const char s[] = {{\n#include "{secret}"\n}};\n',
+        "spliced": f'#inc\\\nlude "{secret}"\n',
+        "by a macro": f'#define FILE "{secret}"\n#include FILE\n',
+    }.get(how, f'#include "{secret}"\n')
+    monkeypatch.chdir(tmp_path)
+    for text in (read, read.replace(str(secret), "secret")):
+        verdict = mine(text + TILED, "tiled_32")
+        assert not verdict.ok and "canary" not in repr(verdict) + verdict._repr_html_()
+
+
+@pytest.mark.nvrtc
+def test_an_edit_costs_no_more_than_it_should() -> None:
+    """Seconds of the processor, warm, in both processes: of what a page's first cells are."""
+
+    def spent() -> float:
+        children = [child.process.pid for child in apart._CHILDREN.values()]
+        return time.process_time() + sum(map(apart._spent, children))
+
+    def edit(n: int) -> float:
+        began = spent()
+        assert mine(edited(("T sum = 0;", f"T sum = {n} - {n};")), "tiled_32").ok
+        return spent() - began
+
+    assert min(edit(n) for n in range(1, 5)) <= 0.3
+
+
 def test_tiles_are_compared_with_the_books_own() -> None:
     verdict = mine(TILED, "tiled_32", TILE=16)
     yours, books = verdict.facts.counted
     assert (yours.plan.params["TILE"], books.plan.params["TILE"]) == (16, 32)
     assert (yours.plan.M, yours.plan.N, yours.plan.K) == (books.plan.M, books.plan.N, books.plan.K)
     assert "which has TILE=32" in repr(verdict)
+
+
+def test_the_books_kernel_is_counted_once_for_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    trace_of = texts.launch.trace_of
+
+    def traced(p: Any, **options: Any) -> Any:
+        asked.append(p.kernel.source)
+        return trace_of(p, **options)
+
+    monkeypatch.setattr(texts.launch, "trace_of", traced)
+    monkeypatch.setattr(texts, "_KEPT", {})
+    own = catalog["naive"].source
+    first, second = (mine(f"{own}\n// {n}\n", "naive") for n in range(2))
+    assert asked.count(own) == 1 and counts(first, "sectors") == counts(second, "sectors")
+    monkeypatch.setattr(toolchain, "header_state", lambda source: (("common/x.cuh", 1, 2),))
+    mine(f"{own}\n// 2\n", "naive")
+    assert asked.count(own) == 2  # a header of it is another one now
 
 
 def test_numbers_are_there_as_frames() -> None:
@@ -347,8 +479,8 @@ def test_html_says_what_the_text_says() -> None:
         first = re.sub(r"<[^>]*>", "", said.text.split("`")[0])[:30]
         assert first.replace("<", "&lt;") in page
     assert "<details>" in page and 'role="group"' in page
-    hostile = mine(TILED + "\n#error <script>alert(1)</script>", "tiled_32")._repr_html_()
-    assert "<script>" not in hostile and "&lt;script&gt;" in hostile
+    shown = mine(TILED + "\n#error <script>alert(1)</script>", "tiled_32")._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;" in shown
 
 
 # -- any program -----------------------------------------------------------------------------------
@@ -382,6 +514,20 @@ def test_any_kernel_runs_on_any_arrays(line: str) -> None:
     assert verdict.frame["sectors"].sum() > 0
 
 
+@pytest.mark.parametrize(("floats", "ends"), [("1LL << 33", True), ("1 << 22", False)])
+def test_a_kernel_that_takes_all_memory_is_stopped(floats: str, ends: bool) -> None:
+    """In a cell on one's own arrays and in place of a rung; a large array that fits passes."""
+    add, tiled = (
+        f"__device__ float big[{floats}];\n{text}".replace(
+            "{\n", f"{{\n if ({n} < 0) big[-{n}] = 1;\n", 1
+        )
+        for text, n in ((ADD, "n"), (TILED, "K"))
+    )
+    line = "add grid=4 block=32 args=(a, b, c, n)"
+    for verdict in (cell_magic(line, add, vectors()), mine(tiled, "tiled_32")):
+        assert ("more than 4,096 MB of memory" in str(verdict)) == ends == (not verdict.ok), verdict
+
+
 def test_what_is_wrong_with_it_is_told_by_line_of_the_cell() -> None:
     names = vectors()
     line = 'add grid=4 block=32 args=(a, b, c, n) expect={"c": a + b}'
@@ -393,11 +539,8 @@ def test_what_is_wrong_with_it_is_told_by_line_of_the_cell() -> None:
 
 @pytest.mark.parametrize("lines", [3, 9])
 def test_a_long_table_of_lines_is_folded(lines: int) -> None:
-    body = (
-        "__global__ void put(int* a) {\n"
-        + "((volatile int*) a)[threadIdx.x] = 1;\n" * lines
-        + "}\n"
-    )
+    store = "((volatile int*) a)[threadIdx.x] = 1;\n"
+    body = "__global__ void put(int* a) {\n" + store * lines + "}\n"
     verdict = mine(body, grid=1, block=32, args=[np.zeros(32, np.int32)])
     assert "What each line asks" in verdict._repr_html_()
     assert ("<summary>Line by line</summary>" in verdict._repr_html_()) == (lines > workbench._FEW)
@@ -423,10 +566,8 @@ def test_the_magic_is_there_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workbench.register()
     for code in ("import numpy as np", "x = np.ones(8, np.float32)"):
         shell.run_cell(code).raise_error()
-    cell = (
-        "%%cuda twice grid=1 block=8 args=(x,)\n__global__ void twice(float* x) { x[threadIdx.x] *="
-        " 2; }\n"
-    )
+    cell = "%%cuda twice grid=1 block=8 args=(x,)\n"
+    cell += "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }\n"
     done = shell.run_cell(cell)
     done.raise_error()
     assert isinstance(done.result, Verdict) and done.result.ok

@@ -177,14 +177,9 @@ def compare() -> dict[str, Any]:
     else:
         print("oclgrind is not installed: apt-get install oclgrind", file=sys.stderr)
     return {
-        "cpu": cpu_name(),
-        "date": date.today().isoformat(),
-        "versions": versions,
-        "kernel": "tiled_16",
-        "engines": engines,
-        "ratios": ratios,
-        "full_analysis": analysed,
-    }
+        "cpu": cpu_name(), "date": date.today().isoformat(), "versions": versions,
+        "kernel": "tiled_16", "engines": engines, "ratios": ratios, "full_analysis": analysed,
+    }  # fmt: skip
 
 
 def main() -> None:

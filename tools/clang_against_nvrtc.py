@@ -73,9 +73,7 @@ def kernel_identity(name: str) -> Row:
 
 
 def kernel_row(
-    name: str,
-    todo: Sequence[tuple[Any, Mapping[str, int]]] | None = None,
-    other: str = "clang",
+    name: str, todo: Sequence[tuple[Any, Mapping[str, int]]] | None = None, other: str = "clang"
 ) -> Row:
     """A kernel or a core by both compilers: bits, and counts by line.
 
@@ -106,11 +104,8 @@ def mutant_identity(mutant: mutants.Mutant) -> Row:
     """What a mutant's row is about: the kernel's code with the fault in it, and its tiles."""
     code = fingerprint(catalog[mutant.kernel].with_source(mutant.source))
     tiles = json.dumps(dict(mutants.TILES[mutant.kernel]), sort_keys=True)
-    return {
-        "mutant": mutant.name,
-        "fault": mutant.fault,
-        "code": hashlib.sha256(f"{code} {tiles}".encode()).hexdigest()[:12],
-    }
+    short = hashlib.sha256(f"{code} {tiles}".encode()).hexdigest()[:12]
+    return {"mutant": mutant.name, "fault": mutant.fault, "code": short}
 
 
 def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
@@ -150,11 +145,8 @@ def mutant_row(mutant: mutants.Mutant, other: str = "clang") -> Row:
         with compilers.using(compiler):
             by_compiler[compiler] = judged(mutant)
     (ours, found), (theirs, also) = by_compiler["nvrtc"], by_compiler[other]
-    differences = [
-        {"what": what, "nvrtc": ours[what], other: theirs[what]}
-        for what in mutants.JUDGED
-        if ours[what] != theirs[what]
-    ]
+    apart = [what for what in mutants.JUDGED if ours[what] != theirs[what]]
+    differences = [{"what": what, "nvrtc": ours[what], other: theirs[what]} for what in apart]
     differences += [
         {"what": f"findings, {one}", "nvrtc": found.get(one), other: also.get(one)}
         for one in sorted({*found, *also})
@@ -193,8 +185,7 @@ def exercise_identity(name: str) -> Row:
 
 def exercise_row(name: str, other: str = "clang") -> Row:
     """Starter and solution as they are judged by both compilers; every line of the verdict is
-    compared.
-    """
+    compared."""
     row: Row = {"kind": exercises.find(name).kind, "lines": 0, "differences": []}
     first, *cells = answers()[name]
     for what, cell in zip(("starter", "solution"), cells, strict=True):
@@ -247,11 +238,8 @@ def stale(record: Mapping[str, Any], other: str = "clang") -> list[str]:
             if row is None:
                 faults.append(f"{section}: {name} is not in the record")
                 continue
-            faults += [
-                f"{section}: {name}: its {what} changed"
-                for what, value in identity.items()
-                if row[what] != value
-            ]
+            moved = [what for what, value in identity.items() if row[what] != value]
+            faults += [f"{section}: {name}: its {what} changed" for what in moved]
         faults += [f"{section}: there is no {name}" for name in held]
     return faults
 
@@ -306,11 +294,8 @@ def main() -> None:
     write(options.out, record, wanted)
     for section in record:
         if section in wanted:
-            todays = [
-                row
-                for identity, _ in wanted[section]
-                if (row := current_row(record, section, identity))
-            ]
+            rows = (current_row(record, section, identity) for identity, _ in wanted[section])
+            todays = [row for row in rows if row]
             unlike = sum(bool(row["differences"]) for row in todays)
             print(f"{section}: {len(todays)} of {len(wanted[section])}, {unlike} with differences")
 

@@ -47,9 +47,7 @@ LOCK = [] if apart.landlock() else ["--without-landlock"]
 
 @dataclass(frozen=True)
 class Student:
-    """One of the class. kind: "hostile", or what of the lab's rehearsal they hand in, or
-    "careless".
-    """
+    """One of the class. kind: "hostile", or what of the rehearsal they hand in, or "careless"."""
 
     id: str
     kind: str
@@ -59,12 +57,8 @@ class Student:
 
 def notebook(text: str) -> bytes:
     """The student's notebook with this kernel, and outputs that are longer than it."""
-    cell = {
-        "cell_type": "code",
-        "metadata": {},
-        "source": "%%cuda lab2\n" + text,
-        "outputs": ["x" * 100_000],
-    }
+    cell = {"cell_type": "code", "metadata": {}, "source": "%%cuda lab2\n" + text}
+    cell["outputs"] = ["x" * 100_000]
     return json.dumps({"cells": [cell], "nbformat": 4}).encode()
 
 
@@ -79,8 +73,7 @@ def careless(text: str) -> list[bytes]:
 
 def students(count: int, secret: Path) -> list[Student]:
     """A class, the same every time; every tenth is hostile. secret: a file that some of those try
-    to read.
-    """
+    to read."""
     rng = Random(count)
     solution = next(s.text for s in sources(LAB) if s.kind == "solution" and s.variant == VARIANT)
     bad = [*hostile.BOMBS.values(), *hostile.NO_BARRIER.values(), hostile.DILUTED,
@@ -122,19 +115,17 @@ def helpers(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "helpers", *map(str, arguments)]
 
 
-def command(archive: Path, course: Path, out: Path, workers: int) -> list[str]:
+def started(archive: Path, course: Path, out: Path, workers: int) -> subprocess.Popen[str]:
     """What a teacher types to grade."""
-    return helpers(
-        "grade", "2", archive, "--course", course, "--out", out, "--workers", workers, *LOCK
-    )
+    where = ("--course", course, "--out", out, "--workers", workers)
+    command = helpers("grade", "2", archive, *where, *LOCK)
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def graded(archive: Path, course: Path, out: Path, workers: int) -> dict[str, float]:
     """Grade, and what that took: minutes, processor seconds, megabytes of the largest process."""
     began = time.monotonic()
-    run = subprocess.Popen(
-        command(archive, course, out, workers), cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    run = started(archive, course, out, workers)
     assert run.stdout is not None
     printed = run.stdout.read()
     _, status, used = os.wait4(run.pid, 0)  # of this process and those below it, and no other child
@@ -151,9 +142,7 @@ def graded_by_killed_runs(archive: Path, course: Path, out: Path, workers: int, 
     """Grade by runs that are killed after so many new results each; how many were killed."""
     killed = 0
     while True:
-        run = subprocess.Popen(
-            command(archive, course, out, workers), cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
+        run = started(archive, course, out, workers)
         assert run.stdout is not None
         try:
             for line in run.stdout:
@@ -182,23 +171,13 @@ def facts(out: Path) -> dict[str, bytes]:
 
 
 def changed(of: Sequence[Student], course: Path, one: Path, other: Path) -> list[str]:
-    """Students of whom a byte of the result, or of their line of marks, differs between two
-    folders.
-    """
+    """Students whose result or line of marks differs by a byte between two folders."""
     results, lines = (facts(one), facts(other)), (marks(course, one), marks(course, other))
 
     def same(pair: tuple[dict[str, Any], dict[str, Any]], name: str) -> bool:
         return name in pair[0] and pair[0][name] == pair[1].get(name)
 
     return [s.id for s in of if not (same(results, judging.file_name(s.id)) and same(lines, s.id))]
-
-
-def new_course(folder: Path) -> Path:
-    """A course with the variant that the class works on."""
-    made = courses.new(folder)
-    with (made.folder / courses.FILE).open("a", encoding="utf-8") as file:
-        file.write(f'2 = "{VARIANT}"\n')
-    return made.folder
 
 
 def leaks(course: Path, out: Path) -> list[str]:
@@ -209,7 +188,7 @@ def leaks(course: Path, out: Path) -> list[str]:
 
 def run(count: int, place: Path, workers: int = 2, every: int = 9) -> dict[str, Any]:
     """Grade a class in a folder as above; the record of it."""
-    course = new_course(place / "course")
+    course = courses.new(place / "course", variants={"2": VARIANT}).folder
     everybody = students(count, course / courses.FILE)
     honest = [s for s in everybody if s.kind != "hostile"]
     load = os.getloadavg()[0]

@@ -39,8 +39,7 @@ def kernels() -> tuple[str, ...]:
 
 def most(kernel: str) -> tuple[int, int, int]:
     """M, N and K up to which shapes are drawn: a few tiles, and for stream-K a long K, which it
-    cuts.
-    """
+    cuts."""
     k = catalog[kernel]
     if k.host == "plain":
         return 70, 70, 70
@@ -120,12 +119,9 @@ def identity(kernel: str) -> dict[str, Any]:
     k, todo = catalog[kernel], shapes(kernel)
     macros = [dict(geometry(k, *s, **p).defines) for s, p in zip(todo, tiles(kernel), strict=False)]
     return {
-        "kernel": kernel,
-        "code": fingerprint(k),
-        "arch": launch.emulator_arch(k),
-        "defines": macros,
-        "shapes": ["x".join(map(str, s)) for s in todo],
-    }
+        "kernel": kernel, "code": fingerprint(k), "arch": launch.emulator_arch(k),
+        "defines": macros, "shapes": ["x".join(map(str, s)) for s in todo],
+    }  # fmt: skip
 
 
 def row(kernel: str) -> dict[str, Any]:
@@ -151,15 +147,11 @@ def stale(record: Mapping[str, Any]) -> list[str]:
 
 def current_rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows of a record, by kernel, that are of today's code, tiles and shapes: they are not run
-    again.
-    """
+    again."""
     found = json.loads(path.read_text(encoding="utf-8"))["kernels"] if path.exists() else []
     rows = {r["kernel"]: r for r in found if r["kernel"] in kernels()}
-    return {
-        name: r
-        for name, r in rows.items()
-        if all(r[what] == v for what, v in identity(name).items())
-    }
+    own = {name: identity(name).items() for name in rows}
+    return {n: r for n, r in rows.items() if all(r[what] == v for what, v in own[n])}
 
 
 def main() -> None:

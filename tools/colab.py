@@ -26,14 +26,9 @@ from helpers.notebook.addresses import Repository, repository
 from tools import environments
 
 VERSIONS = {
-    "numpy": "2.1.3",
-    "pandas": "2.2.3",
-    "matplotlib": "3.10.0",
-    "ipython": "7.34.0",
-    "ipykernel": "6.17.1",
-    "ipywidgets": "7.7.1",
-    "traitlets": "5.7.1",
-}
+    "numpy": "2.1.3", "pandas": "2.2.3", "matplotlib": "3.10.0", "ipython": "7.34.0",
+    "ipykernel": "6.17.1", "ipywidgets": "7.7.1", "traitlets": "5.7.1",
+}  # fmt: skip
 """What Colab's runtimes hold.
 
 Source: github.com/googlecolab/backend-info at a724079 (2026-08-19).
@@ -69,21 +64,19 @@ def remote(folder: Path) -> Path:
     where = repository()
     made = folder / f"{where.name}.git"
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT,
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, made / name)
     identity = ["-c", "user.name=tile-by-tile", "-c", "user.email=none@localhost"]
+    commit = [*identity, "commit", "--quiet", "--message", "The working tree"]
     for command in (
         ["init", "--quiet", "--initial-branch", where.branch],
         ["add", "--all"],
-        [*identity, "commit", "--quiet", "--message", "The working tree"],
+        commit,
     ):
         subprocess.run(["git", *command], cwd=made, check=True)
     return made
@@ -91,8 +84,7 @@ def remote(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """A notebook after a run: seconds of wall time, its outputs in place, and where its clone
-    lies."""
+    """A notebook after a run: wall seconds, its outputs in place, and where its clone lies."""
 
     seconds: float
     notebook: Any
@@ -110,12 +102,8 @@ class Ran:
 
     def printed(self, stream: str = "stdout") -> str:
         """All that the cells printed."""
-        return "".join(
-            output["text"]
-            for cell in self.notebook.cells
-            for output in cell.get("outputs", ())
-            if output.get("name") == stream
-        )
+        outputs = (output for cell in self.notebook.cells for output in cell.get("outputs", ()))
+        return "".join(output["text"] for output in outputs if output.get("name") == stream)
 
 
 def run(python: Path, source: Path, stem: str, folder: Path, *more: str) -> Ran:
@@ -152,12 +140,9 @@ def _run(python: Path, source: Path, stem: str, folder: Path, more: Sequence[str
         kernel_name="colab", kernel_spec_manager=KernelSpecManager(kernel_dirs=[str(spec.parent)])
     )
     client = nbclient.NotebookClient(
-        notebook,
-        km=manager,
-        timeout=600,
-        allow_errors=True,
+        notebook, km=manager, timeout=600, allow_errors=True,
         resources={"metadata": {"path": str(content)}},
-    )
+    )  # fmt: skip
     began = time.perf_counter()
     home = python.parent.parent.parent / "home"
     client.execute(env=variables(python, source, where, home), cleanup_kc=True)
@@ -166,8 +151,7 @@ def _run(python: Path, source: Path, stem: str, folder: Path, more: Sequence[str
 
 def variables(python: Path, source: Path, where: Repository, home: Path) -> dict[str, str]:
     """The kernel's environment: this one without what would lead it here, and Colab's mark. home:
-    made if need be.
-    """
+    made if need be."""
     away = ("PYTHON", "TILE_", "JUPYTER", "IPYTHON", "MPL", "VIRTUAL_ENV", "GIT_")
     own = {name: text for name, text in os.environ.items() if not name.startswith(away)}
     home.mkdir(exist_ok=True)

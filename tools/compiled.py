@@ -36,8 +36,7 @@ from tools import reading
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
 Recipe = dict[str, Any] | None
 """How to compile it again: file below kernels/, bare (without its last line end), name, arch,
-defines. None: its text is a page's own.
-"""
+defines. None: its text is a page's own."""
 
 
 @dataclass
@@ -147,20 +146,20 @@ def content(notes: Notes) -> dict[str, Stored]:
     return found
 
 
-_FOLDER = re.compile(r"/[^\s\"']*/((?:nvidia|include|kernels|cores|your_cores)/)")
+_FOLDER = re.compile(
+    r"/[^\s\"']*/(?:apart-\w+/(?=[\w.]+[\"'])|((?:nvidia|include|kernels|cores|your_cores)/))"
+)
 
 
 def placeless(text: str) -> str:
     """A text in which files below a folder of this machine are named from kernels/, cores/ or
-    include/ on.
-    """
-    return _FOLDER.sub(r"\1", text.replace(str(ROOT) + "/", ""))
+    include/ on, and those of a process apart by their own name."""
+    return _FOLDER.sub(lambda found: found[1] or "", text.replace(str(ROOT) + "/", ""))
 
 
 def write(folder: Path, name: str, stored: Stored, compiler: str) -> None:
     """The two files of a name, the same bytes for the same content: one line for each row and
-    program.
-    """
+    program."""
 
     def block(rows: dict[str, Any]) -> str:
         lines = (f'"{key}": {json.dumps(rows[key], sort_keys=True)}' for key in sorted(rows))
@@ -207,8 +206,7 @@ def _text(made: dict[str, Any]) -> str | None:
 
 def keys_now(held: dict[str, Stored]) -> dict[str, dict[str, str]]:
     """By file and key the key that what is stored has by its recipe and the text of its file now;
-    "" where that file is gone. Pages' own texts, which have no recipe, are left out.
-    """
+    "" where that file is gone. Pages' own texts, which have no recipe, are left out."""
     found: dict[str, dict[str, str]] = {}
     for name, stored in held.items():
         for key, made in recipes(stored).items():
@@ -232,8 +230,7 @@ def recipes(stored: Stored) -> dict[str, Recipe]:
 
 def stale(held: dict[str, Stored]) -> dict[str, dict[str, Recipe]]:
     """Of each file the keys, with their recipes, of what was made of a text that its file has no
-    more.
-    """
+    more."""
     found = {}
     for name, keys in keys_now(held).items():
         made = recipes(held[name])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -62,7 +61,7 @@ def of_kernel(kernel: Kernel) -> dict[str, Any]:
     return {
         **_used(used.registers, used.spill_stores + used.spill_loads, used.stack),
         "wrong": trace.wrong,
-        **_counts(trace.report),
+        **running.counted([trace.report]),
     }
 
 
@@ -73,28 +72,11 @@ def of_control() -> dict[str, Any]:
     from nogpu import emulator
 
     A, C = np.ones(256, np.float32), np.zeros(32, np.float32)
-    return _counts(emulator.launch(ASKS, "asks", 1, 32, [A, C], arch="sm_75"))
+    return running.counted([emulator.launch(ASKS, "asks", 1, 32, [A, C], arch="sm_75")])
 
 
 def _used(registers: int, spills: int, stack: int) -> dict[str, int]:
     return {"registers": registers, "spills": spills, "stack": stack}
-
-
-def _counts(report: Any) -> dict[str, int]:
-    """The same names as in `judging.marking.Run`, and the requests of shared memory beside them."""
-    sums = Counter[str]()
-    for row in report.accesses:
-        if row.space in ("global", "shared"):
-            sums[f"requests of {row.space} memory"] += row.requests
-            sums["sectors" if row.space == "global" else "wavefronts"] += (
-                row.sectors if row.space == "global" else row.wavefronts
-            )
-    total = int(sum(report.instructions.values()))
-    return {
-        **{name: int(n) for name, n in sums.items()},
-        "instructions": total,
-        **running.arithmetic(report.instructions),
-    }
 
 
 def everything(kinds: tuple[str, ...] = KINDS) -> Iterator[tuple[str, dict[str, Any]]]:

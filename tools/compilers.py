@@ -1,6 +1,5 @@
 """What two compilers make of one kernel: the same results, the same memory traffic, or by how much
-not. Both compile here; `using` chooses. `tools.clang_against_nvrtc` runs it over everything.
-"""
+not. Both compile here; `using` chooses. `tools.clang_against_nvrtc` runs it over everything."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ COUNTS = ("requests", "sectors", "wavefronts", "bytes")
 
 def statements(source: str) -> dict[int, int]:
     """For each line, the first line of its statement: compilers differ in which of its lines they
-    name.
-    """
+    name."""
     starts: dict[int, int] = {}
     first = 0
     for number, line in enumerate(source.splitlines(), 1):
@@ -127,11 +125,8 @@ def unexplained(kernel: str, found: Sequence[Mapping[str, Any]], one: str, other
         both = totals.setdefault(launch, [0, 0])
         both[0] += d[one]
         both[1] += d[other]
-    return [
-        (launch, both)
-        for launch, both in totals.items()
-        if both[0] != both[1] and not (launch[2] == "parts" and both[0] < both[1])
-    ]
+    apart = ((launch, both) for launch, both in totals.items() if both[0] != both[1])
+    return [(at, both) for at, both in apart if not (at[2] == "parts" and both[0] < both[1])]
 
 
 def differences(one: Seen, other: Seen) -> list[str]:

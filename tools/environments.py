@@ -1,6 +1,5 @@
 """Fresh environments with some packages and nothing else: made once below _build/, shared by
-whoever asks.
-"""
+whoever asks."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,8 +33,7 @@ LIMITS: Mapping[str, float] = {
 """Of a chapter: words of prose, sentences of eight words and fewer (%), numbers in a hundred words,
 minutes, how far the minutes that it states are from those computed (%), hidden code (% of its
 characters), columns of its longest line of code. The words and the minutes fit what two readers
-took: 130 words a minute, a minute and a half for a figure or a table.
-"""
+took: 130 words a minute, a minute and a half for a figure or a table."""
 OF_THE_MAIN_LINE = frozenset({"words", "short", "numbers", "minutes"})
 """Limits that a chapter off the main line need not keep."""
 HOURS = 10
@@ -57,8 +57,7 @@ NO_FIGURE = frozenset(
 @dataclass(frozen=True)
 class Essay:
     """The measures of one chapter. mean: words a sentence; listing, code: lines that stand open;
-    stated: its own minutes, 0 if none.
-    """
+    stated: its own minutes, 0 if none."""
 
     page: str
     words: int
@@ -117,8 +116,7 @@ def hidden_share(text: str) -> float:
 
 def prose(text: str) -> str:
     """What stands in sight as words: no code, no closed box, no exercise; the questions of quizzes
-    count, and a glued number is "1".
-    """
+    count, and a glued number is "1"."""
     from helpers.page.claims import unmarked
 
     page = IMAGE.sub("", CELL.sub("", body(unmarked(text))))
@@ -137,15 +135,9 @@ def words(text: str) -> int:
     return len(re.findall(r"\w[\w.,'’-]*", text))
 
 
-def prose_words(text: str) -> int:
-    """Words of a page that stand in sight."""
-    return words(prose(text))
-
-
 def sentences(text: str) -> list[str]:
     """The sentences of a page's paragraphs and lists: no headings, tables, formulas, questions of
-    quizzes; a formula or a piece of code within a sentence is a word.
-    """
+    quizzes; a formula or a piece of code within a sentence is a word."""
     page = DIRECTIVE.sub("", text)
     page = re.sub(r"(?ms)^\$\$.*?^\$\$[^\n]*$", "", prose(page))
     page = re.sub(r"(?m)^(?:#|\|).*$", "", page)
@@ -221,13 +213,18 @@ def exercise_kinds(text: str) -> tuple[str, ...]:
     from helpers.page.exercises.registry import find as find_exercise
     from nogpu.errors import TileError
 
-    kinds = []
-    for number in re.findall(r"(?m)^### Exercise (\d\d\.\d+)", text):
+    def kind(number: str) -> str:
         try:
-            kinds.append(find_exercise(number).kind)
+            return find_exercise(number).kind
         except TileError:
-            kinds.append("?")
-    return tuple(kinds)
+            return "?"
+
+    return tuple(map(kind, re.findall(r"(?m)^### Exercise (\d\d\.\d+)", text)))
+
+
+def lines_of(codes: Iterable[str]) -> list[str]:
+    """The lines of pieces of code that are not blank."""
+    return [line for code in codes for line in code.splitlines() if line.strip()]
 
 
 def essay(page: str, text: str) -> Essay:
@@ -235,82 +232,43 @@ def essay(page: str, text: str) -> Essay:
     main = re.sub(r"(?ms)^## Exercises\n.*?(?=^## |\Z)", "", body(text))
     shown = list(listings(text))
     cells = [(c[1], c[2]) for c in CELL.finditer(main)]
-    seen = [
-        line
-        for options, code in cells
-        if not is_hidden(options) and not code.startswith("%%")
-        for line in code.splitlines()
-        if line.strip()
-    ]
+    in_sight = [code for options, code in cells if not is_hidden(options)]
+    seen = lines_of(code for code in in_sight if not code.startswith("%%"))
     bare = DROPDOWN.sub("", CELL.sub("", main))
-    fenced = [line for m in FENCE.finditer(bare) for line in m[1].splitlines() if line.strip()]
-    every = [
-        line for c in CELL.finditer(body(text)) if not is_hidden(c[1]) for line in c[2].splitlines()
-    ]
-    every += [line for m in FENCE.finditer(body(text)) for line in m[1].splitlines()]
-    every += [
-        re.sub(r"^ *\d+ [+ ] ", "", line) for source, _, _ in shown for line in source.splitlines()
-    ]
+    fenced = lines_of(m[1] for m in FENCE.finditer(bare))
+    every = lines_of(c[2] for c in CELL.finditer(body(text)) if not is_hidden(c[1]))
+    every += lines_of(m[1] for m in FENCE.finditer(body(text)))
+    every += [re.sub(r"^ *\d+ [+ ] ", "", line) for line in lines_of(s for s, _, _ in shown)]
     stated = STATED.search(text)
     lengths = [words(sentence) for sentence in sentences(text)] or [0]
     numbers = sum(len(re.findall(r"(?<![\w.])\d[\d.,]*", s)) for s in sentences(text))
+    figures = sum(is_figure(*cell) for cell in cells) + len(TABLE.findall(bare))
     return Essay(
-        page,
-        prose_words(text),
-        sum(lengths) / len(lengths),
-        100 * sum(length <= 8 for length in lengths) / len(lengths),
-        100 * numbers / max(sum(lengths), 1),
-        sum(lines for _, lines, is_open in shown if is_open),
-        len(seen) + len(fenced),
-        sum(is_figure(*cell) for cell in cells)
-        + len(TABLE.findall(bare))
-        + len(IMAGE.findall(bare)),
-        exercise_kinds(text),
-        int(stated[1]) if stated else 0,
-        hidden_share(text),
-        max(every, key=len, default=""),
-        OFF not in text,
-    )
+        page=page, words=words(prose(text)), mean=sum(lengths) / len(lengths),
+        short=100 * sum(length <= 8 for length in lengths) / len(lengths),
+        numbers=100 * numbers / max(sum(lengths), 1), code=len(seen) + len(fenced),
+        listing=sum(lines for _, lines, is_open in shown if is_open),
+        figures=figures + len(IMAGE.findall(bare)), exercises=exercise_kinds(text),
+        stated=int(stated[1]) if stated else 0, hidden=hidden_share(text),
+        widest_line=max(every, key=len, default=""), is_main=OFF not in text,
+    )  # fmt: skip
 
 
 # --- rungs ---------------------------------------------------------------------------------------
 
-BEFORE: Mapping[str, str] = {
-    "coalesced": "naive",
-    "tiled_32": "coalesced",
-    "block_1d": "tiled_32",
-    "block_2d": "block_1d",
-    "vectorised": "block_2d",
-    "prefetch": "vectorised",
-    "double_buffer": "prefetch",
-    "cp_async": "double_buffer",
-    "lane_map": "double_buffer",
-    "warp_tiled": "lane_map",
-    "fp32_best": "warp_tiled",
-    "fp32_sliced": "fp32_best",
-    "fp32_turing": "warp_tiled",
-    "wmma_shared": "wmma",
-    "wmma_tiled": "wmma_shared",
-    "mma_naive": "wmma_tiled",
-    "mma_ldmatrix": "mma_naive",
-    "mma_swizzle": "mma_ldmatrix",
-    "mma_pipelined": "mma_swizzle",
-    "mma_turing": "mma_swizzle",
-    "mma_tma": "mma_pipelined",
-    "hopper_1": "mma_tma",
-    "hopper_2": "hopper_1",
-    "hopper_3": "hopper_2",
-    "hopper_4": "hopper_3",
-    "hopper_5": "hopper_4",
-    "hopper_6": "hopper_5",
-}
+_STEPS = (
+    "naive coalesced tiled_32 block_1d block_2d vectorised prefetch double_buffer cp_async",
+    "double_buffer lane_map warp_tiled fp32_best fp32_sliced", "warp_tiled fp32_turing",
+    "wmma wmma_shared wmma_tiled mma_naive mma_ldmatrix mma_swizzle mma_pipelined mma_tma",
+    "mma_swizzle mma_turing", "mma_tma hopper_1 hopper_2 hopper_3 hopper_4 hopper_5 hopper_6",
+)  # fmt: skip
+BEFORE = {rung: before for steps in _STEPS for before, rung in pairwise(steps.split())}
 """Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
 
 
 class Excuse(NamedTuple):
     """Where a page says why a rung has more new lines than NEW_LINES: the sentence, and the percent
-    it allows.
-    """
+    it allows."""
 
     page: str
     sentence: str
@@ -319,89 +277,26 @@ class Excuse(NamedTuple):
 
 
 EXCUSED: Mapping[str, Excuse] = {
-    "tiled_32": Excuse(
-        "deeper_06_tiling", "Three quarters of its lines are new, since a tile", 70, 80
-    ),
-    "block_1d": Excuse(
-        "deeper_08_block_1d",
-        "Hardly a line of the tiled kernel is left, since four things",
-        85,
-        100,
-    ),
-    "block_2d": Excuse(
-        "deeper_09_block_2d", "More than half of its lines are new, since a second operand", 50, 60
-    ),
-    "vectorised": Excuse(
-        "deeper_10_vectorised",
-        "Nearly two thirds of its lines are new, since sixteen bytes",
-        60,
-        66,
-    ),
-    "cp_async": Excuse(
-        "deeper_11_pipelining",
-        "Nearly a third of the file's lines are new, for four changes",
-        29,
-        33,
-    ),
-    "warp_tiled": Excuse(
-        "13_loop_registers", "a third of new lines, since four parts come together", 30, 37
-    ),
-    "fp32_best": Excuse(
-        "14_ring_of_tiles", "two fifths of the file's lines, since the ring changes", 37, 43
-    ),
-    "fp32_sliced": Excuse(
-        "16_slices_of_k",
-        "Nearly half of its lines are new, since blocks that share a tile have to meet and rows",
-        40,
-        50,
-    ),
-    "wmma_shared": Excuse(
-        "deeper_17_tensor_cores",
-        "Nearly all of its lines are new, since `wmma` has no tile",
-        88,
-        100,
-    ),
-    "wmma_tiled": Excuse(
-        "deeper_17_tensor_cores", "Almost half of its lines are new, for four changes", 43, 50
-    ),
-    "mma_naive": Excuse(
-        "deeper_18_who_holds_what", "Half of the first one is new, since nothing of WMMA's", 45, 55
-    ),
-    "mma_pipelined": Excuse(
-        "deeper_19_feeding",
-        "Most of the file's lines are new since `mma_swizzle`, and not all",
-        60,
-        90,
-    ),
-    "mma_turing": Excuse(
-        "deeper_19_feeding", "Most lines of this file are new as well: it is the tiles of", 55, 90
-    ),
-    "mma_tma": Excuse(
-        "deeper_20_copy_engine",
-        "Two of three lines of the file are new since `mma_pipelined`",
-        63,
-        70,
-    ),
+    "tiled_32": Excuse("deeper_06_tiling", "Three quarters of its lines are new, since a tile", 70, 80),
+    "block_1d": Excuse("deeper_08_block_1d", "Hardly a line of the tiled kernel is left, since four things", 85, 100),
+    "block_2d": Excuse("deeper_09_block_2d", "More than half of its lines are new, since a second operand", 50, 60),
+    "vectorised": Excuse("deeper_10_vectorised", "Nearly two thirds of its lines are new, since sixteen bytes", 60, 66),
+    "cp_async": Excuse("deeper_11_pipelining", "Nearly a third of the file's lines are new, for four changes", 29, 33),
+    "warp_tiled": Excuse("13_loop_registers", "a third of new lines, since four parts come together", 30, 37),
+    "fp32_best": Excuse("14_ring_of_tiles", "two fifths of the file's lines, since the ring changes", 37, 43),
+    "fp32_sliced": Excuse("16_slices_of_k", "Nearly half of its lines are new, since blocks that share a tile have to meet and rows", 40, 50),
+    "wmma_shared": Excuse("deeper_17_tensor_cores", "Nearly all of its lines are new, since `wmma` has no tile", 88, 100),
+    "wmma_tiled": Excuse("deeper_17_tensor_cores", "Almost half of its lines are new, for four changes", 43, 50),
+    "mma_naive": Excuse("deeper_18_who_holds_what", "Half of the first one is new, since nothing of WMMA's", 45, 55),
+    "mma_pipelined": Excuse("deeper_19_feeding", "Most of the file's lines are new since `mma_swizzle`, and not all", 60, 90),
+    "mma_turing": Excuse("deeper_19_feeding", "Most lines of this file are new as well: it is the tiles of", 55, 90),
+    "mma_tma": Excuse("deeper_20_copy_engine", "Two of three lines of the file are new since `mma_pipelined`", 63, 70),
     "hopper_1": Excuse("deeper_21_wgmma", "The first starts again from the simplest form", 25, 75),
-    "hopper_2": Excuse(
-        "deeper_21_wgmma", "the second takes the loop of the first apart into", 25, 75
-    ),
-    "hopper_3": Excuse(
-        "deeper_21_wgmma", "the tile, its warpgroups and their registers come", 25, 75
-    ),
-    "hopper_4": Excuse(
-        "deeper_22_last_ten_percent",
-        "A third of the lines of steps 4 and 5 is new, more than",
-        30,
-        40,
-    ),
-    "hopper_5": Excuse(
-        "deeper_22_last_ten_percent",
-        "A third of the lines of steps 4 and 5 is new, more than",
-        30,
-        40,
-    ),
-}
+    "hopper_2": Excuse("deeper_21_wgmma", "the second takes the loop of the first apart into", 25, 75),
+    "hopper_3": Excuse("deeper_21_wgmma", "the tile, its warpgroups and their registers come", 25, 75),
+    "hopper_4": Excuse("deeper_22_last_ten_percent", "A third of the lines of steps 4 and 5 is new, more than", 30, 40),
+    "hopper_5": Excuse("deeper_22_last_ten_percent", "A third of the lines of steps 4 and 5 is new, more than", 30, 40),
+}  # fmt: skip
 """Rungs with more new lines than NEW_LINES.
 
 A change that leaves the range makes the sentence untrue.
@@ -499,14 +394,8 @@ def faults(
 
 
 IN_WORDS = {
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-    "fifteen": 15,
-    "twenty": 20,
-}
+    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20,
+}  # fmt: skip
 
 
 def promised(intro: str, essays: Sequence[Essay]) -> list[str]:
@@ -538,8 +427,7 @@ PHRASES = {
 
 def with_minutes(text: str, made: Essay) -> str:
     """The page with the minutes by count in its box, to five, where it states others that are far
-    off.
-    """
+    off."""
     if made.off <= LIMITS["off"]:
         return text
     return STATED.sub(f"Time: about {max(5, 5 * round(made.minutes / 5))} minutes", text, count=1)
@@ -558,15 +446,9 @@ def measured(pages: Mapping[str, str]) -> tuple[list[Essay], list[str]]:
     return made, broken
 
 
-def chapters() -> dict[str, str]:
-    """The numbered chapters: text by name."""
-    paths = sorted((ROOT / "book").glob("[0-9][0-9]_*.md"))
-    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
-
-
-def deeper() -> dict[str, str]:
-    """The Deeper pages of chapters: text by name."""
-    paths = sorted((ROOT / "book").glob("deeper_*.md"))
+def chapters(kind: str = "[0-9][0-9]") -> dict[str, str]:
+    """The numbered chapters, or the Deeper pages ("deeper"): text by name."""
+    paths = sorted((ROOT / "book").glob(f"{kind}_*.md"))
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
@@ -593,13 +475,9 @@ def as_text(essays: Sequence[Essay], new: Mapping[str, float]) -> str:
     }
     rows = [list(columns), *([show(e) for show in columns.values()] for e in essays)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
-    lines = [
-        "  ".join(
-            f"{c:>{w}}" if i else f"{c:<{w}}"
-            for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    first, *others = widths
+    form = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
+    lines = [form.format(*row) for row in rows]
     main = [one for one in essays if one.is_main]
     count = f"{len(main)} pages, {sum(one.words for one in main):,} words"
     lines += ["", f"main line: {count}, {main_hours(essays):.1f} hours (at most {HOURS})"]
@@ -625,7 +503,7 @@ def main(given: Sequence[str] | None = None) -> int:
     essays, broken = measured(pages)
     new = rungs()
     if options.check:
-        problems = broken + faults(essays, new) + unexcused(EXCUSED, pages | deeper())
+        problems = broken + faults(essays, new) + unexcused(EXCUSED, pages | chapters("deeper"))
         intro = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
         problems += promised(intro, essays)
         print("\n".join(problems), end="\n" if problems else "")

@@ -39,8 +39,7 @@ SHAPES: tuple[Shape, ...] = (
     (200, 312, 136), (256, 512, 128), (300, 520, 330), (1, 640, 96), (640, 1, 96), (130, 70, 3000),
 )  # fmt: skip
 """M, N, K: one element, less than a tile, whole tiles, edges of each kind, rows that TMA cannot
-describe, long K.
-"""
+describe, long K."""
 ORDERS = ("ascending", "permuted")
 CUT: Mapping[str, int] = {"BM": 128, "BN": 128, "STAGES": 2, "CLUSTER_M": 1, "SMS": 4}
 """For stream-K: a tile of which the emulator holds all blocks that wait for each other."""
@@ -61,8 +60,7 @@ def launched(name: str, shape: Shape) -> Geometry:
 @dataclass(frozen=True)
 class Emulated:
     """What the emulator says: C as the kernel stores it, kinds of findings, wrong elements; or its
-    error.
-    """
+    error."""
 
     C: np.ndarray
     kinds: tuple[str, ...]
@@ -91,8 +89,7 @@ def emulated(name: str, shape: Shape) -> Emulated:
 def compared(name: str, shape: Shape, here: Emulated) -> dict[str, Any]:
     """The row of a launch. differ: elements whose bits are others; apart: the largest difference,
     in units of the last place of the larger of the two; wrong: elements that are beyond the bound
-    on the GPU.
-    """
+    on the GPU."""
     p = launched(name, shape)
     k = p.kernel
     A, B = numbers.operands(k, p.M, p.N, p.K)
@@ -122,13 +119,9 @@ def ordered(bits: np.ndarray) -> np.ndarray:
 
 
 def run(
-    out: Path,
-    kernels: Sequence[str] = KERNELS,
-    shapes: Sequence[Shape] = SHAPES,
-    *,
-    commit: str | None = None,
-    workers: int | None = None,
-) -> list[dict[str, Any]]:
+    out: Path, kernels: Sequence[str] = KERNELS, shapes: Sequence[Shape] = SHAPES, *,
+    commit: str | None = None, workers: int | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
     """Compare and write the record; its rows. Raises NoGPUError where there is none."""
     campaign.require_gpu()
     session = campaign.RecordingSession()

@@ -7,9 +7,9 @@ switched off.
 
 from __future__ import annotations
 
-from helpers.ladder.kernel import ROOT
+from tilelabs.labs import lab, rehearsing
 
-HONEST = (ROOT / "labs/2_tiling/rehearsal/a_transposed.cu").read_text(encoding="utf-8")
+HONEST = rehearsing.texts(lab("2"))["a_transposed.cu"]
 """C = A B with A given as its transpose, in tiles of 16: right, clean, coalesced."""
 
 
@@ -31,21 +31,24 @@ SAFE_LOADS = (
 )  # fmt: skip
 
 
-def relaxed(load: str, store: str) -> str:
-    """No barrier: accesses that do not race with each other in their place."""
+def accesses(load: str, store: str) -> str:
+    """The functions ld and st, of these bodies."""
     return (
         f"__device__ float ld(float* p) {{ {load} }}\n"
-        f"__device__ void st(float* p, float v) {{ {store} }}\n" + but(*SAFE_LOADS)
+        f"__device__ void st(float* p, float v) {{ {store} }}\n"
     )
 
 
-NO_BARRIER = {
-    "relaxed": relaxed(
+ACCESSES = {
+    "relaxed": accesses(
         'float v; asm volatile("ld.relaxed.cta.f32 %0, [%1];" : "=f"(v) : "l"(p)); return v;',
         'asm volatile("st.relaxed.cta.f32 [%0], %1;" :: "l"(p), "f"(v));',
     ),
-    "atomic": relaxed("return atomicAdd(p, 0.0f);", "atomicExch(p, v);"),
-    "volatile": relaxed("return *(volatile float*)p;", "*(volatile float*)p = v;"),
+    "atomic": accesses("return atomicAdd(p, 0.0f);", "atomicExch(p, v);"),
+    "volatile": accesses("return *(volatile float*)p;", "*(volatile float*)p = v;"),
+}
+"""Accesses that do not race with each other, to take the place of barriers."""
+NO_BARRIER = {name: text + but(*SAFE_LOADS) for name, text in ACCESSES.items()} | {
     "none": but(("        __syncthreads();  // complete\n", ""), ("        __syncthreads();  // read\n", "")),
     "syncwarp": but(("__syncthreads();  // complete", "__syncwarp();"), ("__syncthreads();  // read", "__syncwarp();")),
 }  # fmt: skip

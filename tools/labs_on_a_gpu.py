@@ -30,14 +30,9 @@ from tilelabs.labs import Lab, Variant, courses, rehearsing
 
 
 def graded(lab: Lab, variant: Variant, folder: Path) -> list[dict[str, Any]]:
-    """Rows of one variant's class: what each source is, its points, and its time where it has
-    one."""
+    """Rows of one variant's class: what each source is, its points, and its time if it has one."""
     sources = {f"s{n}": s for n, s in enumerate(of_variant(lab, variant))}
-    course = courses.new(folder / "course")
-    path = course.folder / courses.FILE
-    text = path.read_text(encoding="utf-8")
-    chosen = f"[variants]\n{lab.number} = {json.dumps(variant.name)}\n"
-    path.write_text(text.replace("[variants]\n", chosen), encoding="utf-8")
+    course = courses.new(folder / "course", variants={lab.number: variant.name})
     for student, source in sources.items():
         (folder / "in" / student).mkdir(parents=True)
         (folder / "in" / student / f"{lab.entry}.cu").write_text(source.text, encoding="utf-8")
@@ -75,19 +70,13 @@ def _plain(t: Any) -> dict[str, Any]:
     spread_of = {
         n: None if s is None else [s.median, s.q1, s.q3, s.count] for n, s in spreads.items()
     }
-    return {
-        **spread_of,
-        "size": list(t.size),
-        "rung": t.rung,
-        "wrong": t.wrong,
-        "launches": t.launches,
-    }
+    which = {"size": list(t.size), "rung": t.rung, "wrong": t.wrong, "launches": t.launches}
+    return spread_of | which
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Grade these labs, and write them after each variant beside those of other labs that the file
-    holds.
-    """
+    holds."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

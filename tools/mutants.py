@@ -190,14 +190,9 @@ def _made() -> Iterator[Mutant]:
                 seen.add(source)
                 place = f"{line}" if not before.strip() else f"{line}.{len(before)}"
                 yield Mutant(
-                    f"{kernel}:{place}:{rule.name}",
-                    rule.fault,
-                    kernel,
-                    line,
-                    _short(match[0]),
-                    _short(new),
-                    source,
-                )
+                    f"{kernel}:{place}:{rule.name}", rule.fault, kernel, line, _short(match[0]),
+                    _short(new), source,
+                )  # fmt: skip
 
 
 def _short(text: str) -> str:

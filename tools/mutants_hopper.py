@@ -30,8 +30,7 @@ from nogpu.errors import EmulationError
 FILE = KERNELS.parent / "data" / "validation" / "mutants_hopper.json"
 RAGGED, WHOLE = (200, 312, 330), (256, 512, 320)
 """M, N, K: edges and rows that fit nothing, and whole tiles; both with more steps than a ring has
-slots.
-"""
+slots."""
 RUNS = ((RAGGED, "ascending"), (WHOLE, "ascending"), (RAGGED, "permuted"), (WHOLE, "permuted"))
 LONG = (128, 128, 3072), (100, 120, 3016)
 """For stream-K: few tiles with so many steps that they are cut along k; whole, and with edges."""
@@ -48,8 +47,7 @@ INCLUDE = r'#include "common/([\w.]+)"'
 class Rule:
     """A fault: what is replaced by what, a regular expression and its replacement. header: of
     kernels/common, where it lies there and not in the kernel's file. only: kernels that have it.
-    equivalent: why it changes nothing, where it does not.
-    """
+    equivalent: why it changes nothing, where it does not."""
 
     fault: str
     old: str
@@ -171,8 +169,7 @@ def cuts_tiles(kernel: Kernel) -> bool:
 
 
 def planned(kernel: Kernel, shape: tuple[int, int, int]) -> Geometry:
-    """A launch of a kernel; of one whose blocks stay, with several tiles a block; of stream-K,
-    cut."""
+    """A launch of a kernel; of one whose blocks stay, several tiles a block; of stream-K, cut."""
     if cuts_tiles(kernel):
         return launch.lay_out(kernel, *shape, **CUT)
     return launch.lay_out(kernel, *shape, **(FEW if "SMS" in kernel.params else {}))
@@ -192,8 +189,7 @@ def runs(kernel: Kernel) -> tuple[tuple[tuple[int, int, int], str], ...]:
 
 def run(mutant: Mutant) -> dict[str, Any]:
     """Who notices: kinds and lines of findings of memory and barriers, whether elements were wrong,
-    errors.
-    """
+    errors."""
     kinds: set[str] = set()
     wrong, errors, launches = False, set[str](), 0
     for shape, schedule in runs(catalog[mutant.kernel]):
@@ -210,27 +206,18 @@ def run(mutant: Mutant) -> dict[str, Any]:
         if kinds:
             break
     return {
-        "name": mutant.name,
-        "fault": mutant.fault,
-        "kernel": mutant.kernel,
-        "state": "ran",
-        "found": bool(kinds or errors),
-        "kinds": sorted(kinds),
-        "wrong": wrong,
-        "errors": sorted(errors),
-        "runs": launches,
-        "equivalent": mutant.equivalent,
-    }
+        "name": mutant.name, "fault": mutant.fault, "kernel": mutant.kernel, "state": "ran",
+        "found": bool(kinds or errors), "kinds": sorted(kinds), "wrong": wrong,
+        "errors": sorted(errors), "runs": launches, "equivalent": mutant.equivalent,
+    }  # fmt: skip
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """By fault: how many mutants, and who caught them."""
     out: dict[str, dict[str, Any]] = {}
     for row in rows:
-        one = out.setdefault(
-            row["fault"],
-            {"fault": row["fault"], "mutants": 0, "emulator": 0, "with_oracle": 0, "equivalent": 0},
-        )
+        none = dict.fromkeys(("mutants", "emulator", "with_oracle", "equivalent"), 0)
+        one = out.setdefault(row["fault"], {"fault": row["fault"], **none})
         one["mutants"] += 1
         one["emulator"] += row["found"]
         one["with_oracle"] += row["found"] or row["wrong"]

@@ -89,8 +89,7 @@ def hopper_subjects() -> tuple[Subject, ...]:
 
 
 def task(subject: Subject, check: str, cubin: Path) -> Task:
-    """One process: a subject at each of its shapes, the ragged one first, under one check or
-    none."""
+    """One process: a subject at each of its shapes, the ragged one first, under a check or none."""
     jobs = [
         watching.launched(subject.kernel, s, subject.params, cubin, check) for s in subject.sizes
     ]
@@ -100,19 +99,12 @@ def task(subject: Subject, check: str, cubin: Path) -> Task:
 def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> MutantRun:
     """The record's row of one process. wrong: elements of C, all launches together."""
     return MutantRun(
-        name=of.name,
-        kernel=of.kernel,
-        fault=of.fault,
-        check=check,
-        state=found.state,
-        errors=found.errors,
-        summary=found.summary,
+        name=of.name, kernel=of.kernel, fault=of.fault, check=check, state=found.state,
+        errors=found.errors, summary=found.summary,
         first=found.first or (watching.last_line(found.log) if found.state == "stopped" else ""),
-        wrong=sum(said.get("wrong") or 0 for said in found.launches),
-        seconds=found.seconds,
-        source=of.source,
-        recorded=dict(stamp),
-    )
+        wrong=sum(said.get("wrong") or 0 for said in found.launches), seconds=found.seconds,
+        source=of.source, recorded=dict(stamp),
+    )  # fmt: skip
 
 
 def lacking(data: Record, chosen: Iterable[Subject], check: str) -> list[Subject]:
@@ -138,16 +130,10 @@ def rounds(
 
 
 def run(
-    out: Path,
-    *,
-    of: Sequence[Subject] | None = None,
-    chosen: Sequence[Subject] | None = None,
-    workers: int | None = None,
-    seconds: float | None = None,
-    limit: float = LIMIT,
-    commit: str | None = None,
-    say: Callable[[str], None] = print,
-) -> list[str]:
+    out: Path, *, of: Sequence[Subject] | None = None, chosen: Sequence[Subject] | None = None,
+    workers: int | None = None, seconds: float | None = None, limit: float = LIMIT,
+    commit: str | None = None, say: Callable[[str], None] = print,
+) -> list[str]:  # fmt: skip
     """Run what the record lacks; what could not be understood, as text. Raises as `campaign.run`.
 
     of: all that the record is about, `subjects()` if left out; chosen: those of them to run now.
@@ -247,14 +233,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
             return 0
         refused = run(
-            options.out,
-            of=of,
-            workers=options.workers,
-            seconds=options.seconds,
-            limit=options.limit,
-            commit=options.commit,
-            say=lambda line: print(line, flush=True),
-        )
+            options.out, of=of, workers=options.workers, seconds=options.seconds,
+            limit=options.limit, commit=options.commit, say=lambda line: print(line, flush=True),
+        )  # fmt: skip
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

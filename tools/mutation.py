@@ -30,47 +30,46 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAST = 0.9
-_NEAR = "machine faults findings instructions"
+_EMULATOR = (
+    "emulator_machine emulator_faults emulator_findings emulator_instructions emulator_warps"
+    " emulator_waits emulator_mbarriers emulator_calls emulator_bulk emulator_cluster"
+    " emulator_tensor emulator_warpgroups emulator_tensor_memory emulator_counts"
+    " emulator_requests emulator_unset emulator_causes emulator emulator_oracle emulator_link"
+    " run_command foreign_kernels foreign_waits foreign_hopper fresh_kernels header_kernels"
+    " emulator_headers emulator_random"
+)
 Areas = Mapping[tuple[str, ...], tuple[str, ...]]
 """Files or folders, and the test files nearest to them, the fastest first; mutants come from each
-in turn.
-"""
+in turn."""
 
 
-def _tests(words: str, start: str = "test_") -> tuple[str, ...]:
+def _tests(words: str) -> tuple[str, ...]:
     """The files of these names, in whichever package's tests they lie."""
     folders = ("tests", "packages/nogpu/tests", "packages/labs/tests")
-    found = ([f"{d}/{start}{w}.py" for d in folders] for w in words.split())
+    found = ([f"{d}/test_{w}.py" for d in folders] for w in words.split())
     return tuple(next(f for f in files if (ROOT / f).exists()) for files in found)
 
 
 AREAS: Areas = {
-    ("packages/nogpu/nogpu/emulator/ptx",): _tests(f"{_NEAR} calls warps waits", "test_emulator_"),
-    ("packages/nogpu/nogpu/emulator/machine",): _tests(
-        f"{_NEAR} warps mbarriers bulk cluster tensor warpgroups", "test_emulator_"
+    **{
+        (f"packages/nogpu/nogpu/emulator/{room}",): _tests(_EMULATOR)
+        for room in ["ptx", "machine", "observe", "launching"]
+    },
+    ("packages/labs/tilelabs/judging",): _tests(
+        "marking timing points feedback apart lab_folders"
     ),
-    ("packages/nogpu/nogpu/emulator/observe",): _tests(
-        f"{_NEAR} counts mbarriers bulk cluster", "test_emulator_"
-    ),
-    ("packages/nogpu/nogpu/emulator/launching",): _tests(
-        f"{_NEAR} requests link", "test_emulator_"
-    ),
-    ("packages/labs/tilelabs/judging",): _tests("marking timing"),
     tuple(
         f"helpers/record/{name}.py"
         for name in ["store", "protocol", "trials", "reading", "turns", "measurement"]
-    ): _tests("trials measure sections store"),
-    ("helpers/record/costs", "helpers/ladder/model.py", "helpers/ladder/cuts.py"): _tests(
-        "model cuts costs"
-    ),
-}
+    ): _tests("trials measure sections store overlap verify readers_numbers"),
+    ("helpers/record/costs", "helpers/ladder/model.py", "helpers/ladder/cuts.py"): _tests("model cuts costs choosing"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Mutant:
     """One changed line of a file. lineno: from 1; line: its text; mutation: `old -> new`, the part
-    that changed.
-    """
+    that changed."""
 
     file: str
     lineno: int
@@ -189,23 +188,13 @@ def draw(root: Path, areas: Areas, seed: int, count: int) -> list[tuple[Mutant, 
     """
     rng, pools = random.Random(seed), []
     for places, tests in areas.items():
-        files = sorted(
-            {
-                f
-                for p in places
-                for f in ((root / p).rglob("*.py") if (root / p).is_dir() else [root / p])
-            }
-        )
+        trees = [(root / p).rglob("*.py") if (root / p).is_dir() else [root / p] for p in places]
+        files = sorted({f for tree in trees for f in tree})
         missing = [name for name in (*places, *tests) if not (root / name).exists()]
-        pool = (
-            []
-            if missing
-            else [
-                m
-                for f in files
-                for m in mutants(f.relative_to(root).as_posix(), f.read_text("utf-8"))
-            ]
-        )
+        texts = [
+            (f.relative_to(root).as_posix(), f.read_text("utf-8")) for f in files if not missing
+        ]
+        pool = [m for text in texts for m in mutants(*text)]
         if not pool:
             raise ValueError(
                 f"{places}: no mutant can be drawn ({missing or 'no code'}); mend AREAS in"

@@ -1,35 +1,26 @@
-"""Time kernels of other repositories in turn with this book's and cuBLAS, on the GPU at hand.
+"""Kernels of other repositories, built as they are: `tools.summit_on_a_gpu` times them.
+
+    python -m tools.neighbours fast.cu=FOLDER cutlass=FOLDER sgemm.cu=FOLDER SGEMM_CUDA=FOLDER
 
 Their code stays outside: name the folders of clones, by the keys of `NEIGHBOURS`, at the commits
-that their authors gave them. Each is built by nvcc as it is, behind a few lines that call it; its
-product is compared with float64 before it is timed, and what is wrong is not recorded.
-
-    python -m tools.neighbours --out FILE fast.cu=FOLDER sgemm.cu=FOLDER SGEMM_CUDA=FOLDER
+that their authors gave them. nvcc makes product.so of each, in its folder, behind a few lines that
+call it; that needs no GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from nogpu.errors import ConfigError
 
-from helpers.ladder.kernel import ROOT
-from helpers.record import plans, protocol, stamps
-from helpers.record.gpu import Session
-from nogpu.errors import ConfigError, NoGPUError
-from tools.recorder import campaign
-
-SIZES = (4096, 8192)
 ENTRY = 'extern "C" void product(int which, int m, int n, int k, void* A, void* B, void* C)'
 FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "-w", "-shared", "-Xcompiler=-fPIC")
 """Of nvcc, for all of them."""
@@ -41,28 +32,25 @@ class Neighbour:
 
     address: where it is published. adapter: C++ that includes its file and defines ENTRY. kernels:
     their numbers and what they are called there. columns: B and C lie by columns, as the author
-    times them. ours: this book's kernels and cuBLAS beside them."""
+    times them."""
 
     address: str
     adapter: str
     flags: tuple[str, ...]
     dtype: str
     kernels: Mapping[int, str]
-    ours: tuple[str, ...]
     columns: bool = False
 
 
-FP32, BF16 = ("fp32_best", "cublas_fp32"), ("hopper_5", "hopper_6", "cublas_bf16")
 NEIGHBOURS: Mapping[str, Neighbour] = {
     "fast.cu": Neighbour(
         "https://github.com/pranjalssh/fast.cu",
         "#define main their_main\n#include \"matmul.cu\"\n#undef main\n"
         f"{ENTRY} {{ run_kernel(which, m, n, k, (bf16*)A, (bf16*)B, (bf16*)C, nullptr); }}\n",
         ("-gencode=arch=compute_90a,code=sm_90a", "--expt-relaxed-constexpr", "--expt-extended-lambda", "--use_fast_math",
-         "-lcuda", "-lcublas"),
+         ),
         "bfloat16",
         {11: "matmul_11", 12: "matmul_12"},
-        BF16,
         columns=True,
     ),
     "sgemm.cu": Neighbour(
@@ -70,48 +58,117 @@ NEIGHBOURS: Mapping[str, Neighbour] = {
         "#include <helper_matrix.h>\n#include <sgemm.cuh>\n"
         f"{ENTRY} {{ float one = 1, zero = 0; "
         "sgemm(m, n, k, &one, (float*)A, k, (float*)B, n, &zero, (float*)C, n); }\n",
-        ("-arch=sm_90", "-DGPUCC=90", "-Isrc", "-Icommon", "-lcublas"),
+        ("-arch=sm_90", "-DGPUCC=90", "-Isrc", "-Icommon"),
         "float32",
         {0: "sgemm"},
-        FP32,
     ),
     "SGEMM_CUDA": Neighbour(
         "https://github.com/siboehm/SGEMM_CUDA",
         "#include \"src/runner.cu\"\n"
         f"{ENTRY} {{ run_kernel(which, m, n, k, 1.0f, (float*)A, (float*)B, 0.0f, (float*)C, 0); }}\n",
-        ("-arch=sm_90", "-Isrc", "-lcublas"),
+        ("-arch=sm_90", "-Isrc"),
         "float32",
         {10: "kernel 10, warp tiling"},
-        FP32,
+    ),
+    "cutlass": Neighbour(
+        "https://github.com/NVIDIA/cutlass",
+        f"""
+#include <cutlass/epilogue/collective/collective_builder.hpp>
+#include <cutlass/gemm/collective/collective_builder.hpp>
+#include <cutlass/gemm/device/gemm_universal_adapter.h>
+#include <cutlass/gemm/kernel/gemm_universal.hpp>
+#include <cutlass/util/packed_stride.hpp>
+using namespace cute;
+namespace g = cutlass::gemm;
+namespace e = cutlass::epilogue;
+using Bf16 = cutlass::bfloat16_t;
+using Row = cutlass::layout::RowMajor;
+using Arch = cutlass::arch::Sm90;
+using Unit = cutlass::arch::OpClassTensorOp;
+
+// One kernel of its library for each tile; `band` of the walk is an argument.
+template <int BM, int BN, class Loop, class Tail>
+void run(int band, int m, int n, int k, void* A, void* B, void* C)
+{{
+    using Tile = Shape<Int<BM>, Int<BN>, _64>;
+    using Two = Shape<_2, _1, _1>;
+    using End = typename e::collective::CollectiveBuilder<
+        Arch, Unit, Tile, Two, e::collective::EpilogueTileAuto, float, float, void, Row, 8,
+        Bf16, Row, 8, Tail>::CollectiveOp;
+    using Main = typename g::collective::CollectiveBuilder<
+        Arch, Unit, Bf16, Row, 8, Bf16, Row, 8, float, Tile, Two,
+        g::collective::StageCountAutoCarveout<int(sizeof(typename End::SharedStorage))>,
+        Loop>::CollectiveOp;
+    using Kernel = g::kernel::GemmUniversal<Shape<int, int, int, int>, Main, End>;
+    using Gemm = g::device::GemmUniversalAdapter<Kernel>;
+    static Gemm gemms[10];
+    static void* last[10];
+    static int rows[10];
+    if (last[band] != C || rows[band] != m) {{
+        using cutlass::make_cute_packed_stride;
+        typename Gemm::Arguments given{{
+            g::GemmUniversalMode::kGemm, {{m, n, k, 1}},
+            {{(Bf16*)A, make_cute_packed_stride(typename Kernel::StrideA{{}}, {{m, k, 1}}),
+              (Bf16*)B, make_cute_packed_stride(typename Kernel::StrideB{{}}, {{n, k, 1}})}},
+            {{{{1.0f, 0.0f}}, nullptr, {{}}, (Bf16*)C,
+              make_cute_packed_stride(typename Kernel::StrideD{{}}, {{m, n, 1}})}}}};
+        given.hw_info.sm_count =
+            cutlass::KernelHardwareInfo::query_device_multiprocessor_count(0);
+        given.scheduler.max_swizzle_size = band;
+        if (gemms[band].initialize(given) != cutlass::Status::kSuccess) return;
+        last[band] = C;
+        rows[band] = m;
+    }}
+    gemms[band].run();
+}}
+{ENTRY}
+{{
+    using Together = g::KernelTmaWarpSpecializedCooperative;
+    using InTurns = g::KernelTmaWarpSpecializedPingpong;
+    const int band = which % 10;
+    switch (which / 10) {{
+    case 1: return run<128, 256, Together, e::TmaWarpSpecializedCooperative>(
+        band, m, n, k, A, B, C);
+    case 2: return run<256, 128, Together, e::TmaWarpSpecializedCooperative>(
+        band, m, n, k, A, B, C);
+    case 3: return run<64, 256, InTurns, e::TmaWarpSpecialized>(band, m, n, k, A, B, C);
+    }}
+}}
+""",
+        ("-gencode=arch=compute_90a,code=sm_90a", "--expt-relaxed-constexpr", "-Iinclude",
+         "-Itools/util/include"),
+        "bfloat16",
+        {
+            10 * tile + band: f"{name}, bands of {band}"
+            for tile, name in enumerate(
+                ("128x256 cooperative", "256x128 cooperative", "64x256 ping-pong"), 1
+            )
+            for band in (1, 4, 8)
+        },
     ),
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Row:
-    """One contender at one size; ms and quartiles of a launch, share: of cuBLAS, pair by pair."""
-
-    repository: str
-    commit: str
-    kernel: str
-    dtype: str
-    size: int
-    ms: float
-    q1: float
-    q3: float
-    gflops: float
-    share: float
-
-
-def build(folder: Path, of: Neighbour, to: Path) -> Callable[..., None]:
-    """The repository's product, from a shared library that nvcc makes. Raises ConfigError."""
+def build(folder: Path, of: Neighbour) -> Path:
+    """The repository's product as a shared library, made by nvcc if need be. Raises ConfigError."""
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    source, library = to / "adapter.cu", to / "adapter.so"
+    source, library = folder / "product.cu", folder / "product.so"
+    if library.is_file():
+        return library
     source.write_text(of.adapter, encoding="utf-8")
     command = [nvcc, *FLAGS, *of.flags, f"-I{folder}", str(source), "-o", str(library)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ConfigError(f"nvcc refuses {folder}: {done.stderr.strip()[-600:]}")
+    return library
+
+
+def product_of(folder: Path, of: Neighbour) -> Callable[..., None]:
+    """The repository's product, built. Raises ConfigError."""
+    library = build(folder.resolve(), of)
+    for needed in ("libcuda.so.1", "libcublas.so.13"):  # what their code calls by name
+        with suppress(OSError):
+            ctypes.CDLL(needed, mode=ctypes.RTLD_GLOBAL)
     product = ctypes.CDLL(str(library)).product
     product.argtypes = [ctypes.c_int] * 4 + [ctypes.c_void_p] * 3
     return product
@@ -130,94 +187,22 @@ def commit_of(folder: Path) -> str:
     return git.stdout.strip()
 
 
-def timed(
-    session: Session, key: str, product: Callable[..., None], commit: str, size: int
-) -> list[Row]:
-    """Each kernel of a repository in turn with ours; what is wrong raises ImplausibleError."""
-    of, cupy = NEIGHBOURS[key], session.cupy
-    problem = session.problem(of.dtype, size, size, size)
-    B = cupy.ascontiguousarray(problem.B.T) if of.columns else problem.B
-    operations: dict[str, Callable[[], None]] = {}
-    for which, name in of.kernels.items():
-        C = session.output(of.dtype, size, size)
-        C.fill(0)  # some add to zero times what C holds, and that times NaN is NaN
-        addresses = [x.data.ptr for x in (problem.A, B, C)]
-
-        def start(which: int = which, addresses: Sequence[int] = addresses) -> None:
-            product(which, size, size, size, *addresses)
-
-        start()
-        session.stream.synchronize()
-        result = cupy.ascontiguousarray(C.T) if of.columns else C
-        worst, ratio = session.error(problem, result, of.dtype)
-        protocol.refuse_wrong(ratio, f"{key} {name} at {size}", worst, problem.checked)
-        operations[name] = start
-    for name in of.ours:
-        C = session.output(of.dtype, size, size)
-        if name.startswith("cublas"):
-            operations[name] = session.baseline_operation(name, problem.A, problem.B, C)
-        else:
-            p = plans.plan(name, size, size, size)
-            operations[name] = session.kernel_operation(p, problem.A, problem.B, C)
-    done = protocol.interleaved(session.bench(operations), list(operations))
-    rows = []
-    for name in operations:
-        theirs = name in of.kernels.values()
-        took, share = protocol.spread(done.ms[name]), done.ratio(name, of.ours[-1])
-        rate = protocol.gflops(size, size, size, took.median)
-        protocol.refuse_above_peak(
-            name, rate, session.peak_gflops("fp32" if of.dtype == "float32" else "fp16")
-        )
-        where = (of.address, commit) if theirs else ("", "")
-        rows.append(
-            Row(*where, name, of.dtype, size, took.median, took.q1, took.q3, rate, share.median)
-        )
-        print(f"{key:11s} {name:24s} {size:5d} {took.median:8.4f} ms {rate / 1e3:7.1f} TFLOP/s "
-              f"{100 * share.median:6.1f} %", flush=True)  # fmt: skip
-    return rows
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build, check, time and write. Status 2 for what was given wrong, 1 for what could not be
-    built."""
+    """Build each. Status 2 for what was given wrong, 1 for what could not be built."""
     parser = argparse.ArgumentParser(prog="python -m tools.neighbours", description=__doc__)
     parser.add_argument(
         "folders", nargs="+", metavar="KEY=FOLDER", help=f"of {', '.join(NEIGHBOURS)}"
     )
-    parser.add_argument("--out", type=Path, help="default: data/validation/neighbours_GPU.json")
-    options = parser.parse_args(arguments)
-    folders = dict(item.partition("=")[::2] for item in options.folders)
+    folders = dict(item.partition("=")[::2] for item in parser.parse_args(arguments).folders)
     if unknown := [key for key in folders if key not in NEIGHBOURS]:
         parser.error(f"no neighbour is called {unknown[0]!r}; there are {', '.join(NEIGHBOURS)}")
     try:
-        session = Session()
-    except NoGPUError as error:
+        for key, folder in folders.items():
+            print(build(Path(folder).resolve(), NEIGHBOURS[key]), flush=True)
+    except ConfigError as error:
         print(error, file=sys.stderr)
-        return 2
-    session.stream = session.cupy.cuda.Stream.null  # theirs launch on the default stream
-    rows: list[Row] = []
-    failed = 0
-    for key, folder in folders.items():
-        with tempfile.TemporaryDirectory() as to:
-            try:
-                commit = commit_of(Path(folder))
-                product = build(Path(folder).resolve(), NEIGHBOURS[key], Path(to))
-                for size in SIZES:
-                    rows += timed(session, key, product, commit, size)
-            except (ConfigError, protocol.ImplausibleError) as error:
-                failed = 1
-                print(f"{key}: {error}", file=sys.stderr)
-    versions: dict[str, Any] = stamps.stamp(session.versions(), stamps.commit())
-    command = "python -m tools.neighbours --out FILE " + " ".join(
-        f"{key}=FOLDER" for key in folders
-    )
-    gpu = campaign.gpu_key(session.gpu, None)
-    out = options.out or ROOT / "data" / "validation" / f"neighbours_{gpu}.json"
-    text = {"command": command, "gpu": stamps.gpu_facts(session), "recorded": versions,
-            "rows": [asdict(row) for row in rows]}  # fmt: skip
-    out.write_text(json.dumps(text, indent=1, default=np.ndarray.tolist) + "\n", encoding="utf-8")
-    print(f"{len(rows)} rows -> {out}")
-    return failed
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -93,8 +93,7 @@ def steps() -> dict[str, str]:
 
 
 def run(cells: list[str], timeout: float) -> list[dict[str, Any]]:
-    """Run cells in a fresh kernel: seconds, what was shown, and the error of each; stops at
-    none."""
+    """Run cells in a fresh kernel: seconds, what was shown, the error of each; stops at none."""
     import nbformat
     from jupyter_client.manager import KernelManager
     from nbclient import NotebookClient
@@ -137,17 +136,11 @@ def shown_by(outputs: list[Any]) -> dict[str, Any]:
 
 def notebook(path: Path, timeout: float) -> dict[str, Any]:
     """What running a notebook gave: cells, seconds, errors with their cells."""
-    cells = [
-        "".join(c["source"])
-        for c in json.loads(path.read_text(encoding="utf-8"))["cells"]
-        if c["cell_type"] == "code"
-    ]
+    held = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    cells = ["".join(c["source"]) for c in held if c["cell_type"] == "code"]
     done = run(cells, timeout)
-    faults = [
-        {"cell": i, "error": d["error"] or d["stderr"][:500]}
-        for i, d in enumerate(done)
-        if d["error"] or d["stderr"]
-    ]
+    said = ((i, d["error"] or d["stderr"][:500]) for i, d in enumerate(done))
+    faults = [{"cell": i, "error": error} for i, error in said if error]
     return {
         "notebook": path.stem,
         "cells": len(cells),
@@ -165,28 +158,18 @@ def machine() -> dict[str, Any]:
     gpu = device.current()
     packages = {}
     for name in (
-        "ipykernel",
-        "ipywidgets",
-        "nbclient",
-        "numpy",
-        "matplotlib",
-        "pandas",
-        "cupy-cuda13x",
+        "ipykernel", "ipywidgets", "nbclient", "numpy", "matplotlib", "pandas", "cupy-cuda13x",
         "cupy-cuda12x",
-    ):
+    ):  # fmt: skip
         try:
             packages[name] = version(name)
         except PackageNotFoundError:
             continue
     return {
-        "gpu": gpu.name if gpu else None,
-        "driver_cuda": gpu.driver_cuda if gpu else None,
-        "compiler": toolchain.compiler(),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "packages": packages,
-        "commit": commit(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
+        "gpu": gpu.name if gpu else None, "driver_cuda": gpu.driver_cuda if gpu else None,
+        "compiler": toolchain.compiler(), "python": ".".join(map(str, sys.version_info[:3])),
+        "packages": packages, "commit": commit(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }  # fmt: skip
 
 
 def write(path: Path, data: dict[str, Any]) -> None:

@@ -136,8 +136,7 @@ def replaced(text: str, old: str, new: str) -> str:
 
 def without_a_barrier(text: str) -> str:
     """A core whose first barrier is gone: the line stays, with its comment. The text itself where
-    it has none that a line of its own shows.
-    """
+    it has none that a line of its own shows."""
     return re.sub(r"(?m)^( *)__syncthreads\(\);", r"\1", text, count=1)
 
 
@@ -163,15 +162,11 @@ class Reader:
         self.page.wait_for_function(f"/{until}/.test({words})", timeout=PATIENCE * 1000)
         seconds = time.perf_counter() - began
         taken = Step(
-            f"{self.name}: {name}",
-            round(seconds, 2),
-            round((self.sent.bytes - sent) / 1e6, 1),
-            memory_mb(self.browser),
-            round(self.python_bytes() / 1e6, 1),
-            self.page.locator(STATUS).first.text_content(),
-            tuple(self.marked()),
+            f"{self.name}: {name}", round(seconds, 2), round((self.sent.bytes - sent) / 1e6, 1),
+            memory_mb(self.browser), round(self.python_bytes() / 1e6, 1),
+            self.page.locator(STATUS).first.text_content(), tuple(self.marked()),
             tuple(self.page.locator(".tile-found-word").all_text_contents()),
-        )
+        )  # fmt: skip
         self.shown[name] = self.below()
         self.steps.append(taken)
         print(
@@ -190,7 +185,7 @@ class Reader:
     def below(self) -> str:
         """What the cell shows."""
         output = self.page.locator("div.cell:has(.cm-editor) .cell_output")
-        return str(output.inner_text()) if output.count() else ""
+        return str(output.last.inner_text()) if output.count() else ""
 
     def marked(self) -> list[int]:
         """Lines that are marked in the editor, from 1."""

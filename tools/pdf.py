@@ -74,11 +74,8 @@ def sheets(path: Path) -> dict[str, int]:
     from pypdf import PdfReader
 
     pdf = PdfReader(path)
-    number = {
-        page.indirect_reference.idnum: sheet
-        for sheet, page in enumerate(pdf.pages, 1)
-        if page.indirect_reference is not None
-    }
+    held = ((page.indirect_reference, sheet) for sheet, page in enumerate(pdf.pages, 1))
+    number = {reference.idnum: sheet for reference, sheet in held if reference is not None}
     root: Any = pdf.trailer["/Root"]
     places = root.get("/Dests", {})
     return {name[1:]: number[places[name].get_object()[0].idnum] for name in places}

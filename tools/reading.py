@@ -38,8 +38,7 @@ def page(name: str) -> Path:
 
 
 def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
-    """What a cell prints, and the value of its last expression or of its magic, as in a
-    notebook."""
+    """What a cell prints, and the value of its last expression or its magic, as in a notebook."""
     if code.startswith("%%cuda"):
         from helpers.page.workbench import cell_magic
 
@@ -62,8 +61,7 @@ def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
 
 def steps(source: str) -> Iterator[tuple[str, str, str]]:
     """The page in pieces: ("prose", text, ""), ("code", code, tags), ("quiz" or "kernel", body,
-    title).
-    """
+    title)."""
     at = 0
     for match in FENCE.finditer(source):
         yield from directives(source[at : match.start()])

@@ -11,11 +11,9 @@ from helpers.page import claims
 
 def main(book: Path) -> int:
     """Print what is wrong in a folder of pages, a line each; 1 if anything is."""
-    wrong = [
-        f"{path.name}:{line}: {fault}"
-        for path in sorted(book.glob("*.md"))
-        for line, fault in claims.faults(path.read_text(encoding="utf-8"))
-    ]
+    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(book.glob("*.md")))
+    every = ((path.name, *fault) for path, text in texts for fault in claims.faults(text))
+    wrong = [f"{name}:{line}: {fault}" for name, line, fault in every]
     print("\n".join(wrong), end="\n" * bool(wrong))
     return 1 if wrong else 0
 

@@ -37,8 +37,7 @@ STORED = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1}
 """Bytes of an element."""
 TINY = {"f16": -14, "bf16": -30, "tf32": -30, "e4m3": -6, "e5m2": -14}
 """The exponent down to which operands are drawn; of f16 and the 8-bit ones, the least of a normal
-number.
-"""
+number."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +178,7 @@ def drawn(i: Instruction) -> tuple[Array, Array, Array]:
 
 
 def packed(i: Instruction) -> tuple[Array, Array, Array]:
-    """What the kernel is given: the registers of A, of B (mma.sync) or its tile (wgmma), and of
-    C."""
+    """What the kernel is given: registers of A, of B (mma.sync) or its tile (wgmma), of C."""
     A, B, C = drawn(i)
     kind, size = i.kinds[1], STORED[i.kinds[1]]
     a_bits, b_bits = bits_of(A, kind), bits_of(B, kind)

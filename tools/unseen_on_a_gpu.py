@@ -9,21 +9,17 @@ wrong is not recorded. Beside each time stands the bound of the cost model on th
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from helpers.ladder.kernel import ROOT
 from helpers.page.exercises import unseen
-from helpers.record import protocol, stamps
+from helpers.record import protocol
 from helpers.record.gpu import Session
 from nogpu import toolchain
-from nogpu.errors import NoGPUError
+from tools import beside
 from tools.recorder import campaign
 
 KERNELS = (
@@ -86,32 +82,14 @@ def timed(session: Session, kernel: unseen.Unseen, gpu: str) -> dict[str, Any]:
             "q3": took.q3, "bound_ms": bound}  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line. Status 2 where no GPU answers, 1 where a result is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tools.unseen_on_a_gpu", description=__doc__)
-    parser.add_argument("--out", type=Path, help="default: data/validation/unseen_GPU.json")
-    options = parser.parse_args(arguments)
-    try:
-        session = Session()
-    except NoGPUError as error:
-        print(error, file=sys.stderr)
-        return 2
-    session.warm_up()
-    gpu = campaign.gpu_key(session.gpu, None)
-    rows, failed = [], 0
-    for kernel in KERNELS:
-        try:
-            rows.append(timed(session, kernel, gpu))
-        except protocol.ImplausibleError as error:
-            failed = 1
-            print(error, file=sys.stderr)
-    versions: dict[str, Any] = stamps.stamp(session.versions(), stamps.commit())
-    text = {"command": "python -m tools.unseen_on_a_gpu", "gpu": stamps.gpu_facts(session),
-            "recorded": versions, "rows": rows}  # fmt: skip
-    out = options.out or ROOT / "data" / "validation" / f"unseen_{gpu}.json"
-    out.write_text(json.dumps(text, indent=1, default=np.ndarray.tolist) + "\n", encoding="utf-8")
-    print(f"{len(rows)} rows -> {out}")
-    return failed
+def main(given: Sequence[str] | None = None) -> int:
+    """The command line. Status 2 where no GPU answers, or a result is wrong."""
+
+    def times(session: Session, _: Any) -> dict[str, Any]:
+        gpu = campaign.gpu_key(session.gpu, None)
+        return {"rows": [timed(session, kernel, gpu) for kernel in KERNELS]}
+
+    return beside.main("unseen", __doc__, given, times=times)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Sphinx extension: a page of the climb says at its top where its chapter stands on the ladder; its
-arrows lead along the main line, past Deeper pages; and what opens the list of these has a name.
-"""
+arrows lead along the main line, past Deeper pages; and what opens the list of these has a name."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ def shares() -> dict[int, tuple[str, float]]:
 
 
 def strip(number: int, steps: dict[int, tuple[str, float]]) -> str:
-    """A row of bars, one for each chapter with a rung, this one marked; empty for other
-    chapters."""
+    """A row of bars, one for each chapter with a rung, this one marked; none for other chapters."""
     if number not in steps:
         return ""
     best, share = steps[number]

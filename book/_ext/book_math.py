@@ -1,6 +1,5 @@
 """Sphinx extension: formulas as MathML, made when the book is built, so that no page loads a script
-to show them.
-"""
+to show them."""
 
 from __future__ import annotations
 

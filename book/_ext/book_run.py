@@ -11,9 +11,13 @@ import re
 from typing import Any
 
 SCRIPT = "run.js"
-RUNS = re.compile(r'<span class="cp">%%cuda |<div [^>]*data-slide=')
-"""What such a page holds: the first line of a kernel's cell, or the sentence in place of
-sliders."""
+RUNS = re.compile(
+    r'<span class="cp">%%cuda |<pre [^>]*>%%cuda |<div [^>]*data-slide='
+    r'|<span class="n">check</span><span class="p">\(</span><span class="s2">"[\d.]+"</span>'
+    r'<span class="p">,</span> <span class="n">mine<'
+)
+"""What such a page holds: the first line of a kernel's cell, the sentence in place of sliders, or
+the check of an exercise's kernel."""
 
 
 def wanted() -> bool:

@@ -40,8 +40,7 @@ def enter(app: Any, doctree: Any) -> None:
 
 def keep(app: Any, fault: Exception | None) -> None:
     """Store the environment again: Sphinx stores it before it gathers titles and entries for the
-    search, and of a page that the next build does not write they would be lost.
-    """
+    search, and of a page that the next build does not write they would be lost."""
     if fault is None:
         with (Path(app.doctreedir) / ENV_PICKLE_FILENAME).open("wb") as out:
             pickle.dump(app.env, out, pickle.HIGHEST_PROTOCOL)

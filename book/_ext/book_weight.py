@@ -17,8 +17,7 @@ _TOKEN = re.compile(r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{};]""", 
 
 
 def rules(css: str) -> Iterator[tuple[str, str | None]]:
-    """Each rule as what stands before its braces and in them; None in place of braces for
-    @import."""
+    """Each rule as what stands before its braces and in them; None for braces for @import."""
     depth = start = opened = 0
     for token in _TOKEN.finditer(css):
         at, sign = token.start(), token[0]
@@ -73,8 +72,7 @@ def used(folder: Path) -> set[str]:
 
 
 def fresh(app: Any) -> None:
-    """Take away what an earlier build has trimmed, for Sphinx warns of a file that it must write
-    over."""
+    """Take away what an earlier build has trimmed, as Sphinx warns of files that it overwrites."""
     for sheet in _sheets(app):
         sheet.unlink()
 

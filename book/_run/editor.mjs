@@ -9,6 +9,7 @@ const make = (tag, attributes = {}, ...inside) => {
 };
 const megabytes = bytes => (bytes / 1e6).toFixed(1);
 const list = words => new Intl.ListFormat("en").format(words.map(String));
+const pageName = location.pathname.split("/").at(-1).replace(/\.html$/, "");
 const key = /Mac|iP/.test(navigator.platform) ? "⌘" : "Ctrl";
 
 document.head.append(make("style", {}, `
@@ -26,13 +27,14 @@ document.head.append(make("style", {}, `
 .cm-editor .cm-cursor { border-left-color: currentColor; }
 .cm-editor .cm-activeLine, .cm-editor .cm-activeLineGutter { background: rgb(128 128 128 / 0.1); }
 .cm-editor .cm-selectionBackground, .cm-editor.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground { background: rgb(70 130 200 / 0.3); }
-.cm-editor .tile-found { background: rgb(213 94 0 / 0.16); box-shadow: inset 3px 0 var(--tile-warm); }
+.cm-editor .tile-found { background: rgb(213 94 0 / 0.1); box-shadow: inset 3px 0 var(--tile-warm); }
 .cm-editor .tile-found-word { text-decoration: underline wavy var(--tile-warm); text-underline-offset: 3px; }
 .cm-editor .tile-marks { color: var(--tile-warm); font-weight: bold; width: 1.2em; text-align: center; }
 .tile-slide label { align-items: center; display: flex; gap: 0.7em; margin: 0.3em 0; }
 .tile-slide label span { font-family: var(--tile-mono); font-size: 0.9em; min-width: 7em; }
 .tile-slide input { accent-color: var(--pst-color-primary); flex: 0 1 16rem; min-width: 0; min-height: 1.7rem; }
-.tile-slide output { font-variant-numeric: tabular-nums; min-width: 3em; }`));
+.tile-slide output { font-variant-numeric: tabular-nums; min-width: 3em; }
+.tile-slid tbody th { min-width: 10rem; }`));
 
 // -- the worker, one for all cells of the page -----------------------------------------------------
 
@@ -158,11 +160,12 @@ function progressOf() {
 }
 
 function sentence(verdict, seconds) {
-  const after = `after ${seconds.toFixed(1)} s`, lines = [...new Set(verdict.findings.map(one => one.line).filter(Boolean))];
+  const after = `after ${seconds.toFixed(1)} s`, lines = [...new Set(verdict.findings.map(one => one.line).filter(Boolean))].sort((a, b) => a - b);
   const where = lines.length ? ` Marked: line${lines.length > 1 ? "s" : ""} ${list(lines)}.` : "";
-  if (verdict.ok) return `Done ${after}: right, and nothing was found.`;
+  if (verdict.ok && !verdict.says) return `Done ${after}: right, and nothing was found.`;
   if (verdict.findings.some(one => one.kind === "compile-error"))
     return `It does not compile (${seconds.toFixed(1)} s): what the compiler says stands below.${where}`;
+  if (verdict.says) return `Done ${after}: ${verdict.says}.${where}`;
   return `Done ${after}: something is wrong; what was found stands below.${where}`;
 }
 
@@ -206,7 +209,8 @@ function panelOf(label, hint, buttons) {
 /** Make an editor of a cell's text. pre: its code block; row: the button's, which a panel replaces. */
 export async function edit(pre, row) {
   const M = await codeMirror();
-  const text = pre.textContent.replace(/\n$/, ""), name = text.split("\n")[0].replace("%%cuda", "").trim();
+  const text = pre.textContent.replace(/\n$/, ""), asked = text.match(/^check\("([\d.]+)"/m);
+  const name = asked ? `exercise ${asked[1]}` : text.split("\n")[0].replace("%%cuda", "").trim();
   const panel = panelOf(`Run ${name}`, `${key}-Enter runs. Tab indents; Escape, then Tab leaves the editor.`,
     [["Run", false, () => run()], ["Stop", true, () => end(STOPPED)], ["Reset", false, () => reset()]]);
   const editor = editorOf(M, text, `CUDA C++ of ${name}`, () => run());
@@ -220,7 +224,7 @@ export async function edit(pre, row) {
     const began = performance.now();
     panel.say("Running.");
     await start();
-    const verdict = await ask({ do: "run", text: editor.view.state.doc.toString() });
+    const verdict = await ask({ do: "run", text: editor.view.state.doc.toString(), page: pageName });
     const shown = make("div", { class: "output text_html" });
     shown.innerHTML = verdict.html;
     output.replaceChildren(shown);

@@ -1,10 +1,10 @@
 // The worker behind a page that runs: Python with the book's emulator, and clang once a text needs it.
-// Asked: {id, do: "start", kept | "compiler" | "run", text | "specs", call | "slide", call, values}. Answers: any number
+// Asked: {id, do: "start", kept | "compiler" | "run", text, page | "specs", call | "slide", call, values}. Answers: any number
 // of {id, progress: {stage, bytes, of}}, then {id, result} or {id, error}; and {keep: [path, module]}, which the page
 // gives the next worker as kept. One thing is done at a time.
 
 const root = new URL("./", import.meta.url).href;
-const fetched = self.fetch, { compileStreaming } = WebAssembly;
+const fetched = self.fetch, { compileStreaming, Instance } = WebAssembly;
 const decoder = new TextDecoder();
 
 let files = null; // path -> {stage, bytes, key}, from manifest.json
@@ -140,17 +140,55 @@ function runClang(given) {
     const above = parts.reduce((tree, part) => tree[part] ??= {}, files);
     above[last] = { ...above[last], ...treeOf(folder.replace(/\/$/, "")) };
   }
-  const written = { stdout: "", stderr: "" };
-  const take = stream => bytes => { if (bytes) written[stream] += decoder.decode(bytes, { stream: true }); };
-  let code = 0;
+  let stderr = "", code = 0;
+  output.length = 0;
+  WebAssembly.Instance = tapped;
   try {
-    clang.runLLVM(words[0] === "clang" ? words : ["clang", ...words], files,
-      { synchronously: true, decodeASCII: false, stdin: null, stdout: take("stdout"), stderr: take("stderr") });
+    clang.runLLVM(words[0] === "clang" ? words : ["clang", ...words], files, {
+      synchronously: true, decodeASCII: false, stdin: null, stdout: null,
+      stderr: bytes => { if (bytes) stderr += decoder.decode(bytes, { stream: true }); },
+    });
   } catch (error) {
-    if (typeof error.code !== "number") written.stderr += `error: the compiler stopped: ${error.message}\n`;
+    if (typeof error.code !== "number") stderr += `error: the compiler stopped: ${error.message}\n`;
     code = error.code || 1;
+  } finally {
+    WebAssembly.Instance = Instance;
   }
-  return JSON.stringify([code, written.stdout, written.stderr]);
+  return JSON.stringify([code, decoder.decode(output.bytes.subarray(0, output.length)), stderr]);
+}
+
+const output = { bytes: new Uint8Array(1 << 20), length: 0 }; // of the run of clang at hand
+
+/** An instance of clang whose standard output goes to `output`. LLVM writes a module in pieces of three or four bytes,
+ *  160,000 of them for a core of Hopper, and each takes microseconds on its way through the runtime to a callback. */
+function tapped(module, imports) {
+  const system = imports?.wasi_snapshot_preview1;
+  if (!system?.fd_write) return new Instance(module, imports);
+  let memory = null, bytes = new Uint8Array(), numbers = null;
+  const fd_write = (file, pieces, count, written) => {
+    if (file !== 1) return system.fd_write(file, pieces, count, written);
+    if (bytes.buffer !== memory.buffer) { // it grew
+      bytes = new Uint8Array(memory.buffer);
+      numbers = new DataView(memory.buffer);
+    }
+    let sum = 0;
+    for (let at = pieces; at < pieces + 8 * count; at += 8) {
+      const from = numbers.getUint32(at, true), size = numbers.getUint32(at + 4, true), end = output.length + size;
+      if (end > output.bytes.length) {
+        const more = new Uint8Array(2 * end);
+        more.set(output.bytes);
+        output.bytes = more;
+      }
+      for (let i = 0; i < size; i++) output.bytes[output.length + i] = bytes[from + i];
+      output.length = end;
+      sum += size;
+    }
+    numbers.setUint32(written, sum, true);
+    return 0;
+  };
+  const instance = new Instance(module, { ...imports, wasi_snapshot_preview1: { ...system, fd_write } });
+  memory = instance.exports.memory;
+  return instance;
 }
 
 // -- questions -------------------------------------------------------------------------------------
@@ -159,10 +197,10 @@ const answers = {
   start: ({ kept }) => start(kept),
   compiler: async () => { await start(); await compiler(); },
   specs: async ({ call }) => { await start(); return JSON.parse(page.slider_specs(call)); },
-  run: async ({ text }) => {
+  run: async ({ text, page: name }) => {
     await start();
-    if (page.needs_compiler(text)) await compiler();
-    return JSON.parse(page.run_cell(text));
+    if (page.needs_compiler(text, name)) await compiler();
+    return JSON.parse(page.run_cell(text, name));
   },
   slide: async ({ call, values }) => {
     await start();

@@ -1,4 +1,4 @@
-// A page with `%%cuda` cells: a button under each that runs here, and under each sliders' sentence.
+// A page with kernels in cells: a button under each that runs here, and under each sliders' sentence.
 // Nothing is loaded before it is pressed but the list of sizes, when a button comes into view.
 (() => {
   const root = new URL("../run/", document.currentScript.src);
@@ -79,8 +79,8 @@
     return row;
   }
 
-  // What a cell needs from other cells of its page is not here.
-  const runs = text => /^%%cuda[ \t]/.test(text) && !/^.*\bargs\s*=/.test(text);
+  // A kernel below `%%cuda`, or that of an exercise.
+  const runs = text => /^%%cuda[ \t]/.test(text) || /^check\("[\d.]+", mine\)/m.test(text);
 
   function begin() {
     // Of a long text a cell shows a part, and below it, folded, the whole.

@@ -30,15 +30,13 @@ class Facts:
         self.numbers |= numbers
 
     def check(self, word: str, condition: bool, *needed: float) -> None:
-        """Keep a condition under a word; if one of the numbers it needs is NaN it is left
-        standing."""
+        """Keep a condition under a word; if one of the numbers it needs is NaN it stands."""
         self.true[word] = any(math.isnan(x) for x in needed) or bool(condition)
 
 
 @cache
 def recorded(kernel: str, size: int | Size, column: str = "gflops") -> float:
-    """A column of the H200's record for a kernel or a baseline at a size; NaN where it holds
-    none."""
+    """A column of the H200's record for a kernel or a baseline at a size; NaN where it has none."""
     try:
         return float(measure(kernel, sizes=[size], gpu="h200").value(kernel, size, column))
     except DataError:

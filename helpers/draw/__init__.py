@@ -20,17 +20,6 @@ from helpers.draw.time_lines import gantt, timeline
 from helpers.draw.work_per_sm import tiles_per_sm
 
 __all__ = [
-    "Figure",
-    "access_map",
-    "all_roofs",
-    "bars",
-    "gantt",
-    "hopper_block",
-    "ladder",
-    "roofline",
-    "scorecard",
-    "tile_diagram",
-    "tiles_per_sm",
-    "timeline",
-    "two_jobs",
-]
+    "Figure", "access_map", "all_roofs", "bars", "gantt", "hopper_block", "ladder", "roofline",
+    "scorecard", "tile_diagram", "tiles_per_sm", "timeline", "two_jobs",
+]  # fmt: skip

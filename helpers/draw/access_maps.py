@@ -82,15 +82,9 @@ def _element(array: str, first: int, count: int, columns: int | None) -> str:
 
 
 def access_map(
-    report: Any,
-    line: int | str,
-    *,
-    space: str = "global",
-    op: str = "load",
-    request: int = 0,
-    array: str | None = None,
-    caption: str | None = None,
-) -> Figure:
+    report: Any, line: int | str, *, space: str = "global", op: str = "load", request: int = 0,
+    array: str | None = None, caption: str | None = None,
+) -> Figure:  # fmt: skip
     """What the 32 lanes of a warp touch in one request: 32-byte sectors, or shared-memory banks.
 
     Parameters

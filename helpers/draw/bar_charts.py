@@ -117,14 +117,9 @@ def _summary(points: Sequence[Point], value: str) -> str:
 
 
 def bars(
-    m: Any,
-    *,
-    value: str = "gflops",
-    kernels: Sequence[str] | None = None,
-    sizes: Sequence[Size] | None = None,
-    log: bool = False,
-    caption: str | None = None,
-) -> Figure:
+    m: Any, *, value: str = "gflops", kernels: Sequence[str] | None = None,
+    sizes: Sequence[Size] | None = None, log: bool = False, caption: str | None = None,
+) -> Figure:  # fmt: skip
     """Horizontal bars of one column of a measurement, grouped by size, with values and spread.
 
     Whiskers are the inter-quartile range.
@@ -225,17 +220,14 @@ def bars(
                 f"{name}, {shape_text(*size)}" if heads else name,
                 [
                     Bar(
-                        entries[p.legend],
-                        p.legend,
-                        _shown(value, p.get(value)),
-                        0,
+                        entries[p.legend], p.legend, _shown(value, p.get(value)), 0,
                         _spread(p, value),
                     )
                     for p in here
                 ],
             )
             for size, name, here in rows
-        ]
+        ]  # fmt: skip
         horizontal_bars(ax, named, words, log=log)
 
     alt = f"Bar chart: {note}. {_summary(points, value)} Source: {join(list(entries))}."
@@ -248,12 +240,8 @@ def bars(
     return both(draw, alt, caption, chart, source)
 
 
-_BASELINES = {
-    "cublas_fp32": "cuBLAS FP32",
-    "cublas_fp16": "cuBLAS FP16",
-    "cublas_bf16": "cuBLAS BF16",
-    "cublas_tf32": "cuBLAS TF32",
-}
+_KINDS = ("fp32", "fp16", "bf16", "tf32")
+_BASELINES = {f"cublas_{kind}": f"cuBLAS {kind.upper()}" for kind in _KINDS}
 
 
 def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> Figure:

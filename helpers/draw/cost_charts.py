@@ -134,11 +134,9 @@ def _percent(b: Bounds) -> str:
 
 def _told(b: Bounds) -> str:
     parts = "; ".join(f"{x.resource} {_milliseconds(x.ms)}" for x in b.values())
-    end = (
-        f"Measured: {_milliseconds(b.measured)}, the bound is {_percent(b)} of it."
-        if b.measured
-        else "Nothing is measured there: a prediction."
-    )
+    end = "Nothing is measured there: a prediction."
+    if b.measured:
+        end = f"Measured: {_milliseconds(b.measured)}, the bound is {_percent(b)} of it."
     waits = f" Waiting adds {_milliseconds(_waits(b))}, predicted." if _waits(b) else ""
     apart = (
         f" L2 takes up to {_milliseconds(_apart(b))} if no two SMs ask together."
@@ -181,12 +179,9 @@ def _bytes_at(b: Bounds, resource: str) -> float:
 
 
 def all_roofs(
-    names: Sequence[str | Bounds],
-    size: int | tuple[int, int, int] = 4096,
-    *,
-    gpu: str | Gpu | None = None,
-    caption: str | None = None,
-) -> Figure:
+    names: Sequence[str | Bounds], size: int | tuple[int, int, int] = 4096, *,
+    gpu: str | Gpu | None = None, caption: str | None = None,
+) -> Figure:  # fmt: skip
     """One roofline with all its roofs: DRAM, L2, L1 and shared memory, and the units that multiply.
 
     Each kernel is a row of three markers at its rate (measured; predicted where nobody measured

@@ -255,12 +255,9 @@ def _inline(figure: MplFigure, alt: str) -> str:
 
 
 def both(
-    draw: Callable[[Column], Canvas],
-    alt: str,
-    caption: str = "",
-    chart: Callable[[Axes], None] | None = None,
-    source: str = "",
-) -> Figure:
+    draw: Callable[[Column], Canvas], alt: str, caption: str = "",
+    chart: Callable[[Axes], None] | None = None, source: str = "",
+) -> Figure:  # fmt: skip
     """The Figure that `draw` makes, once for each column. alt says what it shows, with units.
 
     chart: draws the same rows on an Axes, where they have axes. source: where its numbers come

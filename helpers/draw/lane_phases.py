@@ -58,13 +58,9 @@ def first_read(report: Any, array: str) -> tuple[int, ...]:
         if (row.space, row.op, row.array, row.width_bytes) == ("shared", "load", array, 4 * WORD)
     }
     samples = recorded(report)
-    reads = [
-        [int(at) // WORD for at in warp]
-        for line in sorted(wide)
-        for name, _, offsets in samples.get((line, "shared", "load"), ())
-        if name == array
-        for warp in offsets
-    ]
+    every = (row for line in sorted(wide) for row in samples.get((line, "shared", "load"), ()))
+    warps = (warp for name, _, offsets in every if name == array for warp in offsets)
+    reads = [[int(at) // WORD for at in warp] for warp in warps]
     reads = [read for read in reads if min(read) >= 0]
     if not reads:
         raise DataError(f"this launch recorded no 16-byte read of {array} by a whole warp")

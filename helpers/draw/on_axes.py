@@ -42,13 +42,9 @@ class Mark:
 
 
 def horizontal_bars(
-    ax: Any,
-    rows: Sequence[tuple[str, Sequence[Bar]]],
-    words: str,
-    *,
-    log: bool = False,
+    ax: Any, rows: Sequence[tuple[str, Sequence[Bar]]], words: str, *, log: bool = False,
     in_line: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """A row of bars for each tick, the first on top: row i lies at y = i. words: of the x axis.
 
     in_line: all bars of a row at the same height, one after another, instead of side by side.

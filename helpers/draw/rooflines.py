@@ -64,14 +64,9 @@ def _specification(live: LiveGpu) -> Gpu:
             f"the driver does not tell the clocks of {live.name}: pass gpu= with a key of "
             f"device.GPUS that is near it, one of {', '.join(GPUS)}"
         )
-    return describe(
-        live.name,
-        {
-            **{n: getattr(live, n) for n in ("name", "arch", "sms", "memory_bytes", "l2_bytes")},
-            "max_clock_mhz": live.boost_mhz,
-            "bandwidth_gbs": live.bandwidth_gbs,
-        },
-    )
+    facts = {n: getattr(live, n) for n in ("name", "arch", "sms", "memory_bytes", "l2_bytes")}
+    rates = {"max_clock_mhz": live.boost_mhz, "bandwidth_gbs": live.bandwidth_gbs}
+    return describe(live.name, {**facts, **rates})
 
 
 def _intensity(p: Point, kind: str) -> float:
@@ -102,12 +97,9 @@ def _overlap(a: Box, b: Box) -> bool:
 
 
 def _place_labels(
-    points: Sequence[tuple[float, float, str]],
-    frame: Box,
-    taken: Sequence[Box],
-    roof: Callable[[float], float],
-    size: float,
-) -> list[tuple[float, float, bool]]:
+    points: Sequence[tuple[float, float, str]], frame: Box, taken: Sequence[Box],
+    roof: Callable[[float], float], size: float,
+) -> list[tuple[float, float, bool]]:  # fmt: skip
     """Where the words beside each (x, y, words) go: x, y, and whether they end there.
 
     As near as can be to their point, to its right if possible, inside the frame, off every marker
@@ -200,15 +192,10 @@ class _Roofs:
 
 
 def roofline(
-    m: Any = None,
-    gpu: str | Gpu | None = None,
-    *,
-    intensity: str = "compulsory",
-    precision: str | None = None,
-    size: Size | None = None,
-    kernels: Sequence[str] | None = None,
+    m: Any = None, gpu: str | Gpu | None = None, *, intensity: str = "compulsory",
+    precision: str | None = None, size: Size | None = None, kernels: Sequence[str] | None = None,
     caption: str | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Measured rates under the roofs of a GPU, both axes logarithmic.
 
     Hollow diamonds are what the roof allows there; filled markers are times. Points that were

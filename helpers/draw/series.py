@@ -159,11 +159,10 @@ def points(data: Any) -> list[Point]:
             in_list = recorded.get(beside.key)
             legend = legend_of(in_list or beside)
             wanted = {(r["kernel"], _shape(r)) for r in part.rows if _replayed(r)}
-            drawn += [
-                replace(p, legend=legend)
-                for p in _points(beside)
-                if in_list is None or (p.kernel, p.size) in wanted
-            ]
+            beside_ = (
+                p for p in _points(beside) if in_list is None or (p.kernel, p.size) in wanted
+            )
+            drawn += [replace(p, legend=legend) for p in beside_]
     once = {(p.kernel, p.size, p.legend, p.gpu, tuple(p.values.items())): p for p in drawn}
     return list(once.values())
 

@@ -70,19 +70,10 @@ class Canvas:
         return self
 
     def rect(
-        self,
-        x: float,
-        y: float,
-        w: float,
-        h: float,
-        *,
-        fill: str | None = None,
-        alpha: float = 1.0,
-        edge: str | None = INK,
-        lw: float = 1.0,
-        hatch: str | None = None,
+        self, x: float, y: float, w: float, h: float, *, fill: str | None = None,
+        alpha: float = 1.0, edge: str | None = INK, lw: float = 1.0, hatch: str | None = None,
         dash: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A rectangle; fill under the given opacity, then hatch and outline in the edge colour."""
         from matplotlib.patches import Rectangle
 
@@ -140,18 +131,9 @@ class Canvas:
         return y
 
     def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        *,
-        size: float = FONT,
-        ha: Align = "left",
-        va: str = "center",
-        colour: str = INK,
-        weight: str = "normal",
-        rotation: float = 0,
-    ) -> None:
+        self, x: float, y: float, words: str, *, size: float = FONT, ha: Align = "left",
+        va: str = "center", colour: str = INK, weight: str = "normal", rotation: float = 0,
+    ) -> None:  # fmt: skip
         """A line of text at a point."""
         # central baseline by hand: the browser's font has other ascents than matplotlib's
         shift = {"center": 0.36 * size, "top": 0.8 * size, "bottom": -0.2 * size}.get(va, 0.0)

@@ -99,11 +99,8 @@ def two_jobs(
         canvas = Canvas(at)
         p = Product.fitting(canvas, draw_key(canvas, marks) + OVER, (m, n, k), 330, gap=26.0)
         scale = p.scale
-        for name, light, own in (
-            ("A", beside["A"], copied["A"]),
-            ("B", beside["B"], copied["B"]),
-            ("C", together, computed),
-        ):
+        operands = ((name, beside[name], copied[name]) for name in "AB")
+        for name, light, own in (*operands, ("C", together, computed)):
             colour = GREEN if name == "C" else VERMILION
             for row, col, high, wide in boxes(light):
                 p.box(name, row, col, high, wide, fill=colour, alpha=0.25, edge=None)

@@ -49,8 +49,7 @@ def _tiles(p: Geometry) -> _Tiles:
 
 def _scatter(p: Geometry, t: _Tiles) -> tuple[int, int, int, int]:
     """How a thread's rows and columns of C lie: rows in one piece, rows from one piece to the next,
-    and the same for columns. A single piece has no next one: its step is its length.
-    """
+    and the same for columns. A single piece has no next one: its step is its length."""
     if "REG_TILE" in p.params:
         return 1, 1, 1, p.params["TILE"]
     if t.wm:  # lanes of a warp take turns, four elements each
@@ -75,11 +74,10 @@ def _pieces(p: Geometry, t: _Tiles, element: tuple[int, int]) -> list[Box]:
     # within the region, the first piece that the thread owns
     row = i % high % row_step // rows * rows if t.tm > rows else i % high // rows * rows
     col = j % wide % col_step // cols * cols if t.tn > cols else j % wide // cols * cols
-    return [
-        (row0 + row + r * row_step, col0 + col + c * col_step, rows, cols)
-        for r in range(t.tm // rows)
-        for c in range(t.tn // cols)
+    places = [
+        (r * row_step, c * col_step) for r in range(t.tm // rows) for c in range(t.tn // cols)
     ]
+    return [(row0 + row + down, col0 + col + right, rows, cols) for down, right in places]
 
 
 def _inside(what: str, value: tuple[int, int], limit: tuple[int, int]) -> tuple[int, int]:
@@ -197,17 +195,10 @@ def _magnify(
 
 
 def tile_diagram(
-    kernel: str | Kernel | Geometry,
-    M: int | None = None,
-    N: int | None = None,
-    K: int | None = None,
-    *,
-    step: int = 0,
-    block: tuple[int, int] = (0, 0),
-    thread: tuple[int, int] | None = None,
-    caption: str | None = None,
-    **params: int,
-) -> Figure:
+    kernel: str | Kernel | Geometry, M: int | None = None, N: int | None = None,
+    K: int | None = None, *, step: int = 0, block: tuple[int, int] = (0, 0),
+    thread: tuple[int, int] | None = None, caption: str | None = None, **params: int,
+) -> Figure:  # fmt: skip
     """A, B and C to proportion, with the tiles of one block, its k slice, a warp and a thread.
 
     A second drawing magnifies the block's tile where it has parts to show. Sizes come from the

@@ -18,21 +18,16 @@ from nogpu.errors import DataError
 
 
 def timeline(
-    m: Any,
-    *,
-    kernels: Sequence[str] | None = None,
-    sizes: Sequence[Size] | None = None,
+    m: Any, *, kernels: Sequence[str] | None = None, sizes: Sequence[Size] | None = None,
     caption: str | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Host-to-device copy, kernel and device-to-host copy, end to end, one bar a row.
 
     Needs the columns h2d_ms, ms and d2h_ms. Each bar is drawn to the scale of the longest total.
     """
-    points = [
-        p
-        for p in select(m, "ms", kernels, sizes)
-        if math.isfinite(p.get("h2d_ms")) and math.isfinite(p.get("d2h_ms"))
-    ]
+    copies = ("h2d_ms", "d2h_ms")
+    timed = select(m, "ms", kernels, sizes)
+    points = [p for p in timed if all(math.isfinite(p.get(column)) for column in copies)]
     if not points:
         raise DataError("no row has h2d_ms, ms and d2h_ms: transfers were not recorded for it")
     phases = (
@@ -200,22 +195,15 @@ def gantt(
         return canvas.end(y + 34)
 
     def chart(ax: Any) -> None:
-        lanes = [
-            (group, lane)
-            for group, here in groups.items()
-            for lane in unique(r["lane"] for r in here)
-        ]
-        named = [
-            (
-                f"{group}: {lane}",
-                [
-                    Bar(GANTT_KINDS[row["kind"]], row["kind"], row["end_ms"], row["start_ms"])
-                    for row in groups[group]
-                    if row["lane"] == lane
-                ],
-            )
-            for group, lane in lanes
-        ]
+        of_group = {group: unique(r["lane"] for r in here) for group, here in groups.items()}
+        lanes = [(group, lane) for group, own in of_group.items() for lane in own]
+
+        def bars_of(group: str, lane: str) -> list[Bar]:
+            """The pieces of a lane, in the order of the rows."""
+            own = (row for row in groups[group] if row["lane"] == lane)
+            return [Bar(GANTT_KINDS[r["kind"]], r["kind"], r["end_ms"], r["start_ms"]) for r in own]
+
+        named = [(f"{group}: {lane}", bars_of(group, lane)) for group, lane in lanes]
         horizontal_bars(ax, named, "ms after the first operation began", in_line=True)
 
     parts = []

@@ -17,13 +17,9 @@ ACROSS = 12
 
 
 def tiles_per_sm(
-    size: int,
-    tiles: Sequence[tuple[int, int]],
-    gpu: Gpu,
-    *,
-    slices: Sequence[int] = (),
+    size: int, tiles: Sequence[tuple[int, int]], gpu: Gpu, *, slices: Sequence[int] = (),
     caption: str | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """How many tiles of a size x size product each SM gets, one panel for each (BM, BN) of `tiles`.
 
     Tiles are dealt one by one, SM after SM.
@@ -86,8 +82,5 @@ def tiles_per_sm(
     )
     what = f"{size} x {size} on the {gpu.sms} SMs of an {gpu.name.removeprefix('NVIDIA ')}"
     alt = f"Tiles of C dealt to SMs, {what}: {summary}."
-    return both(
-        draw,
-        alt,
-        caption or f"Each square is an SM, its number the tiles or slices that it gets: {what}.",
-    )
+    what = f"Each square is an SM, its number the tiles or slices that it gets: {what}."
+    return both(draw, alt, caption or what)

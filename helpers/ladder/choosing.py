@@ -6,6 +6,7 @@ formula of `helpers.ladder.model`, and the one with the fewest clocks is taken.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +14,7 @@ from functools import lru_cache
 from helpers.ladder import cuts, model
 from helpers.ladder.kernel import DEPTHS, ITEM_BYTES, Geometry, Kernel, cdiv, geometry
 from helpers.ladder.numbers import STORAGE
-from helpers.ladder.rungs import MOST_CUT, catalog
+from helpers.ladder.rungs import MOST_CUT, catalog, steps
 from nogpu import device, toolchain
 from nogpu.errors import ConfigError, DtypeError
 
@@ -64,7 +65,8 @@ def contenders(dtype: str, gpu: device.Gpu, *, emulated: bool = False) -> tuple[
     Raises DtypeError for a type that no kernel takes, ConfigError where none of them runs on the
     GPU.
     """
-    typed = [k for k in catalog.values() if k.dtype == dtype and k.candidates and _gives(k)]
+    every = (*catalog.values(), *steps.values())
+    typed = [k for k in every if k.dtype == dtype and k.candidates and _gives(k)]
     if dtype not in STORAGE or all(map(model.is_thin, typed)):
         known = sorted({k.dtype for k in catalog.values() if k.candidates})
         raise DtypeError(
@@ -125,8 +127,8 @@ def launches(kernel: Kernel, M: int, N: int, K: int, gpu: device.Gpu) -> Iterato
             if model.thin_passes(p) > MOST_PASSES[ITEM_BYTES[kernel.dtype]]:
                 continue
             depth = model.thin_depth(p)
-        tiles, steps = tiles_of(p), cdiv(p.K, depth)
-        for cut in slicings(kernel, tiles, steps, model.resident_blocks(p, gpu), gpu):
+        tiles, depths = tiles_of(p), cdiv(p.K, depth)
+        for cut in slicings(kernel, tiles, depths, model.resident_blocks(p, gpu), gpu):
             yield geometry(kernel, M, N, K, **tile, **cut) if cut else p
 
 
@@ -176,7 +178,8 @@ def of(kernels: Sequence[Kernel], M: int, N: int, K: int, gpu: device.Gpu) -> Ge
     candidates = [(predicted(p, gpu), p) for k in kernels for p in launches(k, M, N, K, gpu)]
     if not candidates:
         raise ConfigError(f"{kernels[0].name} cannot be launched for {M}x{N}x{K}")
-    candidates.sort(key=lambda pair: pair[0])  # stable: the catalog's order among equals
+    # Of equals the one of fewer blocks (the second of a cluster may be idle), or the first.
+    candidates.sort(key=lambda pair: (pair[0], math.prod(pair[1].grid)))
     least, winner = candidates[0]
     best_of: dict[tuple[str, tuple[int, int]], str] = {}
     for clocks, p in candidates:

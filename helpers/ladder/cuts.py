@@ -190,15 +190,13 @@ FEED = 50
 """Bytes of A and B a clock that an SM takes in from L2, multicast or not: a fit to the notes of one
 run on an H200, in which hopper_5 with tiles of 128 x 128 has at 2048 89 % of cuBLAS where 128 x 256
 has 95 % (data/tries/hopper.md, run 5), and to the recorded hopper_2 at 4096. For other GPUs it is
-assumed.
-"""
+assumed."""
 SHARE_FEED = 10
 """Bytes of sums a clock that an SM hands over, or takes, while all the others do. hopper_6, as it
 was first recorded, wrote and read 2 x 128 KB an SM at 4096 in what comes to about as much; that has
 in it what clusters out of step lose in L2. A fit, with MEETING and ALIGNING, to 31 launches of
 hopper_5 and hopper_6 on an H200, 16 of them cut (data/tries/slices.md, run 3): root mean square of
-ln(measured / predicted) 0.16.
-"""
+ln(measured / predicted) 0.16."""
 MEETING = 4000
 """Clocks until a part's sums are visible, counted, and seen by the owners.
 
@@ -206,22 +204,21 @@ The same launches, which went to the GPU one by one, fit 6000; in a CUDA graph i
 128x8192x4096 in BF16 two parts a tile took 26.9 us, whole tiles 34.8. Four ways to L2 and back at
 263 (helpers/record/costs/rates.py) are a quarter of it.
 """
-START = 8000
+START = 9500
 """Clocks of a launch besides its steps: start, first copies, last store.
 
-A fit: what the recorded hopper_5 at 512 takes beyond half of the difference to 1024, on an H200.
+A fit: what the recorded hopper_5 at 512 takes beyond half of the difference to 1024, on an H200, is
+8000; launches over drawn shapes on an H100 take 1500 more (data/tries/slices.md, run 5).
 """
 
 
 ALIGNING = 4500
 """Clocks of a launch that copies a matrix into one whose rows start on 16 bytes, beside the bytes;
 a fit to the same launches as SHARE_FEED. They went to the GPU one by one: in a CUDA graph it takes
-less.
-"""
+less."""
 ALIGNING_PASSES = 4
 """How often a copied matrix takes its bytes' time at the memory's bandwidth; a fit to the same
-launches. To be read and written is two: copies run at half of the bandwidth.
-"""
+launches. To be read and written is two: copies run at half of the bandwidth."""
 
 WORTH = 1.03
 """A cut is made where it saves this factor at least.

@@ -21,6 +21,8 @@ from nogpu.errors import ConfigError, ToolchainError
 
 BOX_COLS = 64
 """Columns of every box: 64 elements of 2 bytes are the 128 bytes of a swizzled row."""
+WGMMA_ROWS = 64
+"""Rows of C of one wgmma, m64nNk16. Source: PTX ISA, wgmma.mma_async, shapes."""
 BOX_ROWS = {"A_map": 64, "B_map": 64, "C_map": 16}
 """Rows of a box, by the kernel parameter that describes the matrix (kernels/common/tma.cuh)."""
 ROW_BYTES = 16
@@ -74,12 +76,12 @@ def wgmma_descriptor(address: int, leading_bytes: int, stride_bytes: int) -> int
 
 
 def rows_aligned(matrix: Any) -> bool:
-    """Whether the copy engine can take this (rows, cols) CuPy array as it is."""
-    row, item = matrix.strides
+    """Whether the copy engine can take this CuPy array, (rows, cols) or a stack, as it is."""
+    *slices, row, item = matrix.strides
     return (
-        (item == ITEM_BYTES or matrix.shape[1] == 1)
-        and row % ROW_BYTES == 0
-        and row >= matrix.shape[1] * ITEM_BYTES
+        (item == ITEM_BYTES or matrix.shape[-1] == 1)
+        and all(step % ROW_BYTES == 0 for step in (*slices, row))
+        and row >= matrix.shape[-1] * ITEM_BYTES
         and matrix.data.ptr % ROW_BYTES == 0
     )
 
@@ -94,9 +96,10 @@ def aligned_like(matrix: Any) -> Any:
 
 
 def build_descriptor(matrix: Any, box_rows: int) -> np.ndarray:
-    """Tensor map of a row-major (rows, cols) CuPy array of 2-byte elements: one TENSOR_MAP.
+    """Tensor map of a row-major CuPy array of 2-byte elements: one TENSOR_MAP.
 
-    Boxes are box_rows x 64 with the 128-byte swizzle; what lies outside the matrix reads as zero.
+    The array is (rows, cols), or a stack of such, (slices, rows, cols). Boxes are box_rows x 64 of
+    one slice, with the 128-byte swizzle; what lies outside a matrix reads as zero.
     Raises ConfigError if rows do not start at multiples of 16 bytes, ToolchainError without
     cuda-bindings or if the driver refuses. Source: CUDA driver API, cuTensorMapEncodeTiled.
     """
@@ -106,13 +109,14 @@ def build_descriptor(matrix: Any, box_rows: int) -> np.ndarray:
             f"{matrix.data.ptr:#x}: the copy engine needs rows that start at multiples of "
             f"{ROW_BYTES} bytes; copy it into helpers.ladder.hopper.aligned_like(matrix)"
         )
-    rows, cols = matrix.shape
-    return _encode(matrix.data.ptr, rows, cols, matrix.strides[0], box_rows)
+    return _encode(matrix.data.ptr, matrix.shape, matrix.strides[:-1], box_rows)
 
 
 @lru_cache(maxsize=256)
-def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -> np.ndarray:
-    """A tensor map is a pure function of address and shape, so it may be kept."""
+def _encode(
+    address: int, shape: tuple[int, ...], steps: tuple[int, ...], box_rows: int
+) -> np.ndarray:
+    """A tensor map is a pure function of address and shape, so it may be kept. steps: in bytes."""
     try:
         from cuda.bindings import driver
     except ImportError as error:
@@ -120,16 +124,16 @@ def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -
             "the Hopper kernels need cuda-bindings for their tensor maps, of the CUDA version of "
             f"the driver or older. {fitting.how_to_install()}"
         ) from error
-    long, short = driver.cuuint64_t, driver.cuuint32_t
+    long, short, axes = driver.cuuint64_t, driver.cuuint32_t, len(shape)
     status, tensor_map = driver.cuTensorMapEncodeTiled(
         # The copy engine moves elements without looking at them; only their size counts.
         driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT16,
-        2,
+        axes,
         address,
-        [long(cols), long(rows)],
-        [long(row_bytes)],
-        [short(BOX_COLS), short(box_rows)],
-        [short(1), short(1)],
+        [long(size) for size in reversed(shape)],  # columns first
+        [long(step) for step in reversed(steps)],  # from a row to the next
+        [short(size) for size in (BOX_COLS, box_rows, 1)[:axes]],
+        [short(1)] * axes,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
@@ -137,8 +141,8 @@ def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -
     )
     if int(status):
         raise ToolchainError(
-            f"the driver refused a tensor map ({status}) for a {rows}x{cols} matrix with rows of "
-            f"{row_bytes} bytes and boxes of {box_rows}x{BOX_COLS}"
+            f"the driver refused a tensor map ({status}) for a matrix of shape {shape} with rows "
+            f"of {steps[-1]} bytes and boxes of {box_rows}x{BOX_COLS}"
         )
     words = np.array([int(word) for word in tensor_map.opaque], np.uint64)
     return words.view(TENSOR_MAP)

@@ -31,8 +31,7 @@ MAX_THREADS = 1024
 """
 MAX_EDGE = 2**31 - 2**16
 """Rows or columns of a matrix at most: kernels count them in int, up to the end of the last tile or
-chunk.
-"""
+chunk."""
 MAX_GRID_YZ = 65535
 """Blocks of a grid in y and in z at most (CUDA C++ Programming Guide)."""
 
@@ -127,8 +126,7 @@ class Kernel:
     """Rows and columns of C that one block computes: for traffic models and tile diagrams."""
     reuse: str = "block"
     """Who shares an element fetched from global memory: "block" (staged in shared memory) or
-    "warp".
-    """
+    "warp"."""
     warp: tuple[str, str] = ("max(1, 32 // BX)", "min(BX, 32)")
     """Rows and columns of C that one warp computes, where reuse is "warp"."""
     after: int = 0

@@ -394,17 +394,21 @@ def emulator_arguments(p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray)
 
 @dataclass(frozen=True)
 class Trace:
-    """What a launch in the emulator did to memory, line by line, and whether C came out right."""
+    """What a launch in the emulator did to memory, line by line, and whether C came out right.
+
+    wrong: elements of C beyond the bound. changed: those of "A" and "B" that were written to.
+    """
 
     plan: Geometry
     report: Report
     C: np.ndarray
     wrong: int
+    changed: str = ""
 
     @property
     def ok(self) -> bool:
         """No wrong element and no finding."""
-        return self.wrong == 0 and not self.report.findings
+        return not (self.wrong or self.changed or self.report.findings)
 
     @property
     def multiply_adds(self) -> int:
@@ -487,16 +491,19 @@ def trace(
 def trace_of(p: Geometry, *, seed: int = 0, arch: str = "", **options: Any) -> Trace:
     """`trace` of a planned launch.
 
-    options: schedule, sass, samples and engines of `trace`; max_seconds and max_steps, as for
-    `emulator.launch`.
+    options: schedule, sass, samples and engines of `trace`; analyse, max_seconds and max_steps, as
+    for `emulator.launch`.
     """
     k = p.kernel
     A, B = operands(k, p.M, p.N, p.K, seed)
+    before = A.copy(), B.copy()
     want, bound = reference(k, A, B), error_bound(k, A, B)
     C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
     expect = {"C": (want, bound)}
     report = _emulate(p, A, B, C, arch, uninitialised=("C",), expect=expect, **options)
-    return Trace(p, report, C, beyond(k, C, want, bound))
+    pairs = zip("AB", before, (A, B), strict=True)
+    changed = "".join(name for name, old, new in pairs if not np.array_equal(old, new))
+    return Trace(p, report, C, beyond(k, C, want, bound), changed)
 
 
 # -- GPU -----------------------------------------------------------------------------------------

@@ -9,74 +9,10 @@ from dataclasses import dataclass
 
 from helpers.ladder.kernel import ITEM_BYTES, Geometry, Kernel, cdiv, evaluate
 from helpers.ladder.rungs import lay_out
-from nogpu.device import WARP, Gpu, Limits
+from nogpu.device import WARP, Gpu
+from nogpu.device import Occupancy as Occupancy
+from nogpu.device import occupancy as occupancy
 from nogpu.errors import ConfigError, UnknownNameError
-
-
-@dataclass(frozen=True)
-class Occupancy:
-    """Resident blocks and warps of one SM, their share of the maximum, and the limits reached.
-
-    limited_by holds every resource that allows no further block: "warps", "blocks", "registers",
-    "shared memory". by maps each of them to the blocks it would allow alone.
-    """
-
-    blocks: int
-    warps: int
-    fraction: float
-    limited_by: tuple[str, ...]
-    by: dict[str, int]
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
-
-
-def occupancy(limits: Limits, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """Resident warps of one SM over its maximum, and what limits them.
-
-    threads: per block. registers: per thread. shared_bytes: per block, static plus dynamic.
-    Raises ConfigError if the block cannot launch at all.
-    Source: CUDA C++ Programming Guide, Compute Capabilities (technical specifications); allocation
-    units from the occupancy calculator of Nsight Compute.
-    """
-    if not 1 <= threads <= limits.max_threads_per_block:
-        raise ConfigError(
-            f"a block of {threads} threads: {limits.arch} takes 1 to {limits.max_threads_per_block}"
-        )
-    if registers > limits.max_registers_per_thread:
-        raise ConfigError(
-            f"{registers} registers a thread: {limits.arch} has {limits.max_registers_per_thread}"
-        )
-    if shared_bytes > limits.shared_per_block_optin:
-        raise ConfigError(
-            f"{shared_bytes} bytes of shared memory a block: {limits.arch} has at most "
-            f"{limits.shared_per_block_optin}"
-        )
-    warps = -(-threads // WARP)
-    per_warp = _round_up(max(registers, 1) * WARP, limits.register_alloc_unit)
-    warps_by_registers = limits.registers_per_sm // per_warp
-    warps_by_registers -= warps_by_registers % limits.warp_alloc_granularity
-    shared = _round_up(shared_bytes + limits.shared_reserved_per_block, limits.shared_alloc_unit)
-    by = {
-        "warps": limits.max_warps_per_sm // warps,
-        "blocks": limits.max_blocks_per_sm,
-        "registers": warps_by_registers // warps,
-        "shared memory": limits.shared_per_sm // shared if shared else limits.max_blocks_per_sm,
-    }
-    blocks = min(by.values())
-    if blocks == 0:
-        raise ConfigError(
-            f"a block of {threads} threads with {registers} registers each needs "
-            f"{warps * per_warp} registers; an SM of {limits.arch} has {limits.registers_per_sm}"
-        )
-    return Occupancy(
-        blocks=blocks,
-        warps=blocks * warps,
-        fraction=blocks * warps / limits.max_warps_per_sm,
-        limited_by=tuple(name for name, n in by.items() if n == blocks),
-        by=by,
-    )
 
 
 def flops(M: int, N: int, K: int) -> int:
@@ -87,6 +23,21 @@ def flops(M: int, N: int, K: int) -> int:
 def compulsory_bytes(M: int, N: int, K: int, itemsize: int = 4, out_itemsize: int = 4) -> int:
     """Fewest bytes through device memory: A and B read once, C written once."""
     return (M * K + K * N) * itemsize + M * N * out_itemsize
+
+
+WARM = 2.0
+"""How much faster than from the memory a product takes in what L2 still holds of it from the launch
+before, an assumption: an H100's L2 delivers 2.2 times its memory's bandwidth to SMs that each ask
+for their own data (its record, section "l2").
+"""
+
+
+def memory_clocks(launch: Geometry, gpu: Gpu) -> float:
+    """SM clocks in which A and B come once and C leaves once; from L2 where all three fit there."""
+    item, out = ITEM_BYTES[launch.kernel.dtype], ITEM_BYTES[launch.kernel.out_dtype]
+    once = compulsory_bytes(launch.M, launch.N, launch.K, item, out)
+    rate = gpu.bandwidth_gbs * (WARM if once <= gpu.l2_bytes else 1.0)
+    return once * gpu.boost_mhz / 1e3 / rate
 
 
 @dataclass(frozen=True)
@@ -257,33 +208,35 @@ def rounds_of(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     return Rounds(blocks, busiest, resident, clocks * launch.K, least / clocks)
 
 
-START_CLOCKS = 4500
-"""SM clocks from the start of a launch that does next to nothing to its end."""
-MEET_CLOCKS = 1300
+START_CLOCKS = 5500
+"""SM clocks from the start of a launch that does next to nothing to its end, one launch after
+another on a stream; in a CUDA graph it is about a thousand less.
+"""
+STEP_CLOCKS = 100
+"""Clocks of a step of BK in a ring besides its multiply-adds and copies: a barrier, waits."""
+MEET_CLOCKS = 2500
 """Clocks for which the last block of a tile waits: a fence, an atomic addition, the first sums of
 others.
 """
-MEET_BYTES = 20
+MEET_BYTES = 25
 """Bytes of sums a clock that a block leaves in global memory, or takes from there."""
 SCALAR_STORES = 4
 """How much longer C is on its way where its rows do not start on 16 bytes, and sums leave one by
-one.
-"""
+one."""
 TURNED_STORES = 2.5
 """The same where a warp turns its sums first, and stores neighbours side by side, as fp32_sliced
-does.
-"""
+does."""
 SHOWN_STORES = 0.4
 """The share of a round's stores that the next round does not hide, where an SM holds several
-blocks.
-"""
+blocks."""
 SHOWN_TURNED = 0.8
 """The same of sums that are turned first.
 
 These were read off trial launches of fp32_sliced on an H200 (data/tries/slices.md): those of stores
 that are turned off run 4, 38 shapes; the others off run 1, 57 shapes, 7 tiles, up to 256 slices.
 They fit the launches near the best of a shape to 11 and 13 % (standard deviation of the logarithm);
-elsewhere they are assumed.
+elsewhere they are assumed. START_CLOCKS, STEP_CLOCKS and the two of meeting are later: read off an
+H100, over 112 drawn shapes (run 5).
 """
 
 
@@ -320,7 +273,8 @@ def sliced_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
         for r, count in ((resident, full), (rest, 1 if rest else 0)):
             fetch = item * r * (bm + bn) / SM_FEED
             step = math.ceil(r * warps / SCHEDULERS) * multiply_adds + fetch
-            clocks += count * (step * depth + hidden * r * store)
+            waits = STEP_CLOCKS * depth / launch.params["BK"]
+            clocks += count * (step * depth + waits + hidden * r * store)
         last = rest or min(full, 1) * resident
         return clocks + (1 - hidden) * last * store
 
@@ -362,8 +316,7 @@ def resident_blocks(launch: Geometry, gpu: Gpu) -> int:
 
 LOAD_CLOCKS = 1200
 """Clocks from a load that misses L2, while memory is busy, to its value: an assumption, about 0.65
-us.
-"""
+us."""
 SHOWN = 0.25
 """The share that the faster of an SM and the memory adds to the time of the slower: an assumption.
 """
@@ -375,12 +328,13 @@ THIN_WORK: Mapping[tuple[str, int], float] = {
 }
 """Clocks for each clock of multiply-adds in a thin kernel, by what is few and by bytes an element:
 loads of the small matrix, conversions, addresses. Read off trial launches on an H200
-(data/tries/slices.md, run 2); a fit.
-"""
+(data/tries/slices.md, run 2); a fit."""
 SUM_CLOCKS: Mapping[str, float] = {"rows": 350.0, "columns": 100.0}
 """Clocks at the end of a thin kernel for each row, or column, that a block has sums of; a fit to
 the same launches.
 """
+THIN_START: Mapping[int, int] = {4: 5800, 2: 7700}
+"""As START_CLOCKS, of a thin kernel, by bytes an element: a fit to the launches of run 5."""
 LANE_BYTES = 16
 """Bytes that a lane of a thin kernel reads of the large matrix for a step: a warp reads 512."""
 
@@ -415,12 +369,12 @@ def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     - its multiply-adds, also those of rows and columns that C has not;
     - of thin_columns, the reads of B in shared memory, 128 bytes a clock.
 
-    The first wait is in START_CLOCKS. Beside them the memory of the GPU delivers A and B and takes
+    The first wait is in THIN_START. Beside them the memory of the GPU delivers A and B and takes
     C once; of the shorter of the two times SHOWN is added to the longer. The start of the launch
     and the meeting of slices are those of `sliced_rounds`. In words in chapter 16.
     """
     p, k = launch.params, launch.kernel
-    item, out = ITEM_BYTES[k.dtype], ITEM_BYTES[k.out_dtype]
+    item = ITEM_BYTES[k.dtype]
     bm, bn = launch.tile
     slices, tiles = p["SLICES"], cdiv(launch.M, bm) * cdiv(launch.N, bn)
     blocks, unit = tiles * slices, thin_depth(launch)
@@ -443,9 +397,8 @@ def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     busiest = cdiv(blocks, gpu.sms)
     full, rest = divmod(busiest, resident)
     inside = full * of(resident) + (of(rest) if rest else 0) - LOAD_CLOCKS
-    once = compulsory_bytes(launch.M, launch.N, launch.K, item, out)
-    memory = once * gpu.boost_mhz / 1e3 / gpu.bandwidth_gbs
-    clocks = START_CLOCKS + max(inside, memory) + SHOWN * min(inside, memory)
+    memory = memory_clocks(launch, gpu)
+    clocks = THIN_START[item] + max(inside, memory) + SHOWN * min(inside, memory)
     clocks += SUM_CLOCKS[kind] * p["ROWS" if kind == "rows" else "COLUMNS"]
     if slices > 1:
         clocks += MEET_CLOCKS + (slices + 1) * 4 * bm * bn / MEET_BYTES
@@ -458,37 +411,53 @@ def thin_clocks(launch: Geometry, gpu: Gpu) -> float:
     return thin_rounds(launch, gpu, resident_blocks(launch, gpu)).clocks
 
 
-MMA_START = 4900
+MMA_START = 8000
 """As START_CLOCKS, of mma_sliced: its smallest launches take longer than those of the thin kernels.
 """
-MMA_FEED = 64
+MMA_FEED = 60
 """Bytes of A and B a clock that an SM takes in by cp.async at most."""
-MMA_WAIT = 1500
+MMA_WAIT = 1650
 """Clocks from a copy of mma_sliced to its bytes, while all SMs copy: what the rings hold arrives
 once in them.
 """
-STRAIGHT_BYTES = 12
+MMA_ODD_STEP = 370
+"""Clocks that a step takes longer where rows of A or B do not start on 16 bytes, however few."""
+STRAIGHT_BYTES = 11
 """Bytes a clock that an SM straightens of tiles whose rows do not start on 16 bytes."""
-MMA_STORES = 4
+PIECE_BYTES: Mapping[int, float] = {8: math.inf, 4: 42}
+"""The same of mma_pieces, which copies such rows in pieces of 8 bytes, at no more cost than whole
+chunks, or of 4.
+"""
+MMA_STORES = 1.2
 """How much longer C is on its way than its bytes alone, in elements of two bytes from tiles in
 shared memory.
 """
-MMA_MEET = 3000
+MMA_MEET = 2800
 """Clocks from the last sums of a tile's slices to the start of their addition: a fence, an atomic
 addition, a wait.
 """
-MMA_MEET_BYTES = 50
+MMA_MEET_BYTES = 80
 """Bytes of sums a clock that a block of mma_sliced leaves in global memory, or takes from there.
 
-These seven were fitted to one sweep of mma_sliced_bf16 on an H200 (data/tries/slices.md, run 3):
-3463 launches that spill nothing, of 52 shapes, 24 tiles and up to 7 counts of slices. Over the 1392
-within 1.5 times of a shape's least time the root mean square of ln(measured / predicted) is 0.14,
-where 1600 clocks are added to what is predicted: there launches went to the GPU one by one, and
-START_CLOCKS is that of a launch in a CUDA graph. Elsewhere, and for mma_pipelined, they are
-assumed.
+These nine were fitted to launches of mma_sliced_bf16 and mma_pieces_bf16 on an H100, one after
+another, with 112 drawn shapes and ten named ones (data/tries/slices.md, run 5). Over the launches
+within 1.6 times of a shape's least time, 78 other shapes' among them, the root mean square of
+ln(measured / predicted) is 0.13; with the constants before it was 0.24, and two of three launches
+were told too short. For mma_pipelined they are assumed.
 """
 GATHERED_BYTES = 4
 """As STRAIGHT_BYTES, of a kernel that gathers such rows element by element: an assumption."""
+
+
+def _beside(kernel: Kernel, row: int) -> float:
+    """Bytes a clock that an SM makes ready of tiles whose rows are `row` bytes apart; infinite
+    where each starts on 16.
+    """
+    if row % 16 == 0:
+        return math.inf
+    if kernel.entry == "mma_pieces" and row % 4 == 0:
+        return PIECE_BYTES[8 if row % 8 == 0 else 4]
+    return STRAIGHT_BYTES if "SLICES" in kernel.params else GATHERED_BYTES
 
 
 def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
@@ -499,7 +468,8 @@ def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
 
     - its bytes of A and B, at MMA_FEED or, where that is less, at what the rings hold a MMA_WAIT
       (Little's law); where rows do not start on 16 bytes a ring of mma_sliced has a slot less;
-    - its products on the Tensor Cores, at their peak, and the straightening of such rows.
+    - its products on the Tensor Cores, at their peak, the straightening of such rows or their
+      pieces, and MMA_ODD_STEP.
 
     That these add up is part of the fit. Then C leaves, MMA_STORES times as long as at the SM's
     share of the memory's bandwidth. The first wait is in MMA_START. No product is done before the
@@ -514,9 +484,13 @@ def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     blocks, steps = tiles * slices, cdiv(cdiv(launch.K, depth), slices)
     rows, cols = min(bm, launch.M), min(bn, launch.N)
     fetched = item * depth * (rows + cols)
-    odd = bm * (launch.K * item % 16 > 0) + bn * (launch.N * item % 16 > 0)
-    straight = item * depth * odd / (STRAIGHT_BYTES if "SLICES" in p else GATHERED_BYTES)
-    ahead = p["STAGES"] - 1 - (odd > 0 and "SLICES" in p)
+    straight = (
+        item
+        * depth
+        * sum(size / _beside(k, item * row) for size, row in ((bm, launch.K), (bn, launch.N)))
+    )
+    odd = item * launch.K % 16 > 0 or item * launch.N % 16 > 0
+    ahead = p["STAGES"] - 1 - (odd and "SLICES" in p)
     products = 2 * bm * bn * depth / gpu.tensor_fp16_flop_per_clock_per_sm
     bandwidth = gpu.bandwidth_gbs * 1e3 / gpu.boost_mhz / gpu.sms
     store = MMA_STORES * out * rows * cols / bandwidth
@@ -524,14 +498,13 @@ def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     def of(r: int) -> float:
         """Clocks of a round of r blocks on an SM."""
         feed = min(MMA_FEED, r * ahead * fetched / MMA_WAIT)
-        step = r * (fetched / feed + products + straight)
+        step = r * (fetched / feed + products + straight) + odd * MMA_ODD_STEP
         return LOAD_CLOCKS + steps * step + r * store
 
     busiest = cdiv(blocks, gpu.sms)
     full, rest = divmod(busiest, resident)
     inside = full * of(resident) + (of(rest) if rest else 0) - LOAD_CLOCKS
-    once = compulsory_bytes(launch.M, launch.N, launch.K, item, out)
-    clocks = MMA_START + max(inside, once * gpu.boost_mhz / 1e3 / gpu.bandwidth_gbs)
+    clocks = MMA_START + max(inside, memory_clocks(launch, gpu))
     if slices > 1:
         clocks += MMA_MEET + (slices + 1) * 4 * bm * bn / MMA_MEET_BYTES
     least = launch.M * launch.N * launch.K / (gpu.tensor_fp16_flop_per_clock_per_sm / 2 * gpu.sms)

@@ -541,8 +541,7 @@ def _thin_rows(suffix: str) -> Kernel:
             Rule(f"ROWS * {columns} <= 64", "a lane keeps its sums in registers"),
             _A_BLOCK,
             Rule(
-                f"ROWS % min(ROWS, {most}) == 0",
-                "sums pass through shared memory in equal parts",
+                f"ROWS % min(ROWS, {most}) == 0", "sums pass through shared memory in equal parts"
             ),
             Rule("4 * WARPS * AHEAD % 8 == 0", "lanes copy whole sectors of A"),
             Rule(
@@ -586,10 +585,7 @@ def _thin_columns(suffix: str) -> Kernel:
             f"SLICES: {_THIN_SLICES}"
         ),
         rules=(
-            Rule(
-                "4 % ROWS == 0 and 16 % COLUMNS == 0",
-                "sums are halved from lane to lane",
-            ),
+            Rule("4 % ROWS == 0 and 16 % COLUMNS == 0", "sums are halved from lane to lane"),
             _A_BLOCK,
             Rule(
                 "(16 // COLUMNS if COLUMNS < 4 else 4) % AHEAD == 0",
@@ -787,6 +783,7 @@ def _mma_sliced(dtype: str) -> Kernel:
     )
 
 
+_MMA_SLICED_BF16 = _mma_sliced("bfloat16")
 _TENSOR: tuple[Kernel, ...] = (
     replace(
         _WMMA,
@@ -856,7 +853,7 @@ _TENSOR: tuple[Kernel, ...] = (
         title="mma.sync: a ring of cp.async tiles, BF16",
     ),
     _mma_sliced("float16"),
-    _mma_sliced("bfloat16"),
+    _MMA_SLICED_BF16,
 )
 
 # -- Hopper, chapters 20 to 22 (add here)
@@ -890,10 +887,7 @@ _CLUSTERS = (
     Rule("CLUSTER_M * CLUSTER_N <= 8", "a cluster of more than 8 blocks does not run everywhere"),
 )
 _C_BUFFERS = (
-    Rule(
-        "BM // 128 * (BN // 64) % C_BUFFERS == 0",
-        "each tile of C begins with the first buffer",
-    ),
+    Rule("BM // 128 * (BN // 64) % C_BUFFERS == 0", "each tile of C begins with the first buffer"),
     Rule(
         "STAGES * (BM + BN) * 128 + 16384 * C_BUFFERS <= 225 * 1024",
         "a block has 227 KB of shared memory, and barriers and alignment take up to 2 of them",
@@ -908,8 +902,7 @@ _FEW_TILES: tuple[dict[str, int], ...] = (
     {"BN": 128, "STAGES": 6, "CLUSTER_M": 1},
 )
 """Tiles of hopper_5 and hopper_6 to choose from: where C has few rows, the second block of a
-cluster has none.
-"""
+cluster has none."""
 _TILE_CHOICES = _choices("BM: 64 128 192 256; BN: 64 128 256; STAGES: 1 2 3 4 5 6 8")
 
 _HOPPER_1 = Kernel(
@@ -957,11 +950,7 @@ _HOPPER_3 = replace(
     choices={**_TILE_CHOICES, "GROUP_M": (1, 2, 4, 8, 16, 32)},
     rules=(*_TWO_WARPGROUPS, _RING_FITS),
     block=("384", "1", "1"),
-    grid=(
-        "cdiv(cdiv(M, BM) * cdiv(N, BN), cdiv(cdiv(M, BM) * cdiv(N, BN), SMS))",
-        "1",
-        "1",
-    ),
+    grid=("cdiv(cdiv(M, BM) * cdiv(N, BN), cdiv(cdiv(M, BM) * cdiv(N, BN), SMS))", "1", "1"),
     note="setmaxnreg, grouped walk, one group of wgmma always in flight",
 )
 _HOPPER_4 = replace(
@@ -1067,16 +1056,83 @@ catalog = Catalog(
 )
 
 
+# -- Blackwell: what no card at hand has run ------------------------------------------------------
+
+_BOXES_OF_B = Rule("BN in (64, 128, 256)", "whole boxes, and a power of two of tensor memory")
+_TENSOR_MEMORY = replace(
+    _HOPPER_1,
+    name="tensor_memory",
+    title="tcgen05: one thread multiplies",
+    file="blackwell/24_1_tensor_memory.cu",
+    entry="tensor_memory",
+    chapter=25,
+    params={"BN": 128},
+    choices={"BN": (64, 128, 256)},
+    rules=(_BOXES_OF_B,),
+    grid=("cdiv(N, BN)", "cdiv(M, 128)", "1"),
+    shared="(128 + BN) * 128 + 1024",
+    tile=("128", "BN"),
+    min_arch="sm_100a",
+    note="",
+)
+_TENSOR_ROLES = replace(
+    _TENSOR_MEMORY,
+    name="tensor_roles",
+    title="warps with roles, and a ring",
+    file="blackwell/24_2_roles.cu",
+    entry="tensor_roles",
+    params=_sizes("BN 256, STAGES 4"),
+    choices=_choices("BN: 64 128 256; STAGES: 2 3 4 5 6 8"),
+    rules=(_BOXES_OF_B, _RING, _most_shared("STAGES * (128 + BN) * 128 + 1024")),
+    block=("192", "1", "1"),
+    shared="STAGES * (128 + BN) * 128 + 1024",
+)
+_TENSOR_PAIR = replace(
+    _TENSOR_ROLES,
+    name="tensor_pair",
+    title="two blocks multiply as one",
+    file="blackwell/24_3_pair.cu",
+    entry="tensor_pair",
+    params=_sizes("BN 256, STAGES 6"),
+    choices=_choices("BN: 128 256; STAGES: 2 3 4 5 6"),
+    rules=(
+        Rule("BN in (128, 256)", "whole boxes in each block, a power of two"),
+        _RING,
+        _most_shared("STAGES * (128 + BN // 2) * 128 + 1024"),
+    ),
+    grid=("2 * cdiv(M, 256)", "cdiv(N, BN)", "1"),
+    shared="STAGES * (128 + BN // 2) * 128 + 1024",
+)
+blackwell = Catalog(
+    (
+        _TENSOR_MEMORY,
+        _TENSOR_ROLES,
+        _TENSOR_PAIR,
+        replace(
+            _TENSOR_PAIR,
+            name="tensor_persistent",
+            title="pairs that take over tiles",
+            file="blackwell/24_4_persistent.cu",
+            entry="tensor_persistent",
+            block=("224", "1", "1"),
+        ),
+    )
+)
+"""Kernels for compute capability 10.0, which the emulator runs and no card here has timed."""
+
+
 # -- cores: each rung without bounds and macros, for the page that opens with it -------------------
 
 
-def _core(name: str, *more: Rule, depth: str = "", shared: str | None = None) -> Kernel:
+def _core(
+    name: str, *more: Rule, depth: str = "", shared: str | None = None, **sizes: int
+) -> Kernel:
     """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles.
 
     shared: the bytes that the launch gives a block, where the core declares arrays of its own
-    instead.
+    instead. sizes: those in which the core differs from the kernel, such as a cluster of one block.
     """
-    of = catalog[name]
+    of = (blackwell if name in blackwell else catalog)[name].with_params(**sizes)
     depth = depth or next((d for d in DEPTHS if d in of.params), "1")
     steps = [str(evaluate(s, {})) if not re.search("[A-Z]", s) else s for s in (*of.tile, depth)]
     tiles = tuple(
@@ -1094,7 +1150,7 @@ def _core(name: str, *more: Rule, depth: str = "", shared: str | None = None) ->
         of,
         name=f"{name}_core",
         title=f"core of {name}",
-        file=f"cores/{of.file}",
+        file=f"cores/{of.path.name}",
         entry=f"{of.entry}_core",
         choices={},
         shared=of.shared if shared is None else shared,
@@ -1134,28 +1190,123 @@ cores = Catalog(
         _core("mma_ldmatrix"),
         _core("mma_swizzle"),
         _core("mma_pipelined"),
+        _core("mma_tma", depth="64"),
         _core("hopper_1", depth="64"),
         _core("hopper_2", depth="64"),
         _core("hopper_3", depth="64"),
         _core("hopper_4", depth="64"),
+        _core("hopper_5", depth="64", CLUSTER_M=1),
+        _core("hopper_6", depth="64", CLUSTER_M=1),
+        _core("tensor_memory", depth="64"),
+        _core("tensor_roles", depth="64"),
     )
 )
 """Cores stand beside the catalog: what walks over the rungs (records, sweeps, plots) meets none."""
 
 
+# -- steps: what lies between two rungs that change several things ---------------------------------
+
+_STEP_FILES: Mapping[str, str] = {
+    "wide_loads": "10_wide_loads",
+    "mma_pieces": "19_mma_pieces",
+    "mma_one_asks": "20_one_asks",
+    "mma_producer": "20_producer",
+    "in_flight": "21_in_flight",
+    "two_consumers": "21_two_consumers",
+    "ping_pong": "22_ping_pong",
+    "box_store": "22_box_store",
+}  # fmt: skip
+
+
+def _step(name: str, of: Kernel, title: str, entry: str, **changes: Any) -> Kernel:
+    """The entry of a step, in kernels/steps/: what it shares with a rung or another step, and
+    what it does not."""
+    file = f"steps/{_STEP_FILES[name]}.cu"
+    own = {"candidates": (), "note": "", **changes}
+    return replace(of, name=name, title=title, file=file, entry=entry, **own)
+
+
+def _one_tile(name: str, title: str, warps_more: int) -> Kernel:
+    """A step towards mma_tma: a block for each tile, and no registers that move."""
+    sizes = {size: value for size, value in _MMA_TMA.params.items() if size != "SMS"}
+    warps = f"(BM // WM * (BN // WN) + {warps_more}) * 32"
+    return _step(
+        name,
+        _MMA_TMA,
+        title,
+        name,
+        params=sizes,
+        rules=tuple(rule for rule in _MMA_TMA.rules if "registers move" not in rule.reason),
+        block=(warps, "1", "1"),
+        grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
+    )
+
+
+_TWO_CONSUMERS = _step(
+    "two_consumers",
+    _HOPPER_2,
+    "128 x 256, two consumers",
+    "wgmma_two_consumers",
+    params=_sizes("BM 128, BN 256, STAGES 4"),
+    rules=(*_TWO_WARPGROUPS, _RING_FITS),
+    block=("288", "1", "1"),
+)
+steps = Catalog(
+    (
+        _step(
+            "wide_loads",
+            _VECTORISED,
+            "fours of global memory",
+            "wide_loads",
+            rules=(
+                *_EVEN_TILE,
+                *_FRAGMENTS_BY_FOUR[1:],
+                *_A_BY_FOUR,
+                *_B_BY_FOUR,
+                _BLOCK_2D.rules[-1],
+            ),
+        ),
+        _step(
+            "mma_pieces",
+            _MMA_SLICED_BF16,
+            "rows that start at 4 or 8 bytes in pieces, BF16",
+            "mma_pieces",
+            candidates=_MMA_SLICED_BF16.candidates,
+        ),
+        _one_tile("mma_one_asks", "TMA, asked by a thread that multiplies", 0),
+        _one_tile("mma_producer", "a producer warp, empty barriers", 1),
+        _step("in_flight", _HOPPER_2, "one group of wgmma in flight", "wgmma_in_flight"),
+        _TWO_CONSUMERS,
+        _step(
+            "ping_pong",
+            _HOPPER_3,
+            "two consumers take turns",
+            "wgmma_ping_pong",
+            params={**_HOPPER_3.params, "BN": 128, "STAGES": 6},
+            rules=(*_ONE_WARPGROUP, _RING, _RING_FITS),
+        ),
+        _step("box_store", _HOPPER_5, "the copy engine stores C", "wgmma_box_store"),
+    )
+)
+"""Kernels with one change more than the rung or step before them; they stand beside the catalog, as
+cores do. helpers/ladder/chains.py says which follow each other; a choice weighs those that have
+candidates.
+"""
+
+
 def find(kernel: Kernel | str) -> Kernel:
-    """A kernel of the catalog, or a core, by name; a Kernel is returned as it is.
+    """A kernel of the catalog, a core, a step or one for Blackwell, by name; a Kernel is returned
+    as it is.
 
     Raises UnknownKernelError.
     """
     if isinstance(kernel, Kernel):
         return kernel
-    for known in (catalog, cores):
+    for known in (catalog, cores, steps, blackwell):
         if kernel in known:
             return known[kernel]
-    raise UnknownKernelError(
-        f"no kernel is called {kernel!r}. {near_matches(str(kernel), [*catalog, *cores])}"
-    )
+    names = [*catalog, *cores, *steps, *blackwell]
+    raise UnknownKernelError(f"no kernel is called {kernel!r}. {near_matches(str(kernel), names)}")
 
 
 def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geometry:

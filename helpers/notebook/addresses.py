@@ -80,8 +80,7 @@ def repository(root: Path = ROOT) -> Repository:
 
 
 def set_repository(url: str, root: Path = ROOT) -> None:
-    """Write another address into _config.yml, from which all others follow, and into
-    CITATION.cff."""
+    """Write another address into _config.yml, from which others follow, and into CITATION.cff."""
     address = checked_address(url)
     path = root / "_config.yml"
     text = path.read_text(encoding="utf-8")

@@ -31,12 +31,8 @@ def _template(text: str) -> str:
 
 def cell(kind: str, source: str, id_: str) -> dict[str, Any]:
     """One notebook cell; Colab reads its id from the metadata."""
-    return {
-        "cell_type": kind,
-        "id": id_,
-        "metadata": {"id": id_},
-        "source": source.splitlines(keepends=True),
-    }
+    lines = source.splitlines(keepends=True)
+    return {"cell_type": kind, "id": id_, "metadata": {"id": id_}, "source": lines}
 
 
 def code_cell(source: str, id_: str, tags: list[str]) -> dict[str, Any]:
@@ -89,13 +85,9 @@ def glued_names(source: str) -> list[str]:
                 case ast.Constant(value=str(name)):
                     names.append(re.escape(name) + LEAF)
                 case ast.JoinedStr(values=values):
-                    names.append(
-                        "".join(
-                            re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+"
-                            for part in values
-                        )
-                        + LEAF
-                    )
+                    texts = [p.value if isinstance(p, ast.Constant) else None for p in values]
+                    parts = [r"\w+" if text is None else re.escape(str(text)) for text in texts]
+                    names.append("".join(parts) + LEAF)
                 case _:
                     names.append(r"\w+" + LEAF)
     return names

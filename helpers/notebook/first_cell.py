@@ -16,8 +16,7 @@ times are replayed from the book's record."""  # noqa: E501
 
 AWAY = ("labs/*/rehearsal", "tests", "packages/*/tests", "tools")
 """What is not fetched: what the labs of a class are tried on, their solutions among it, tests and
-tools.
-"""
+tools."""
 
 FETCH = """\
 class NoBook(RuntimeError):

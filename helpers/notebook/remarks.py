@@ -55,5 +55,4 @@ def _item(s: Remark) -> str:
 
 TAKERS: dict[str, Callable[[str], Any]] = {}
 """Kernels that rooms above this one ask for, by name, and who takes the text of a cell that begins
-with it.
-"""
+with it."""

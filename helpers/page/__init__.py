@@ -20,27 +20,8 @@ from helpers.page.quizzes import quiz
 from helpers.page.tables import table
 
 __all__ = [
-    "NAME",
-    "Html",
-    "Markdown",
-    "costs_table",
-    "counters_table",
-    "evidence",
-    "format_glued",
-    "glue",
-    "glued",
-    "holds",
-    "inline",
-    "loads_table",
-    "mix_table",
-    "new_lines",
-    "on_your_gpu",
-    "provenance",
-    "quiz",
-    "resources_table",
-    "say",
-    "show_kernel",
-    "stall_note",
-    "table",
+    "NAME", "Html", "Markdown", "costs_table", "counters_table", "evidence", "format_glued", "glue",
+    "glued", "holds", "inline", "loads_table", "mix_table", "new_lines", "on_your_gpu",
+    "provenance", "quiz", "resources_table", "say", "show_kernel", "stall_note", "table",
     "tuned_note",
-]
+]  # fmt: skip

@@ -38,8 +38,7 @@ class FalseSentenceError(DataError):
 
 @dataclass(frozen=True)
 class Mark:
-    """Words of a page that rest on a condition. start, end: of `[words]{holds="key"}` in the
-    page."""
+    """Words of a page that need a condition. start, end: of `[words]{holds="key"}` in the page."""
 
     key: str
     line: int
@@ -183,8 +182,7 @@ def faults(page: str) -> list[tuple[int, str]]:
 
 
 def _calls(page: str) -> Iterator[tuple[bool, ast.Call, int]]:
-    """Each call of holds(): whether it is a statement of its cell, and the line its cell begins
-    on."""
+    """Each call of holds(): whether it is a statement of its cell, and its cell's first line."""
     for first, code in cells(page):
         try:
             tree = ast.parse(code) if "holds(" in code else None

@@ -29,12 +29,9 @@ def _all(size: Size) -> tuple[int, int, int]:
 
 
 def costs_table(
-    names: Sequence[str | Bounds],
-    size: Size = 4096,
-    *,
-    gpu: str | Gpu | None = None,
+    names: Sequence[str | Bounds], size: Size = 4096, *, gpu: str | Gpu | None = None,
     caption: str = "",
-) -> Html:
+) -> Html:  # fmt: skip
     """What each resource alone would take in ms, a row a kernel: the largest is the bound.
 
     names: kernels of the catalog, or Bounds. gpu: a key of `device.GPUS`; default the GPU at hand,

@@ -61,8 +61,7 @@ def glue(name: str = "", value: Any = _NOTHING, /, **values: Any) -> None:
 def _store(name: str, value: Leaf) -> None:
     """What myst_nb.glue(name, value, display=False) does, without asking IPython for each form that
     a number could be shown in: that took ten times as long, and a measurement has hundreds of
-    leaves.
-    """
+    leaves."""
     from IPython.display import display
 
     display(  # type: ignore[no-untyped-call]

@@ -17,9 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from helpers.ladder.kernel import ROOT
+from helpers.page.claims import cells
 from nogpu.errors import CompileError, ConfigError, TileError, ToolchainError
 
 if sys.platform == "emscripten":
@@ -36,53 +39,121 @@ def start() -> None:
 # -- cells -----------------------------------------------------------------------------------------
 
 
-def run_cell(text: str) -> str:
-    """What a whole `%%cuda` cell shows in the notebook, as JSON.
+@dataclass(frozen=True)
+class Shown:
+    """What a cell shows. says: the verdict in a few words, where html does not begin with it;
+    findings: line of the cell and kind of each, the compiler's errors among them (and their
+    column, from 1, where clang says it); fault: what kept it from being judged."""
 
-    html: the verdict's own, or the words of an error; ok: nothing was found; compiled: the page's
-    compiler was asked, not what is stored; findings: line of the cell and kind of each, the
-    compiler's errors among them (and their column, from 1, where clang says it); seconds: {"run":
-    ...}. Raises nothing for a wrong text.
+    html: str
+    ok: bool = False
+    says: str = ""
+    findings: tuple[dict[str, Any], ...] = ()
+    fault: Exception | None = None
+
+
+def run_cell(text: str, page: str = "") -> str:
+    """What a cell with a kernel shows in the notebook, as JSON: html, ok, says and findings as of
+    `Shown`; compiled: the page's compiler was asked, not what is stored; seconds: {"run": ...}.
+
+    text: the whole cell as the page shows it: `%%cuda NAME TILE=..` over a kernel, `%%cuda lab2`
+    over one for a lab, or an exercise's kernel in quotes and its check. page: such as "06_tiling",
+    whose arrays a cell with `args=` works on. Raises nothing for a wrong text.
     """
     began = time.perf_counter()
-    before = _stored_cell(text)
-    verdict = before or _told(lambda: _cell(text))
-    fault = None if isinstance(verdict, str) else verdict.facts.fault
+    before = _stored_cell(text, page)
+    shown = before or _told(lambda: _cell(text, page))
     answer = {
-        "html": verdict if isinstance(verdict, str) else verdict._repr_html_(),
-        "ok": not isinstance(verdict, str) and verdict.ok,
-        "compiled": before is None and not isinstance(fault, ToolchainError),
-        "findings": [] if isinstance(verdict, str) else list(_places(verdict)),
+        "html": shown.html,
+        "ok": shown.ok,
+        "says": shown.says,
+        "compiled": before is None and not isinstance(shown.fault, ToolchainError),
+        "findings": list(shown.findings),
         "seconds": {"run": round(time.perf_counter() - began, 3)},
     }
     return json.dumps(answer)
 
 
-def needs_compiler(text: str) -> bool:
+def needs_compiler(text: str, page: str = "") -> bool:
     """Whether no stored program fits the text of a cell. It is judged on the way, and kept."""
-    return _stored_cell(text) is None
+    return _stored_cell(text, page) is None
 
 
 @lru_cache(maxsize=2)
-def _stored_cell(text: str) -> Any:
-    """What the stored programs show of a cell, a verdict or HTML; None if it is not stored."""
-    return _before(lambda: _cell(text), lambda verdict: verdict.facts.fault)
+def _stored_cell(text: str, page: str) -> Shown | None:
+    """What the stored programs show of a cell; None if it is not stored."""
+    return _before(lambda: _cell(text, page))
 
 
-def _cell(text: str) -> Any:
+def _cell(text: str, page: str) -> Shown:
+    text = text.replace("\r\n", "\n")
+    first, _, body = text.partition("\n")
+    if lab := _LAB.fullmatch(first):
+        return _lab(lab["number"], f"// %%cuda lab{lab['number']}\n{body}", lab["variant"] or "")
+    if first.startswith("%%cuda"):
+        return _kernel(first.removeprefix("%%cuda"), body, page)
+    if re.search(r"^check\(", text, re.MULTILINE):
+        return _exercise(text)
+    raise ConfigError(
+        f"the cell begins with {first[:40]!r}: its first line is %%cuda and the name of a kernel,"
+        " or it is an exercise's kernel in quotes and its check"
+    )
+
+
+def _kernel(line: str, body: str, page: str) -> Shown:
     from helpers.page.workbench import cell_magic
 
-    first, _, body = text.replace("\r\n", "\n").partition("\n")
-    if not first.startswith("%%cuda"):
-        raise ConfigError(
-            f"the cell begins with {first[:40]!r}: its first line is %%cuda and the name of a"
-            " kernel"
-        )
-    if re.search(r"\bargs\s*=", first):
-        raise ConfigError(
-            "this cell works on arrays that the page's Python cells make: run it in the notebook"
-        )
-    return cell_magic(first.removeprefix("%%cuda"), body, {})
+    arrays: dict[str, Any] = {}
+    if re.search(r"\bargs\s*=", line):
+        if not (made := makers(_source(page))):
+            raise ConfigError(
+                "this cell works on arrays that the page's Python cells make: run it in the"
+                " notebook"
+            )
+        exec(made, arrays)  # the book's own lines
+    verdict = cell_magic(line, body, arrays)
+    places = [
+        {"line": at, "kind": f.kind}
+        for f in verdict.findings
+        for at in dict.fromkeys((f.line, f.other_line or f.line))
+    ]
+    fault = verdict.facts.fault
+    if isinstance(fault, CompileError):
+        places += _errors(fault.log)
+    return Shown(verdict._repr_html_(), verdict.ok, "", tuple(places), fault)
+
+
+def _source(page: str) -> str:
+    """The source of a page, or what the archive has of it; "" where there is none."""
+    path = ROOT / "book" / f"{page}.md"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def makers(source: str) -> str:
+    """The statements of a page's Python cells that make what its kernels' cells name in `args=` and
+    after it; "" where no cell does."""
+    needed: set[str] = set()
+    kept: list[str] = []
+    for _, code in reversed(cells(source)):
+        first = code.partition("\n")[0]
+        if code.startswith("%%"):
+            needed |= set(re.findall(r"\b[A-Za-z_]\w*", first.partition(" args=")[2]))
+            continue
+        for statement in reversed(ast.parse(code).body if needed else []):
+            made, used = _names(statement)
+            if made & needed:
+                needed = needed - made | used
+                kept.append(ast.unparse(statement))
+    return "\n".join(reversed(kept))
+
+
+def _names(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """The names that a statement makes, and those that it reads."""
+    nodes = list(ast.walk(statement))
+    made = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    imports = (n for n in nodes if isinstance(n, ast.Import | ast.ImportFrom))
+    made |= {a.asname or a.name.partition(".")[0] for n in imports for a in n.names}
+    return made, {n.id for n in nodes if isinstance(n, ast.Name)} - made
 
 
 _ERROR = re.compile(
@@ -91,16 +162,85 @@ _ERROR = re.compile(
 """As clang says the place of an error, and as NVRTC does; clang's mark below the text."""
 
 
-def _places(verdict: Any) -> Iterator[dict[str, Any]]:
-    for f in verdict.findings:
-        yield {"line": f.line, "kind": f.kind}
-    if isinstance(verdict.facts.fault, CompileError):
-        seen: dict[int, str | None] = {}
-        for error in _ERROR.finditer(verdict.facts.fault.log):
-            seen.setdefault(int(error[1]), error[2])
-        for line, before in seen.items():
-            column = {} if before is None else {"column": len(before) + 1}
-            yield {"line": line, "kind": "compile-error", **column}
+def _errors(log: str) -> Iterator[dict[str, Any]]:
+    seen: dict[int, str | None] = {}
+    for error in _ERROR.finditer(log):
+        seen.setdefault(int(error[1]), error[2])
+    for line, before in seen.items():
+        column = {} if before is None else {"column": len(before) + 1}
+        yield {"line": line, "kind": "compile-error", **column}
+
+
+# -- exercises -------------------------------------------------------------------------------------
+
+_NAMED = re.compile(r"\bline (\d+)|\.cu:(\d+):")
+"""How the words of a check name a line of the kernel, which is that line of the cell."""
+
+
+def _exercise(text: str) -> Shown:
+    from helpers.page.exercises import check
+
+    result = check(*_answer(text))
+    places: list[dict[str, Any]] = []
+    for one in result.checks:
+        if isinstance(one.error, CompileError):
+            places += _errors(one.error.log)
+        elif not one.ok:
+            named = (a or b for a, b in _NAMED.findall(f"{one.what} {one.got}"))
+            places += ({"line": int(at), "kind": "not yet"} for at in named)
+    fault = next((one.error for one in result.checks if one.error), None)
+    return Shown(result._repr_html_(), result.passed, result.verdict, tuple(places), fault)
+
+
+def _answer(text: str) -> tuple[str, str]:
+    """Number and kernel of an exercise's cell. Raises ConfigError for a cell of another form."""
+    asked = 'an exercise is its kernel in quotes, and its check: mine = """...""" and below it'
+    try:
+        match ast.parse(text).body:
+            case [
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str() as source)),
+                ast.Expr(ast.Call(args=[ast.Constant(value=str() as id), ast.Name(id=given)])),
+            ] if given == name:
+                return id, source
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(f'{asked} check("06.2", mine). This cell is no Python: {error}') from None
+    raise ConfigError(f'{asked} check("06.2", mine). Other Python runs in the notebook')
+
+
+# -- labs ------------------------------------------------------------------------------------------
+
+_LAB = re.compile(r"%%cuda\s+lab(?P<number>\d+)(?:\s+variant=([\"'])(?P<variant>.*)\2)?\s*")
+HERE = (
+    "Judged by the lab's own check on its cases for practice, within this page: a browser starts no"
+    " processes in which a kernel could be held apart."
+)
+"""What is said of a lab's kernel that is judged in a browser."""
+
+
+def _lab(number: str, source: str, variant: str) -> Shown:
+    from tilelabs.labs import checking
+
+    with _in_this_process():
+        checked = checking.check(number, source, variant=variant, gpu=False)
+    marked = checked.marked
+    places = [{"line": line, "kind": kind} for run in marked.runs for kind, line, _ in run.findings]
+    if marked.log:
+        places += _errors(marked.log)
+    once = tuple({one["line"]: one for one in places}.values())
+    shown = f"{checked._repr_html_()}<p>{HERE}</p>"
+    return Shown(shown, checked.ok, checked.foot, once)
+
+
+@contextmanager
+def _in_this_process() -> Iterator[None]:
+    """Within it labs compile and run a kernel here: its limits are those of the page's worker."""
+    from tilelabs import apart
+
+    before, apart.run = apart.run, apart.here
+    try:
+        yield
+    finally:
+        apart.run = before
 
 
 # -- sliders ---------------------------------------------------------------------------------------
@@ -115,10 +255,8 @@ def slider_specs(call: str) -> str:
     from helpers.page import live
 
     kernel, _ = _slid(call)
-    sliders = [
-        {"name": name, "values": values, "value": kernel.params[name]}
-        for name, values in live.choices(kernel).items()
-    ]
+    choices = live.choices(kernel).items()
+    sliders = [{"name": n, "values": values, "value": kernel.params[n]} for n, values in choices]
     return json.dumps({"kernel": kernel.name, "sliders": sliders})
 
 
@@ -138,8 +276,7 @@ def sliders(call: str, values: str) -> str:
     for a call or sizes that are not the sliders'; nothing for a tile that breaks a rule.
     """
     _slid(call, values)
-    told: str = _stored_tile(call, values) or _tile(call, values)
-    return told
+    return _stored_tile(call, values) or _tile(call, values)
 
 
 def sliders_need_compiler(call: str, values: str) -> bool:
@@ -149,8 +286,9 @@ def sliders_need_compiler(call: str, values: str) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _stored_tile(call: str, values: str) -> Any:
-    return _before(lambda: _tile(call, values, told=False), lambda _: None)
+def _stored_tile(call: str, values: str) -> str | None:
+    shown = _before(lambda: Shown(_tile(call, values, told=False)))
+    return shown.html if shown else None
 
 
 def _tile(call: str, values: str, told: bool = True) -> str:
@@ -211,34 +349,29 @@ def _stored_only() -> Iterator[None]:
             os.environ["TILE_COMPILER"] = before
 
 
-def _before(make: Callable[[], Any], fault: Callable[[Any], Any]) -> Any:
-    """What `make` gives without a compiler; None where that is what it lacks.
-
-    fault: what a result says that went wrong. An error is told in HTML.
-    """
+def _before(make: Callable[[], Shown]) -> Shown | None:
+    """What `make` gives without a compiler, or its error; None where that is what it lacks."""
     with _stored_only():
         try:
-            result = make()
+            shown = make()
         except ToolchainError:
             return None
         except Exception as error:
             return _error(error)
-    return None if isinstance(fault(result), ToolchainError) else result
+    return None if isinstance(shown.fault, ToolchainError) else shown
 
 
-def _told(make: Callable[[], Any]) -> Any:
-    """What `make` gives, or its error in HTML."""
+def _told(make: Callable[[], Shown]) -> Shown:
+    """What `make` gives, or its error."""
     try:
         return make()
     except Exception as error:
         return _error(error)
 
 
-def _error(error: Exception) -> str:
-    """HTML of an error, as a notebook shows one of this project: its kind and its words."""
-    kind = (
-        type(error).__name__
-        if isinstance(error, TileError)
-        else f"{type(error).__name__} in the book's own code"
-    )
-    return f'<pre style="white-space:pre-wrap">{html.escape(f"{kind}: {error}")}</pre>'
+def _error(error: Exception) -> Shown:
+    """An error as a notebook shows one of this project: its kind and its words."""
+    kind = type(error).__name__
+    kind += "" if isinstance(error, TileError) else " in the book's own code"
+    words = html.escape(f"{kind}: {error}")
+    return Shown(f'<pre style="white-space:pre-wrap">{words}</pre>', fault=error)

@@ -24,12 +24,9 @@ SPACES = {"global": " of global memory", "shared": " of shared memory", "": ""}
 
 
 def loads_table(
-    traces: Trace | Mapping[str, Trace],
-    *,
-    op: str = "load",
-    space: str = "",
+    traces: Trace | Mapping[str, Trace], *, op: str = "load", space: str = "",
     caption: str | None = None,
-) -> Html:
+) -> Html:  # fmt: skip
     """By source line: requests of a warp, and the sectors (global) or wavefronts (shared) of each.
 
     traces: what trace() returned, or several by name. op: "load", "store", or "" for both; space:
@@ -98,13 +95,9 @@ def _built_for(kernel: Kernel | str, arch: str) -> str:
 
 
 def mix_table(
-    kernels: Sequence[Kernel | str] | Mapping[str, Mapping[str, int]],
-    *,
-    arch: str = "sm_90",
-    most: int = 10,
-    caption: str | None = None,
-    **params: int,
-) -> Html:
+    kernels: Sequence[Kernel | str] | Mapping[str, Mapping[str, int]], *, arch: str = "sm_90",
+    most: int = 10, caption: str | None = None, **params: int,
+) -> Html:  # fmt: skip
     """What the main loop consists of in machine code (SASS): each instruction's share, in percent.
 
     kernels: names, compiled for arch with these tile sizes; or mixes by name, as instruction_mix()
@@ -174,17 +167,12 @@ def resources_table(
             r = resources(kernel, arch=built, **tile)
             rows.append(
                 {
-                    "kernel": name,
-                    "arch": built,
-                    "threads": r.threads,
-                    "registers": r.registers,
-                    "spills": r.spill_stores + r.spill_loads,
-                    "shared": r.shared_bytes / 1024,
-                    "blocks": r.occupancy.blocks,
-                    "occupancy": 100 * r.occupancy.fraction,
+                    "kernel": name, "arch": built, "threads": r.threads, "registers": r.registers,
+                    "spills": r.spill_stores + r.spill_loads, "shared": r.shared_bytes / 1024,
+                    "blocks": r.occupancy.blocks, "occupancy": 100 * r.occupancy.fraction,
                     "limited": join(list(r.occupancy.limited_by)),
                 }
-            )
+            )  # fmt: skip
     if not rows:
         raise DataError(f"none of {join(list(named))} runs on {join(list(archs))}; nothing to show")
     unneeded = {n for n in ("arch", "kernel") if len({row[n] for row in rows}) == 1 < len(rows)}
@@ -196,14 +184,11 @@ def resources_table(
         "thread, spills in bytes, shared memory of a block, and how many blocks an SM holds.",
         columns=[name for name in rows[0] if name not in unneeded],
         headers={
-            "spills": "spills (bytes)",
-            "shared": "shared (KiB)",
-            "blocks": "blocks an SM",
-            "occupancy": "occupancy (%)",
-            "limited": "limited by",
+            "spills": "spills (bytes)", "shared": "shared (KiB)", "blocks": "blocks an SM",
+            "occupancy": "occupancy (%)", "limited": "limited by",
         },
         formats={"occupancy": ".0f", "shared": ".1f"},
-    )
+    )  # fmt: skip
 
 
 GLOBAL = {
@@ -259,13 +244,9 @@ TITLES = {
 
 
 def counters_table(
-    kernels: Sequence[Kernel | str],
-    size: int | Size | None = None,
-    *,
-    about: str = "",
-    gpu: str = DEFAULT_GPU,
-    caption: str | None = None,
-) -> Html:
+    kernels: Sequence[Kernel | str], size: int | Size | None = None, *, about: str = "",
+    gpu: str = DEFAULT_GPU, caption: str | None = None,
+) -> Html:  # fmt: skip
     """Recorded hardware counters (ncu) of kernels: loads of global memory, and shared memory.
 
     size: one recorded shape; None: the largest of each kernel. about: "global", "shared", or "" for

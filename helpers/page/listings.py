@@ -29,7 +29,7 @@ def _source(kernel: Any) -> tuple[str, str]:
     if isinstance(kernel, str) and "\n" in kernel:
         return "", kernel.strip("\n") + "\n"
     name = str(kernel)
-    if name.endswith((".cu", ".cuh", ".cpp", ".c")):
+    if name.endswith((".cu", ".cuh", ".cpp", ".c", ".py")):
         path = (KERNELS / name).resolve()
         if not path.is_relative_to(KERNELS) or not path.is_file():
             files = [p.relative_to(KERNELS).as_posix() for p in KERNELS.rglob("*.c*")]
@@ -58,21 +58,14 @@ def new_lines(source: str, before: str) -> set[int]:
     match = difflib.SequenceMatcher(
         None, [line for _, line in old], [line for _, line in new], autojunk=False
     )
-    return {
-        at
-        for change, _, _, start, end in match.get_opcodes()
-        if change != "equal"
-        for at, _ in new[start:end]
-    }
+    changes = (code for code in match.get_opcodes() if code[0] != "equal")
+    return {at for *_, start, end in changes for at, _ in new[start:end]}
 
 
 def _slice(
-    lines: list[str],
-    wanted: tuple[int, int] | tuple[str, str] | None,
-    low: int = 1,
-    high: int | None = None,
-    what: str = "lines",
-) -> tuple[int, int]:
+    lines: list[str], wanted: tuple[int, int] | tuple[str, str] | None, low: int = 1,
+    high: int | None = None, what: str = "lines",
+) -> tuple[int, int]:  # fmt: skip
     """First and last line number of a slice given by numbers or by text in the two lines.
 
     They lie from `low` to `high`, which is the last line if it is None.
@@ -99,17 +92,21 @@ def _slice(
     return first, last
 
 
-def _highlighted(source: str) -> list[str]:
-    """HTML of each line, with the token classes that Sphinx themes colour."""
+def _highlighted(source: str, file: str) -> list[str]:
+    """HTML of each line, with the token classes that Sphinx themes colour.
+
+    Names, punctuation and blanks have the colour of all code and no span: half of the bytes.
+    """
     count = len(source.splitlines())
     try:
         from pygments import highlight  # type: ignore[import-untyped]
         from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
-        from pygments.lexers import CudaLexer  # type: ignore[import-untyped]
+        from pygments.lexers import CudaLexer, PythonLexer  # type: ignore[import-untyped]
     except ImportError:  # a bare GPU server: plain text reads too
         return [html.escape(line) for line in source.splitlines()]
-    lexer = CudaLexer(stripnl=False, ensurenl=True)
-    lines = highlight(source, lexer, HtmlFormatter(nowrap=True)).split("\n")
+    lexer = (PythonLexer if file.endswith(".py") else CudaLexer)(stripnl=False, ensurenl=True)
+    text = highlight(source, lexer, HtmlFormatter(nowrap=True))
+    lines = re.sub(r'<span class="[npw]">([^<]*)</span>', r"\1", text).split("\n")
     return (lines + [""] * count)[:count]
 
 
@@ -140,15 +137,11 @@ def _news(rows: Sequence[str], marked: Iterable[int]) -> str:
 
 
 def show_kernel(
-    kernel: Kernel | str,
-    *,
-    since: Kernel | str | None = None,
-    new: Iterable[int] | None = None,
+    kernel: Kernel | str, *, since: Kernel | str | None = None, new: Iterable[int] | None = None,
     lines: tuple[int, int] | tuple[str, str] | None = None,
-    mark: Iterable[tuple[int, int] | tuple[str, str]] = (),
-    folded: bool = False,
+    mark: Iterable[tuple[int, int] | tuple[str, str]] = (), folded: bool = False,
     caption: str | None = None,
-) -> Html:
+) -> Html:  # fmt: skip
     """Source with line numbers, the new lines marked by a sign, a tint and words read aloud.
 
     kernel: a catalog name, a Kernel, a file below kernels/, or source text (with line breaks).
@@ -175,7 +168,7 @@ def show_kernel(
     marked &= set(range(first, last + 1))
     width = len(str(last))
     rows, plain = [], []
-    for i, code in enumerate(_highlighted(source)[first - 1 : last], first):
+    for i, code in enumerate(_highlighted(source, file)[first - 1 : last], first):
         is_new = i in marked
         sign = "+" if is_new else " "
         aloud = f'<span style="{HIDDEN}">new line </span>' if is_new else ""

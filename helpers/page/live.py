@@ -40,11 +40,8 @@ from nogpu.toolchain import arch_number, runs
 
 def choices(kernel: Kernel) -> dict[str, tuple[int, ...]]:
     """The values of each slider: the catalog's, and the default where it is not among them."""
-    return {
-        name: tuple(sorted({*values, kernel.params[name]}))
-        for name, values in kernel.choices.items()
-        if name in kernel.params
-    }
+    offered = ((n, values) for n, values in kernel.choices.items() if n in kernel.params)
+    return {name: tuple(sorted({*values, kernel.params[name]})) for name, values in offered}
 
 
 def words(kernel: Kernel) -> str:
@@ -160,8 +157,7 @@ def _shape(kernel: Kernel) -> tuple[int, int, int]:
 
 def counted(kernel: Kernel) -> str:
     """HTML of a run in the emulator in words and numbers: the verdict, what is recorded of the
-    tile's time, the findings, the trace by line.
-    """
+    tile's time, the findings, the trace by line."""
     arch = roomy_arch(kernel)
     t = trace(kernel, *_shape(kernel), arch=arch)
     findings = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])

@@ -108,11 +108,8 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
              "warps a scheduler": row["warps"], **waits,
              "other reasons": sum(row["waits"].values()) - sum(waits.values())}
         )  # fmt: skip
-    order = [
-        name
-        for name in rows[0]
-        if name == "kernel" or max((row[name] or 0.0) for row in rows) >= 0.5
-    ]
+    most = {name: max((row[name] or 0.0) for row in rows) for name in rows[0] if name != "kernel"}
+    order = [name for name in rows[0] if name == "kernel" or most[name] >= 0.5]
     record, size = load(gpu), recorded[0]["m"]
     return table(
         rows,
@@ -150,9 +147,6 @@ def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
     if record is None:
         return Markdown(otherwise) if otherwise else None
     return table(
-        record.rows,
-        caption=record.caption,
-        headers=record.headers,
-        formats=record.formats,
+        record.rows, caption=record.caption, headers=record.headers, formats=record.formats,
         note=record.note,
-    )
+    )  # fmt: skip

@@ -11,12 +11,9 @@ from nogpu.errors import ConfigError
 
 
 def quiz(
-    question: str,
-    options: Mapping[str, str],
-    *,
-    answer: str | Sequence[str],
+    question: str, options: Mapping[str, str], *, answer: str | Sequence[str],
     words: Callable[[str], str] = inline,
-) -> Html:
+) -> Html:  # fmt: skip
     """A question whose options open, by mouse or keyboard, to say whether they are right and why.
 
     options maps each option to its explanation; answer is the right option, or several. words: what

@@ -67,17 +67,10 @@ def _cell(value: Any, spec: Format | None) -> str:
 
 
 def table(
-    rows: Any,
-    *,
-    caption: str,
-    columns: Sequence[str] | None = None,
-    headers: Mapping[str, str] | None = None,
-    formats: Mapping[str, Format] | None = None,
-    note: str = "",
-    folded: str = "",
-    of: Any = (),
-    turned: bool = False,
-) -> Html:
+    rows: Any, *, caption: str, columns: Sequence[str] | None = None,
+    headers: Mapping[str, str] | None = None, formats: Mapping[str, Format] | None = None,
+    note: str = "", folded: str = "", of: Any = (), turned: bool = False,
+) -> Html:  # fmt: skip
     """A table with a caption, header cells for its columns and rows, and numbers to the right.
 
     rows: a DataFrame, or dicts or dataclasses. columns: which ones, in this order; the first heads
@@ -129,25 +122,16 @@ def table(
         ]
         names = {thing: thing for thing in (title(first), *things)}
         return _table(sides, list(names), names, {}, set(things), caption, note, folded)
-    numeric = {
-        name
-        for name in chosen
-        if all(_missing(v) or _is_number(v) for v in (row.get(name) for row in records))
-    }
+    held = {name: [row.get(name) for row in records] for name in chosen}
+    numeric = {n for n, of in held.items() if all(_missing(v) or _is_number(v) for v in of)}
     titles = {name: title(name) for name in chosen}
     return _table(records, chosen, titles, formats, numeric, caption, note, folded)
 
 
 def _table(
-    records: list[dict[str, Any]],
-    chosen: list[str],
-    titles: Mapping[str, str],
-    formats: Mapping[str, Format],
-    numeric: set[str],
-    caption: str,
-    note: str,
-    folded: str,
-) -> Html:
+    records: list[dict[str, Any]], chosen: list[str], titles: Mapping[str, str],
+    formats: Mapping[str, Format], numeric: set[str], caption: str, note: str, folded: str,
+) -> Html:  # fmt: skip
     """The rows of a table as HTML and as text. numeric: columns that stand to the right."""
 
     text = [[titles[name] for name in chosen]]
@@ -173,11 +157,8 @@ def _table(
         f'padding:.25em .7em;border-bottom:1px solid currentColor">{breakable(titles[name])}</th>'
         for name in chosen
     )
-    foot = (
-        f'<p class="tile-note" style="margin:.2em 0"><small>{inline(note)}</small></p>'
-        if note
-        else ""
-    )
+    style = 'class="tile-note" style="margin:.2em 0"'
+    foot = f"<p {style}><small>{inline(note)}</small></p>" if note else ""
     if folded:
         foot += (
             '<details class="tile-note" style="margin:.2em 0"><summary><small>ncu’s'

@@ -101,22 +101,12 @@ class Verdict:
 
 
 def mine(
-    source: str,
-    kernel: Kernel | str | None = None,
-    *,
-    grid: int | Sequence[int] | None = None,
-    block: int | Sequence[int] | None = None,
-    args: Sequence[Any] | None = None,
-    entry: str = "",
-    expect: Mapping[str, Any] | None = None,
-    shared_bytes: int = 0,
-    defines: Mapping[str, Any] | None = None,
-    arch: str = "",
-    size: int = 1024,
-    backend: str | None = None,
-    seconds: float = 20.0,
-    **tiles: int,
-) -> Verdict:
+    source: str, kernel: Kernel | str | None = None, *, grid: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None, args: Sequence[Any] | None = None, entry: str = "",
+    expect: Mapping[str, Any] | None = None, shared_bytes: int = 0,
+    defines: Mapping[str, Any] | None = None, arch: str = "", size: int = 1024,
+    backend: str | None = None, seconds: float = 20.0, **tiles: int,
+) -> Verdict:  # fmt: skip
     """Run a kernel of your own: on the GPU where there is one, in the emulator where there is none.
 
     kernel: the rung whose place `source` takes: its entry, parameters and launch. tiles: its tile
@@ -252,6 +242,12 @@ def _results(j: Judged) -> Iterator[Remark]:
                 yield Remark(f"right {place} at {at}", True)
             continue
         head = f"wrong {place} at {_shape(failed.shape)} (MxNxK)"
+        if failed.turned:
+            head += ", with warps in another order"
+        if failed.changed:
+            names = " and ".join(failed.changed)
+            yield Remark(f"{head}: it writes to {names}, which its caller may read again", False)
+            continue
         by = next((f for f in failed.findings if f.kind == "wrong-result"), None)
         if by is None:
             yield Remark(
@@ -287,11 +283,8 @@ def _time(j: Judged) -> Iterator[Remark]:
         if t.over_book.q1 <= 1 <= t.over_book.q3
         else f"{over:.2f} times as fast as {j.rival.kernel.name}"
     )
-    library = (
-        f", {100 * t.over_library.median:.1f} % of cuBLAS ({j.book.kernel.baseline})"
-        if t.over_library
-        else ""
-    )
+    ratio = f"{100 * t.over_library.median:.1f} %" if t.over_library else ""
+    library = f", {ratio} of cuBLAS ({j.book.kernel.baseline})" if ratio else ""
     yield Remark(
         f"{t.ms['yours'].median:.4g} ms at {_shape(t.size)} on the {t.gpu}, "
         f"{t.rates['yours']:,.0f} {unit}: {versus}{library}, timed in turn",
@@ -305,11 +298,8 @@ def memory(yours: Trace, books: Trace) -> Html:
     shape = _shape((yours.plan.M, yours.plan.N, yours.plan.K))
 
     # The operation of a Tensor Core multiplies whole tiles.
-    work = (
-        "tile products"
-        if any("mma." in op for op in yours.report.instructions)
-        else "multiply-adds"
-    )
+    tensor = any("mma." in op for op in yours.report.instructions)
+    work = "tile products" if tensor else "multiply-adds"
 
     def row(what: str, of: Any) -> dict[str, Any]:
         ours, theirs = of(yours), of(books)
@@ -344,11 +334,7 @@ def memory(yours: Trace, books: Trace) -> Html:
     caption = f"{shape} (MxNxK), counted in the emulator: yours beside the book's {name}"
     if yours.plan.params != books.plan.params:
         caption += ", which has " + ", ".join(f"{n}={v}" for n, v in books.plan.params.items())
-    return table(
-        shown,
-        caption=f"{caption}.",
-        formats=dict.fromkeys(list(shown[0])[1:], _count),
-    )
+    return table(shown, caption=f"{caption}.", formats=dict.fromkeys(list(shown[0])[1:], _count))
 
 
 def _count(value: float) -> str:
@@ -417,11 +403,8 @@ def of_program(t: Tried) -> Verdict:
     differ = [f for f in t.report.findings if f.kind == "wrong-result"] if t.report else []
     other = [f for f in t.report.findings if f.kind != "wrong-result"] if t.report else []
     if t.where:
-        place = (
-            "in the emulator"
-            if t.where == "emulator"
-            else f"on the {t.where}; the arrays hold its results"
-        )
+        place = f"on the {t.where}; the arrays hold its results"
+        place = "in the emulator" if t.where == "emulator" else place
         remarks.append(Remark(f"ran {place}"))
     clean = "nothing found: no race, every access in bounds" if t.report and t.fault is None else ""
     remarks += [*_findings(differ), *_findings(other, clean)]

@@ -39,8 +39,7 @@ PAIR_SLACK = 1.5
 @dataclass(frozen=True)
 class Added:
     """What was put into a record: its file, whose it is, entries new and in place of others, and,
-    of those, the kernels whose code has changed since they were measured.
-    """
+    of those, the kernels whose code has changed since they were measured."""
 
     path: Path
     key: str
@@ -105,9 +104,7 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
 
 
 def _books_own(name: str) -> dict[tuple[Any, ...], Entry]:
-    """The entries of the book's own record by what they are about, if it is of the GPU of this
-    name.
-    """
+    """The entries of the book's own record by what they are about, if of the GPU of this name."""
     path = store.FOLDER / f"{DEFAULT_GPU}.json"
     record = store.read(path) if path.exists() else None
     if record is None or record.gpu["name"] != name:
@@ -220,8 +217,7 @@ def _precision(name: str) -> str:
 
 
 def _check_point(where: str, p: Point) -> None:
-    """A point's own numbers: a kernel of the book at a legal tile, and figures that fit each
-    other."""
+    """A point's own numbers: a kernel of the book at a legal tile, figures that fit each other."""
     if p.kernel not in catalog and p.kernel not in BASELINES:
         known = near_matches(p.kernel, [*catalog, *BASELINES])
         raise DataError(f"{where} is about a kernel {p.kernel!r}, which the book has not. {known}")

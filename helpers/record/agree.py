@@ -9,14 +9,12 @@ from typing import Any
 from helpers.ladder import hopper, rungs
 from helpers.ladder.hopper import BOX_BYTES
 from helpers.ladder.kernel import geometry
-from helpers.ladder.launch import trace
-from helpers.ladder.rungs import catalog
+from helpers.ladder.launch import trace, trace_of
+from helpers.ladder.rungs import catalog, lay_out
 from helpers.record.entries import Counted
 
 SMALL = 3 << 19
-"""Multiply-adds up to which a counted launch is run again in the emulator, to hold its counts
-against.
-"""
+"""Multiply-adds up to which a launch is run again in the emulator, to hold its counts against."""
 
 
 def comparable(entries: Iterable[Counted]) -> list[Counted]:
@@ -44,10 +42,8 @@ def emulated(entry: Counted, arch: str = "") -> dict[str, int]:
     arch: compile for it, and count the shared loads of its machine code too, by the names in
     MACHINE; those are missing where they are not known (`LineAccess.sass_wavefronts`).
     """
-    t = trace(
-        entry.kernel, entry.m, entry.n, entry.k,
-        arch=arch, sass=bool(arch), **dict[str, Any](entry.params),
-    )  # fmt: skip
+    p = lay_out(entry.kernel, entry.m, entry.n, entry.k, **dict[str, Any](entry.params))
+    t = trace_of(p, arch=arch, sass=bool(arch), analyse="counts")
     shared = [row for row in t.by_line() if row.space == "shared"]
     machine = t.report.sass_totals("load")
     return {
@@ -144,8 +140,7 @@ def same_loads(kernel: str, ours: int | None, theirs: int) -> bool:
 
 def extra(kernel: str, wavefronts: int) -> int:
     """Wavefronts of shared loads that ncu may count beyond those of the loads: none, but one in a
-    thousand, or one, in a launch with asynchronous copies (seen on an H200: 0 to 5 of 12,288).
-    """
+    thousand, or one, in a launch with asynchronous copies (seen on an H200: 0 to 5 of 12,288)."""
     return max(1, wavefronts // 1000) if "cp_async" in catalog[kernel].source else 0
 
 

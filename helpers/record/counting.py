@@ -168,14 +168,9 @@ def count(
             line = command(jobs, file, [*what.required.values(), *optional.values()], tool)
             try:
                 done = subprocess.run(
-                    line,
-                    capture_output=True,
-                    text=True,
-                    timeout=seconds,
-                    cwd=ROOT,
-                    env=environment,
-                    check=False,
-                )
+                    line, capture_output=True, text=True, timeout=seconds, cwd=ROOT,
+                    env=environment, check=False,
+                )  # fmt: skip
             except subprocess.TimeoutExpired as late:
                 raise ToolchainError(
                     f"ncu did not finish {len(jobs)} launches in {seconds:.0f} s; count fewer"

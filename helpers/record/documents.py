@@ -14,23 +14,9 @@ if TYPE_CHECKING:
 
 PATH = ROOT / "data" / "published.csv"
 COLUMNS = (
-    "document",
-    "section",
-    "kind",
-    "gpu",
-    "kernel",
-    "rung",
-    "m",
-    "n",
-    "k",
-    "block",
-    "metric",
-    "value",
-    "unit",
-    "printed",
-    "printed_unit",
-    "note",
-)
+    "document", "section", "kind", "gpu", "kernel", "rung", "m", "n", "k", "block", "metric",
+    "value", "unit", "printed", "printed_unit", "note",
+)  # fmt: skip
 KINDS = ("measured", "derived", "specified", "claimed")
 """measured: timed or counted there; derived: computed there from measured numbers; specified: a
 property of the GPU or of the program; claimed: said in the text with no measurement beside it."""
@@ -50,11 +36,8 @@ def _rows() -> tuple[Row, ...]:
         rows = []
         for line, raw in enumerate(reader, start=2):
             try:
-                row: Row = {
-                    **raw,
-                    "value": float(raw["value"]),
-                    **{n: int(raw[n]) if raw[n] else None for n in ("m", "n", "k")},
-                }
+                sizes = {n: int(raw[n]) if raw[n] else None for n in ("m", "n", "k")}
+                row: Row = {**raw, "value": float(raw["value"]), **sizes}
             except (TypeError, ValueError) as fault:
                 raise DataError(f"{PATH}, line {line}: {fault}. Restore it") from fault
             rows.append(row)

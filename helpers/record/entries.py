@@ -157,8 +157,7 @@ LAUNCH_CASES: tuple[tuple[str, Size], ...] = (
     ("hopper_5", (509, 509, 509)),
 )
 """Small products, for which a launch weighs: plain, by tensor maps, and with rows that must be
-copied.
-"""
+copied."""
 
 
 @dataclass(frozen=True)
@@ -384,9 +383,7 @@ class ControlRun(Entry):
 
 @dataclass(frozen=True)
 class SanitizerRun(Entry):
-    """A kernel at one shape of WATCHED under one check. first: its first report; wrong: elements of
-    C.
-    """
+    """A kernel at one shape of WATCHED under one check. first: its first report; wrong: of C."""
 
     kernel: Key[Text]
     params: Params
@@ -408,8 +405,7 @@ class SanitizerRun(Entry):
 @dataclass(frozen=True)
 class MutantRun(Entry):
     """A mutant of tools/mutants.py, or (fault "") its kernel without a fault, under one check, or
-    none (""), all its launches together.
-    """
+    none (""), all its launches together."""
 
     name: Key[Text]
     kernel: Text

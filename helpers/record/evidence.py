@@ -62,8 +62,7 @@ def _label(rows: Sequence[SanitizerRun | ShapesRun | MutantRun]) -> str:
 
 
 def error_count(rows: Sequence[SanitizerRun]) -> int | str | None:
-    """Errors of one check over several launches; in words if one did not run to its end, or
-    None."""
+    """Errors of one check over several launches; in words if one did not end, or None."""
     if not rows:
         return None
     unfinished = [r.state for r in rows if r.state != "ran"]
@@ -87,11 +86,8 @@ def sanitizer_table(path: Path | None = None) -> Table | None:
             sizes = dict.fromkeys(f"{r.m}x{r.n}x{r.k}" for r in own)
             errors = {c: error_count([r for r in own if r.check == c]) for c in checks}
             out.append({"kernel": name, "shapes": ", ".join(sizes), **errors})
-    controls = "; ".join(
-        f"{c.check}: {c.kernel}, {c.why}: {c.errors}"
-        for c in record.data["controls"]
-        if c.check in checks
-    )
+    known = [c for c in record.data["controls"] if c.check in checks]
+    controls = "; ".join(f"{c.check}: {c.kernel}, {c.why}: {c.errors}" for c in known)
     return Table(
         out,
         "Errors that compute-sanitizer reports on the GPU, by its tools.",
@@ -100,21 +96,14 @@ def sanitizer_table(path: Path | None = None) -> Table | None:
 
 
 def shapes_table(path: Path | None = None) -> Table | None:
-    """Every kernel over many shapes on a GPU; None where there is no record. path: default,
-    H200's."""
+    """Every kernel over many shapes on a GPU; None without a record. path: default, H200's."""
     record = _record_of(path, "shapes", f"shapes_{DEFAULT_GPU}")
     rows: list[ShapesRun] = _current(record.data["rows"]) if record else []
     if not rows:
         return None
     columns = (
-        "kernel",
-        "shapes",
-        "worst",
-        "wrong",
-        "shifted_shapes",
-        "shifted_worst",
-        "shifted_wrong",
-    )
+        "kernel", "shapes", "worst", "wrong", "shifted_shapes", "shifted_worst", "shifted_wrong",
+    )  # fmt: skip
     order = {name: i for i, name in enumerate(catalog)}
     out = []
     for r in sorted(rows, key=lambda r: order[r.kernel]):

@@ -53,19 +53,14 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
                 "cublas_tf32", "cuBLAS TF32", "float32", "tf32", _FAST_TF32, "sm_80", 2.0**-11
             ),
             Baseline(
-                "cublas_fast_16bf",
-                "cuBLAS FP32, BF16 allowed (CUBLAS_COMPUTE_32F_FAST_16BF)",
-                "float32",
-                "bf16",
-                _FAST_16BF,
-                "sm_80",
-                2.0**-8,
+                "cublas_fast_16bf", "cuBLAS FP32, BF16 allowed (CUBLAS_COMPUTE_32F_FAST_16BF)",
+                "float32", "bf16", _FAST_16BF, "sm_80", 2.0**-8,
             ),
             Baseline("cublas_fp16", "cuBLAS FP16", "float16", "fp16", _COMPUTE_32F),
             Baseline("cublas_bf16", "cuBLAS BF16", "bfloat16", "bf16", _COMPUTE_32F, "sm_80"),
         )
     }
-)
+)  # fmt: skip
 
 SPIN = """
 // Holds the stream while the host queues the launches of a sample, so that none of them waits for
@@ -327,12 +322,9 @@ class Session:
                     return math.nan, math.nan
                 error = cp.abs(values - wanted)
                 allowed = protocol.tolerance(
-                    dtype,
-                    problem.row_norms[band],
-                    problem.column_norms,
-                    input_roundoff=input_roundoff,
-                    terms=problem.K,
-                )
+                    dtype, problem.row_norms[band], problem.column_norms,
+                    input_roundoff=input_roundoff, terms=problem.K,
+                )  # fmt: skip
                 if out_dtype in ("float16", "bfloat16"):
                     allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * cp.abs(wanted)
                     allowed = allowed + numbers.UNDERFLOW.get(out_dtype, 0.0)
@@ -379,50 +371,20 @@ class Session:
         return multiply
 
     def _gemm(
-        self,
-        A: Any,
-        B: Any,
-        C: Any,
-        in_type: int,
-        out_type: int,
-        compute: int,
-        one: np.ndarray,
+        self, A: Any, B: Any, C: Any, in_type: int, out_type: int, compute: int, one: np.ndarray,
         zero: np.ndarray,
-    ) -> None:
+    ) -> None:  # fmt: skip
         # cuBLAS is column-major: it sees the row-major A, B, C transposed, and C^T = B^T A^T.
         (m, k), n = A.shape, B.shape[1]
         self._cublas.gemmEx(
-            self._handle,
-            self._cublas.CUBLAS_OP_N,
-            self._cublas.CUBLAS_OP_N,
-            n,
-            m,
-            k,
-            one.ctypes.data,
-            B.data.ptr,
-            in_type,
-            n,
-            A.data.ptr,
-            in_type,
-            k,
-            zero.ctypes.data,
-            C.data.ptr,
-            out_type,
-            n,
-            compute,
-            _DEFAULT_ALGORITHM,
-        )
+            self._handle, self._cublas.CUBLAS_OP_N, self._cublas.CUBLAS_OP_N, n, m, k,
+            one.ctypes.data, B.data.ptr, in_type, n, A.data.ptr, in_type, k, zero.ctypes.data,
+            C.data.ptr, out_type, n, compute, _DEFAULT_ALGORITHM,
+        )  # fmt: skip
 
     def _gemm64(self, A: Any, B: Any, C: Any) -> None:
         double = _CUDA_TYPE["float64"]
         self._gemm(A, B, C, double, double, _COMPUTE_64F, self._one64, self._zero64)
-
-    def product64(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """The product of two float64 matrices of the host, by cuBLAS."""
-        with self.on_stream():
-            C = self.cupy.empty((A.shape[0], B.shape[1]), np.float64)
-            self._gemm64(self.cupy.asarray(A), self.cupy.asarray(B), C)
-            return np.asarray(C.get())
 
     def bench(self, operations: Mapping[str, Callable[[], None]]) -> protocol.Bench:
         """A bench that times these operations with events on the session's stream."""

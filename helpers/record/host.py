@@ -47,12 +47,9 @@ SLOW_SECONDS = 3.0
 """No further run of a loop is started after this long: a page has to be built meanwhile."""
 
 _THREAD_VARIABLES = (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
+    "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
     "BLIS_NUM_THREADS",
-)
+)  # fmt: skip
 
 
 def cpu_source() -> str:
@@ -227,17 +224,10 @@ def _sample(run: Callable[[], Any]) -> protocol.Spread:
 def _row(kernel: str, size: store.Size, spread: protocol.Spread) -> dict[str, Any]:
     m, n, k = size
     return {
-        "kernel": kernel,
-        "size": m if m == n == k else f"{m}x{n}x{k}",
-        "m": m,
-        "n": n,
-        "k": k,
-        "ms": spread.median,
-        "q1": spread.q1,
-        "q3": spread.q3,
-        "runs": spread.count,
+        "kernel": kernel, "size": m if m == n == k else f"{m}x{n}x{k}", "m": m, "n": n, "k": k,
+        "ms": spread.median, "q1": spread.q1, "q3": spread.q3, "runs": spread.count,
         "gflops": protocol.gflops(m, n, k, spread.median),
-    }
+    }  # fmt: skip
 
 
 def _data(size: store.Size) -> tuple[np.ndarray, np.ndarray]:
@@ -269,22 +259,14 @@ def _time_loops(size: store.Size, unoptimised: bool) -> list[dict[str, Any]]:
 
 
 def _time_numpy(size: store.Size) -> dict[str, Any]:
-    """NumPy's product on one thread, in a process of its own: the thread count is fixed at
-    import."""
+    """NumPy's product on one thread, in its own process: the thread count is fixed at import."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {
-        **os.environ,
-        **dict.fromkeys(_THREAD_VARIABLES, "1"),
-        "PYTHONPATH": os.pathsep.join(paths),
-    }
+    one = dict.fromkeys(_THREAD_VARIABLES, "1")
+    environment = {**os.environ, **one, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
-        [sys.executable, "-m", "helpers.record.host", *map(str, size)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=ROOT,
-        check=False,
-    )
+        [sys.executable, "-m", "helpers.record.host", *map(str, size)], capture_output=True,
+        text=True, env=environment, cwd=ROOT, check=False,
+    )  # fmt: skip
     if done.returncode:
         raise ToolchainError(
             f"timing NumPy in another process failed: {done.stderr.strip()[-500:]}"

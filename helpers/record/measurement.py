@@ -25,36 +25,16 @@ if TYPE_CHECKING:
     from helpers.record.entries import Point
 
 COLUMNS = (
-    "kernel",
-    "m",
-    "n",
-    "k",
-    "ms",
-    "q1",
-    "q3",
-    "gflops",
-    "cublas_ratio",
-    "baseline",
-    "h2d_ms",
-    "d2h_ms",
-    "first_ms",
-    "clock_mhz",
-    "power_w",
-    "ratio_q1",
-    "ratio_q3",
-    "warm_ms",
-    "total_ms",
-    "gpu",
-    "live",
-    "record",
-)
+    "kernel", "m", "n", "k", "ms", "q1", "q3", "gflops", "cublas_ratio", "baseline", "h2d_ms",
+    "d2h_ms", "first_ms", "clock_mhz", "power_w", "ratio_q1", "ratio_q3", "warm_ms", "total_ms",
+    "gpu", "live", "record",
+)  # fmt: skip
 """Columns of a Measurement: ms, q1 and q3 are the median and quartiles of the kernel's time in ms;
 gflops is in GFLOP/s (Gop/s for int32); cublas_ratio is the median of paired ratios, 1 = as fast.
 gpu is the name of the GPU that the row was taken on; live says whether that was now, on this
 machine; record is the name of the record that it is replayed from ("h200"), "" where it was
 measured now. A row of what is neither measured nor recorded has "" for both and NaN for its
-numbers.
-"""
+numbers."""
 
 
 @dataclass(frozen=True)
@@ -125,21 +105,16 @@ class Measurement:
 
     def taken_on(self, kernel: str | Kernel, size: int | Size) -> dict[str, str]:
         """A cell for a table: {"taken on": "NVIDIA H200, recorded"} where rows are of two GPUs,
-        else {}.
-        """
+        else {}."""
         if len({(row["gpu"], row["record"]) for row in self.rows if row["gpu"]}) < 2:
             return {}
         row = self._row(kernel, size)
         return {"taken on": row["gpu"] + ("" if row["live"] else ", recorded")}
 
     def gain(
-        self,
-        new: str | Kernel,
-        old: str | Kernel,
-        size: int | Size,
-        *,
+        self, new: str | Kernel, old: str | Kernel, size: int | Size, *,
         old_size: int | Size | None = None,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """How many times as fast `new` is as `old` at a size, with the GPU's clock cancelled.
 
         The two were timed one after the other, and a GPU that is warm or short of power runs the
@@ -251,9 +226,7 @@ def _number(value: Any) -> Any:
 
 
 def row_of(point: Point, gpu: str, record: str = "") -> dict[str, Any]:
-    """A row of a point. gpu: the name of its GPU; record: where it is replayed from, "" if it is
-    not.
-    """
+    """A row of a point. gpu: the name of its GPU; record: where it is replayed from, "" if not."""
     source = {"gpu": gpu, "live": not record, "record": record}
     return {c: source[c] if c in source else _number(point[c]) for c in COLUMNS}
 

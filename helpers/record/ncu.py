@@ -1,5 +1,4 @@
-"""The hardware counters that a record holds: our names, and those by which Nsight Compute knows
-them."""
+"""The counters that a record holds: our names, and those by which Nsight Compute knows them."""
 
 from __future__ import annotations
 
@@ -7,19 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from helpers.record.entries import WAITS
+from nogpu.metrics import COUNTED
 
 METRICS: Mapping[str, str] = MappingProxyType(
     {
-        "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-        "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-        "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-        "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-        "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-        "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-        "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-        "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-        "shared_load_instructions": "smsp__inst_executed_op_shared_ld.sum",
-        "shared_store_instructions": "smsp__inst_executed_op_shared_st.sum",
+        **COUNTED,
         "instructions": "smsp__inst_executed.sum",
         "dram_read_bytes": "dram__bytes_read.sum",
         "dram_write_bytes": "dram__bytes_write.sum",

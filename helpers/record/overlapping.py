@@ -16,23 +16,12 @@ import numpy as np
 from helpers.ladder import binding, numbers, rungs, streams
 from helpers.ladder.kernel import Geometry, Kernel, geometry
 from helpers.ladder.rungs import find
-from helpers.ladder.streams import (
-    BASELINE,
-    STREAMS,
-    Operation,
-    Step,
-    Variant,
-    makespan,
-    variants,
-)
+from helpers.ladder.streams import BASELINE, STREAMS, Operation, Step, Variant, makespan, variants
 from helpers.record import protocol
 from helpers.record.entries import Overlapped
 from helpers.record.gpu import Session
 from helpers.record.protocol import Effort
-from helpers.record.store import (
-    Size,
-    shape,
-)
+from helpers.record.store import Size, shape
 from helpers.record.trials import PRECISION
 from nogpu.errors import ConfigError
 
@@ -63,13 +52,9 @@ class Bench(Protocol):
 
 
 def compare(
-    bench: Bench,
-    chosen: Sequence[Variant],
-    *,
-    effort: Effort | None = None,
-    rng: np.random.Generator | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> tuple[dict[Variant, list[float]], dict[Variant, tuple[float, float]]]:
+    bench: Bench, chosen: Sequence[Variant], *, effort: Effort | None = None,
+    rng: np.random.Generator | None = None, clock: Callable[[], float] = time.monotonic,
+) -> tuple[dict[Variant, list[float]], dict[Variant, tuple[float, float]]]:  # fmt: skip
     """Times in ms of each variant, round by round in random order, and the errors of its result.
 
     Each variant is run and checked on poisoned memory before the first round and after the last.
@@ -154,9 +139,7 @@ class Runner:
             stream.synchronize()
 
     def _work(self, v: Variant) -> list[tuple[Step, Any, Callable[[], None]]]:
-        """Each step of a variant with its stream and the call that queues it, made ready
-        beforehand.
-        """
+        """Each step of a variant with its stream and the call that queues it, made beforehand."""
         cut = streams.row_panels(self.plan, v.panels)
         work = []
         for step in streams.schedule(v.panels, v.streams):
@@ -180,9 +163,7 @@ class Runner:
         wait_each: bool,
         mark: Callable[[Any], None] | None = None,
     ) -> None:
-        """Queue the steps. wait_each: the host waits after each. mark: records an event in a
-        stream.
-        """
+        """Queue the steps. wait_each: the host waits after each. mark: records an event."""
         for step, stream, queue in work:
             if step.what == "kernel":
                 stream.wait_event(self._arrived)  # B came through another stream
@@ -230,8 +211,7 @@ class Runner:
 
     def timeline(self, v: Variant, runs: int = 3) -> tuple[Operation, ...]:
         """The operations of one run by CUDA events, in ms after the first: of `runs`, the median
-        one.
-        """
+        one."""
         return sorted((self._events(v) for _ in range(runs)), key=makespan)[runs // 2]
 
     def _events(self, v: Variant) -> tuple[Operation, ...]:
@@ -259,14 +239,9 @@ class Runner:
 
 
 def entries(
-    session: Session,
-    kernel: Kernel | str,
-    size: Size,
-    *,
-    recorded: Mapping[str, Any],
-    effort: Effort | None = None,
-    rng: np.random.Generator | None = None,
-) -> list[Overlapped]:
+    session: Session, kernel: Kernel | str, size: Size, *, recorded: Mapping[str, Any],
+    effort: Effort | None = None, rng: np.random.Generator | None = None,
+) -> list[Overlapped]:  # fmt: skip
     """Measure every variant of one product: one entry each.
 
     Raises a TileError, and there are no entries, if a result is wrong or a launch not possible.
@@ -289,21 +264,12 @@ def entries(
         rate, peak = protocol.gflops(*size, ms.median), session.peak_gflops(PRECISION[k.dtype])
         protocol.refuse_above_peak(f"{what}, {v.title},", rate, peak)
         entry = Overlapped(
-            k.name,
-            dict(p.params),
-            *(v.how, v.memory, v.panels, v.streams),
-            *size,
-            *(ms.median, ms.q1, ms.q3),
-            ms.count,
-            *(gain.median, gain.q1, gain.q3),
-            pin_ms=runner.pin_ms if v.memory == "pinned" else None,
-            copy_engines=engines,
+            k.name, dict(p.params), *(v.how, v.memory, v.panels, v.streams), *size,
+            *(ms.median, ms.q1, ms.q3), ms.count, *(gain.median, gain.q1, gain.q3),
+            pin_ms=runner.pin_ms if v.memory == "pinned" else None, copy_engines=engines,
             timeline=[[o.what, o.panel, o.stream, o.start_ms, o.end_ms] for o in lines[v]],
-            max_error=errors[v][0],
-            error_over_tolerance=errors[v][1],
-            checked=runner.problem.checked,
-            source=rungs.fingerprint(k),
-            recorded=dict(recorded),
-        )
+            max_error=errors[v][0], error_over_tolerance=errors[v][1],
+            checked=runner.problem.checked, source=rungs.fingerprint(k), recorded=dict(recorded),
+        )  # fmt: skip
         made.append(entry)
     return made

@@ -66,26 +66,16 @@ class Plan(Geometry):
         return binding.bind(self, A, B, C)
 
     def trace(
-        self,
-        *,
-        seed: int = 0,
-        schedule: str = "ascending",
-        arch: str = "",
-        sass: bool = False,
-        samples: bool = False,
-        engines: bool = False,
-    ) -> Trace:
+        self, *, seed: int = 0, schedule: str = "ascending", arch: str = "", sass: bool = False,
+        samples: bool = False, engines: bool = False,
+    ) -> Trace:  # fmt: skip
         """A run in the emulator on random operands: memory accesses by line, findings, result.
 
         arch, sass, samples, engines: as for `launch.trace`.
         """
         options = {
-            "seed": seed,
-            "schedule": schedule,
-            "arch": arch,
-            "sass": sass,
-            "samples": samples,
-        }
+            "seed": seed, "schedule": schedule, "arch": arch, "sass": sass, "samples": samples,
+        }  # fmt: skip
         options["engines"] = engines
         return launch.trace_of(self, **options)  # type: ignore[arg-type]
 
@@ -154,11 +144,8 @@ class ByGpu(Mapping[str, model.Occupancy]):
 
     def __init__(self, launch: Geometry) -> None:
         self._launch = launch
-        self._gpus = {
-            key: gpu.arch
-            for key, gpu in device.GPUS.items()
-            if choosing.runs_on(launch.kernel, gpu)
-        }
+        known = device.GPUS.items()
+        self._gpus = {k: gpu.arch for k, gpu in known if choosing.runs_on(launch.kernel, gpu)}
 
     def __getitem__(self, gpu: str) -> model.Occupancy:
         arch = gpu if gpu.startswith("sm_") else self._gpus.get(gpu) or device.gpu(gpu).arch
@@ -185,8 +172,7 @@ class ByGpu(Mapping[str, model.Occupancy]):
 
 
 def _target(kernel: Kernel, arch: str) -> str:
-    """What to compile a kernel for on a GPU of this architecture: "sm_90a" for one that needs
-    it."""
+    """What to compile a kernel for on a GPU of this architecture: "sm_90a" for what needs it."""
     return f"{arch}a" if kernel.min_arch == f"{arch}a" else arch
 
 
@@ -251,14 +237,9 @@ def plan(
 
 
 def choose(
-    kernel: Kernel | str,
-    M: int,
-    N: int,
-    K: int,
-    *,
-    gpu: device.Gpu | str | None = None,
+    kernel: Kernel | str, M: int, N: int, K: int, *, gpu: device.Gpu | str | None = None,
     dtype: str | None = None,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """The plan with the tile that `launch.choose` picks for this shape; plan.why says why.
 
     kernel="auto": of all kernels for this dtype ("float32", the default, "float16", "bfloat16"),

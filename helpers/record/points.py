@@ -14,9 +14,7 @@ from helpers.record import protocol
 from helpers.record.entries import Point
 from helpers.record.gpu import BASELINES, Session
 from helpers.record.protocol import Effort
-from helpers.record.store import (
-    Size,
-)
+from helpers.record.store import Size
 from helpers.record.telemetry import Telemetry
 from helpers.record.trials import Contender, enter, of_library, of_plan, yardstick
 from nogpu.errors import ConfigError
@@ -25,16 +23,10 @@ from nogpu.errors import ConfigError
 
 
 def point(
-    session: Session,
-    telemetry: Telemetry,
-    kernel: Kernel | str,
-    size: Size,
-    *,
-    effort: Effort | None = None,
-    recorded: Mapping[str, Any],
-    rng: np.random.Generator | None = None,
-    params: Mapping[str, int] | None = None,
-) -> Point:
+    session: Session, telemetry: Telemetry, kernel: Kernel | str, size: Size, *,
+    effort: Effort | None = None, recorded: Mapping[str, Any],
+    rng: np.random.Generator | None = None, params: Mapping[str, int] | None = None,
+) -> Point:  # fmt: skip
     """Measure one kernel (with tile sizes `params`) or baseline ("cublas_fp32") at one size.
 
     Raises a TileError, and nothing is recorded, if the result is wrong, the rate impossible or the
@@ -65,47 +57,25 @@ def point(
 
     parts = {part: median(run[part] for run in serial) for part in serial[0]}
     reading = telemetry.between(timed.rounds.started, timed.rounds.ended)
-    ms, ratio, beside = (
-        timed.ms["kernel"],
-        timed.ratio("kernel", "baseline"),
-        "baseline" in timed.ms,
-    )
+    ms, ratio = timed.ms["kernel"], timed.ratio("kernel", "baseline")
+    beside = "baseline" in timed.ms
     worst, over = timed.errors["kernel"]
     return Point(
-        name,
-        tiles,
-        *size,
-        ms=ms.median,
-        q1=ms.q1,
-        q3=ms.q3,
-        gflops=timed.rates["kernel"],
-        pairs=ms.count,
-        repeat=timed.rounds.repeat["kernel"],
+        name, tiles, *size, ms=ms.median, q1=ms.q1, q3=ms.q3, gflops=timed.rates["kernel"],
+        pairs=ms.count, repeat=timed.rounds.repeat["kernel"],
         baseline_ms=timed.ms["baseline"].median if beside else None,
-        cublas_ratio=ratio.median if ratio else None,
-        ratio_q1=ratio.q1 if ratio else None,
-        ratio_q3=ratio.q3 if ratio else None,
-        h2d_ms=parts["h2d_ms"],
-        warm_ms=parts["warm_ms"],
-        d2h_ms=parts["d2h_ms"],
-        total_ms=parts["total_ms"],
-        clock_mhz=reading.clock_mhz,
-        power_w=reading.power_w,
-        clock_note=reading.reason,
-        dtype=dtype,
-        baseline=baseline,
-        first_ms=entered.first_ms.get("kernel"),
-        source=rungs.fingerprint(k) if k else None,
-        max_error=worst,
-        error_over_tolerance=over,
-        checked=entered.problem.checked,
+        cublas_ratio=ratio.median if ratio else None, ratio_q1=ratio.q1 if ratio else None,
+        ratio_q3=ratio.q3 if ratio else None, h2d_ms=parts["h2d_ms"], warm_ms=parts["warm_ms"],
+        d2h_ms=parts["d2h_ms"], total_ms=parts["total_ms"], clock_mhz=reading.clock_mhz,
+        power_w=reading.power_w, clock_note=reading.reason, dtype=dtype, baseline=baseline,
+        first_ms=entered.first_ms.get("kernel"), source=rungs.fingerprint(k) if k else None,
+        max_error=worst, error_over_tolerance=over, checked=entered.problem.checked,
         recorded=dict(recorded),
-    )
+    )  # fmt: skip
 
 
 def _itself(name: str, what: str) -> tuple[dict[str, Contender], dict[str, int], str, str]:
-    """cuBLAS timed against itself: the ratio should be 1, and its spread is the protocol's
-    noise."""
+    """cuBLAS timed against itself: the ratio should be 1, its spread is the protocol's noise."""
     both = {
         "kernel": of_library(name, what, judged=True),
         "baseline": of_library(name, f"{name} beside {what}"),

@@ -132,15 +132,10 @@ class Rounds:
 
 
 def interleaved(
-    bench: Bench,
-    names: Sequence[str],
-    *,
-    effort: Effort | None = None,
-    rng: np.random.Generator | None = None,
-    estimates: Mapping[str, float] | None = None,
-    before: Callable[[], None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Rounds:
+    bench: Bench, names: Sequence[str], *, effort: Effort | None = None,
+    rng: np.random.Generator | None = None, estimates: Mapping[str, float] | None = None,
+    before: Callable[[], None] | None = None, clock: Callable[[], float] = time.monotonic,
+) -> Rounds:  # fmt: skip
     """Time operations interleaved: rounds of one sample each, every round in random order.
 
     estimates: earlier times in ms, where known; they spare a slow kernel a run. before: called
@@ -180,29 +175,19 @@ def interleaved(
 
 
 def paired(
-    bench: Bench,
-    operation: str,
-    baseline: str | None,
-    *,
-    effort: Effort | None = None,
-    rng: np.random.Generator | None = None,
-    estimate_ms: float | None = None,
-    before: Callable[[], None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Paired:
+    bench: Bench, operation: str, baseline: str | None, *, effort: Effort | None = None,
+    rng: np.random.Generator | None = None, estimate_ms: float | None = None,
+    before: Callable[[], None] | None = None, clock: Callable[[], float] = time.monotonic,
+) -> Paired:  # fmt: skip
     """Time an operation and its baseline interleaved, each pair in random order.
 
     estimate_ms: an earlier time of the operation, if one is known. The rest as `interleaved`.
     """
     done = interleaved(
-        bench,
-        [operation] if baseline is None else [operation, baseline],
-        effort=effort,
-        rng=rng,
-        estimates=None if estimate_ms is None else {operation: estimate_ms},
-        before=before,
+        bench, [operation] if baseline is None else [operation, baseline], effort=effort, rng=rng,
+        estimates=None if estimate_ms is None else {operation: estimate_ms}, before=before,
         clock=clock,
-    )
+    )  # fmt: skip
     repeat, own = done.repeat[operation], spread(done.ms[operation])
     if baseline is None:
         return Paired(own, None, None, repeat, done.started, done.ended)
@@ -247,13 +232,9 @@ SAFETY: dict[str, float] = {"float32": 16.0, "float16": 64.0, "bfloat16": 64.0}
 
 
 def tolerance(
-    dtype: str,
-    row_norms: np.ndarray,
-    column_norms: np.ndarray,
-    *,
-    input_roundoff: float = 0.0,
+    dtype: str, row_norms: np.ndarray, column_norms: np.ndarray, *, input_roundoff: float = 0.0,
     terms: int = 1,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Largest accepted error of each element of C, from the norms of A's rows and B's columns.
 
     Rounding a float32 sum of K terms of either sign is off by about 0.4 u |a||b|, u the unit

@@ -234,8 +234,7 @@ def launches(gpu: str = DEFAULT_GPU) -> Rows:
 
 def transfers(gpu: str = DEFAULT_GPU) -> list[Transfer]:
     """Recorded copies between host and device: direction, memory ("pageable", "pinned"), bytes, ms,
-    q1, q3, gbs (GB/s). Raises UnknownNameError for gpu.
-    """
+    q1, q3, gbs (GB/s). Raises UnknownNameError for gpu."""
     return store.load(gpu).of(Transfer)
 
 
@@ -251,8 +250,7 @@ def accuracy(gpu: str = DEFAULT_GPU) -> list[Accuracy]:
     """Recorded errors of each cuBLAS precision against float64, on N(0, 1) matrices: max_error
     (absolute) and frobenius (relative), of the float32 inputs; and ..._rounded_inputs, of the
     inputs as rounded for the Tensor Cores, None where cuBLAS chooses how to round. Raises
-    UnknownNameError for gpu.
-    """
+    UnknownNameError for gpu."""
     return store.load(gpu).of(Accuracy)
 
 
@@ -272,20 +270,25 @@ def tuned(kernel: Kernel | str, size: int | Size = 4096, gpu: str = DEFAULT_GPU)
 
 
 def ragged(kernel: str = "fp32_best", gpu: str = DEFAULT_GPU) -> Ragged | None:
-    """The recorded choice of tile over the ragged set on a GPU, or None where it is not
-    complete."""
+    """The recorded choice of tile over the ragged set on a GPU, or None where incomplete."""
     try:
         return ragged_result(store.load(gpu), kernel)
     except UnknownNameError:
         return None
 
 
-def everywhere(dtype: str = "float32", gpu: str = DEFAULT_GPU) -> Everywhere | None:
-    """The recorded picks of `choosing.best` over the drawn shapes, or None where they are not
+PICKED_ON = "h100"
+"""The GPU on which today's choice was recorded over the drawn shapes."""
+
+
+def everywhere(
+    dtype: str = "float32", gpu: str = PICKED_ON, seed: int = shape_sets.DRAWN_SEED
+) -> Everywhere | None:
+    """The recorded picks of `choosing.best` over a set of drawn shapes, or None where they are not
     complete.
     """
     try:
-        return shape_sets.everywhere(store.load(gpu), dtype)
+        return shape_sets.everywhere(store.load(gpu), dtype, seed)
     except UnknownNameError:
         return None
 
@@ -307,8 +310,7 @@ def ladder_title(rows: Sequence[Mapping[str, Any]], size: Size, *, live: bool = 
 
 
 def ladder_notes(rows: Sequence[Mapping[str, Any]], size: Size, gpu: str) -> list[str]:
-    """What else the record says of a ladder: what was left out and why, and tiles that were
-    found."""
+    """What else the record says of a ladder: what was left out and why, and tiles found."""
     lines = [f"not measured here: {reason}" for reason in skipped(gpu, size)]
     for row in rows:
         best = tuned(row["kernel"], size, gpu) if row["kernel"] in catalog else None

@@ -19,11 +19,7 @@ from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
 from helpers.record import tiles
 from helpers.record.entries import Chosen, Confirmed, Pick
-from helpers.record.store import (
-    Record,
-    Size,
-    named,
-)
+from helpers.record.store import Record, Size, named
 
 RAGGED_SEED, RAGGED_COUNT, RAGGED_EDGES = 13, 20, (500, 6000)
 """The published set of ragged shapes; nothing was fitted to it."""
@@ -32,9 +28,7 @@ RAGGED_SEED, RAGGED_COUNT, RAGGED_EDGES = 13, 20, (500, 6000)
 def ragged_shapes(
     seed: int = RAGGED_SEED, count: int = RAGGED_COUNT, edges: tuple[int, int] = RAGGED_EDGES
 ) -> list[Size]:
-    """`count` shapes (M, N, K), each edge log-uniform between two edges; the same for the same
-    seed.
-    """
+    """`count` shapes (M, N, K), log-uniform between two edges; the same for the same seed."""
     low, high = edges
     draw = random.Random(seed)
 
@@ -104,17 +98,20 @@ def ragged_result(record: Record, kernel: str = "fp32_best") -> Ragged | None:
 
     shares = [e.cublas_ratio or math.nan for e in entries]
     return Ragged(
-        kernel,
-        tuple(entries),
-        mean(shares),
+        kernel, tuple(entries), mean(shares),
         mean(share / (e.gain or 1.0) for share, e in zip(shares, entries, strict=True)),
-        min(shares),
-        max(e.error_over_tolerance for e in entries),
-    )
+        min(shares), max(e.error_over_tolerance for e in entries),
+    )  # fmt: skip
 
 
-DRAWN_SEED, DRAWN_COUNT, DRAWN_EDGES = 1511, 40, (1, 8192)
-"""The published set: log-uniform edges. Nothing was fitted to it."""
+DRAWN_SEED, LARGER_SEED = 1511, 2811
+DRAWN: Mapping[int, tuple[int, tuple[int, int]]] = {
+    DRAWN_SEED: (40, (1, 8192)),
+    LARGER_SEED: (60, (16, 6200)),
+}
+"""The published sets by seed: how many shapes, and between which edges. Nothing was fitted to
+them.
+"""
 
 
 NAMED_SHAPES: Mapping[str, tuple[Size, ...]] = {
@@ -124,10 +121,10 @@ NAMED_SHAPES: Mapping[str, tuple[Size, ...]] = {
 """Long and thin shapes for each type, with the seed 0."""
 
 
-def drawn_shapes(dtype: str) -> list[tuple[int, Size]]:
-    """The shapes of a type, each with its seed: the named ones first."""
-    ragged = ragged_shapes(DRAWN_SEED, DRAWN_COUNT, DRAWN_EDGES)
-    return [(0, size) for size in NAMED_SHAPES[dtype]] + [(DRAWN_SEED, size) for size in ragged]
+def drawn_shapes(dtype: str, *seeds: int) -> list[tuple[int, Size]]:
+    """The shapes of a type, each with its seed: the named ones, and those of some sets, or all."""
+    drawn = [(seed, size) for seed in seeds or DRAWN for size in ragged_shapes(seed, *DRAWN[seed])]
+    return [(0, size) for size in NAMED_SHAPES[dtype]] + drawn
 
 
 @dataclass(frozen=True)
@@ -147,25 +144,25 @@ class Everywhere:
     off: float
 
 
-def everywhere(record: Record, dtype: str) -> Everywhere | None:
-    """What a record says of a type; None unless every shape is there, measured with today's
-    kernels.
+def everywhere(record: Record, dtype: str, seed: int = DRAWN_SEED) -> Everywhere | None:
+    """What a record says of a type over a set; None unless every shape is there, measured with
+    today's kernels.
     """
     picks = {(e.m, e.n, e.k): e for e in record.of(Pick) if e.dtype == dtype}
     entries = []
-    for seed, size in drawn_shapes(dtype):
+    for of, size in drawn_shapes(dtype, seed):
         e = picks.get(size)
         if e is None or e.cublas_ratio is None or e.source != rungs.fingerprint(e.kernel):
             return None
-        entries.append((seed, e))
-    ragged = [e for seed, e in entries if seed]
+        entries.append((of, e))
+    ragged = [e for of, e in entries if of]
     logs = [math.log(e.cublas_ratio or math.nan) for e in ragged]
     off = np.sqrt(np.mean([math.log(1e3 * e.ms / e.predicted) ** 2 for e in ragged]))
     worst = min(ragged, key=lambda e: e.cublas_ratio or math.inf)
     return Everywhere(
         dtype,
         tuple(ragged),
-        tuple(e for seed, e in entries if not seed),
+        tuple(e for of, e in entries if not of),
         math.exp(sum(logs) / len(logs)),
         worst,
         float(off),

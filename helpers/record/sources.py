@@ -86,8 +86,7 @@ _HOW: Mapping[type, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record, replayed. why: the reason in words, where this machine's GPU should have
-    measured."""
+    """A record, replayed. why: the reason in words, where this GPU should have measured."""
 
     record: Record
     why: str = ""
@@ -162,10 +161,7 @@ class _Now:
         return overlapping.entries(self.session, kernel, size, recorded=self.note, effort=effort)
 
 
-_MEASURE: Mapping[type, Callable[..., list[Any]]] = {
-    Point: _Now.point,
-    Overlapped: _Now.overlapped,
-}
+_MEASURE: Mapping[type, Callable[..., list[Any]]] = {Point: _Now.point, Overlapped: _Now.overlapped}
 
 
 @dataclass(frozen=True)
@@ -212,16 +208,12 @@ class Measured:
 def source(gpu: str | None, wanted: Sequence[Selected] = ()) -> tuple[Source, str]:
     """This machine's GPU, or a record: where there is no GPU, where gpu names a record, and, with
     the reason in words, where the GPU can run none of the kernels or lacks what measuring needs.
-    Raises UnknownNameError, DataError.
-    """
+    Raises UnknownNameError, DataError."""
     live = device.current() if gpu is None else None
     if live is None:
         return Recorded(store.load(gpu or DEFAULT_GPU)), ""
-    unfit = dict.fromkeys(
-        f"{name} (needs {_needs(k, name)})"
-        for k, name, _ in wanted
-        if not runs(live.arch, _needs(k, name))
-    )
+    needs = [(f"{name} (needs {_needs(k, name)})", _needs(k, name)) for k, name, _ in wanted]
+    unfit = dict.fromkeys(words for words, arch in needs if not runs(live.arch, arch))
     if not wanted or len(unfit) < len({name for _, name, _ in wanted}):
         try:
             return Measured(_session()), ""

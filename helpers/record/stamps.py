@@ -54,13 +54,8 @@ def gpu_facts(session: Session) -> dict[str, Any]:
     live = session.gpu
     limit = query("power.limit", session.bus_id)
     return {
-        "name": live.name,
-        "arch": live.arch,
-        "sms": live.sms,
-        "max_clock_mhz": session.boost_mhz(),
-        "memory_bytes": live.memory_bytes,
-        "l2_bytes": live.l2_bytes,
-        "power_limit_w": number(limit[0]) if limit else None,
-        "bandwidth_gbs": live.bandwidth_gbs,
+        "name": live.name, "arch": live.arch, "sms": live.sms, "max_clock_mhz": session.boost_mhz(),
+        "memory_bytes": live.memory_bytes, "l2_bytes": live.l2_bytes,
+        "power_limit_w": number(limit[0]) if limit else None, "bandwidth_gbs": live.bandwidth_gbs,
         "fp32_peak_gflops": session.peak_gflops("fp32"),
-    }
+    }  # fmt: skip

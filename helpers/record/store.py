@@ -167,9 +167,7 @@ def _hashable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Form:
-    """What the annotations of a section say: the rule of each field, in order, and the key's
-    fields.
-    """
+    """What the annotations of a section say: the rule of each field, in order, and the key."""
 
     rules: Mapping[str, Rule]
     key: tuple[str, ...]
@@ -245,8 +243,7 @@ class Record:
         raise AttributeError(f"a Record has {', '.join(data)}, and no {name!r}")
 
     def of(self, kind: type[E], **wanted: Any) -> list[E]:
-        """Entries of a section of a measurement file, by its class, whose fields have these
-        values."""
+        """Entries of a section of a measurement file, by its class, with these values."""
         return self.find(kind.section, **wanted)
 
     def find(self, section: str, **wanted: Any) -> list[Any]:
@@ -294,8 +291,7 @@ class Record:
             )
 
     def write(self) -> None:
-        """Write the file whole or not at all: one entry a line, so that a diff shows what
-        changed."""
+        """Write the file whole or not at all: one entry a line, so a diff shows what changed."""
         self._writable()
         head = rounded(self.head) if "gpu" in self.head else self.head
         lines = [f"{json.dumps(n)}: {json.dumps(v, allow_nan=False)}" for n, v in head.items()]
@@ -393,8 +389,7 @@ def read_validation(path: Path, kind: str) -> Record:
 
 
 def start_validation(path: Path, kind: str) -> Record:
-    """The file to go on with: the one at path, else the book's own of that name, else an empty
-    one."""
+    """The file to go on with: the one at path, else the book's own of that name, else none."""
     for there in (path, VALIDATION / path.name):
         if there.exists():
             record = read_validation(there, kind)
@@ -431,8 +426,7 @@ def shape(size: Size) -> str:
 
 
 def label(gpu_name: str, entries: Iterable[Any], verb: str = "recorded on") -> str:
-    """A provenance line: GPU, dates, driver, CUDA, cuBLAS, commits; versions of the latest
-    entry."""
+    """A provenance line: GPU, dates, driver, CUDA, cuBLAS, commits; versions of the latest."""
     notes = [e["recorded"] for e in entries]
     if not notes:
         return f"nothing {verb} {gpu_name} yet"
@@ -440,11 +434,8 @@ def label(gpu_name: str, entries: Iterable[Any], verb: str = "recorded on") -> s
     dates = sorted({note["date"] for note in notes})
     commits = list(dict.fromkeys(note["commit"] for note in notes))
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    versions = [
-        f"{title} {latest[name]}"
-        for name, title in (("driver", "driver"), ("cuda", "CUDA"), ("cublas", "cuBLAS"))
-        if latest.get(name)
-    ]
+    titles = {"driver": "driver", "cuda": "CUDA", "cublas": "cuBLAS"}
+    versions = [f"{title} {latest[n]}" for n, title in titles.items() if latest.get(n)]
     shown = ", ".join(commits[:3]) + (" and others" if len(commits) > 3 else "")
     parts = [f"{verb} {gpu_name}", when, *versions]
     return ", ".join([*parts, f"commit{'s' if len(commits) > 1 else ''} {shown}"])

@@ -1,5 +1,4 @@
-"""What the driver reports through nvidia-smi: versions once, SM clock and power while we
-measure."""
+"""What the driver reports through nvidia-smi: versions once, SM clock and power as we measure."""
 
 from __future__ import annotations
 
@@ -70,12 +69,8 @@ class Telemetry:
         if power is None:
             self._reason = "nvidia-smi did not answer a query for the board's power"
             return self
-        command = [
-            tool,
-            f"--query-gpu=clocks.sm,{power}",
-            "--format=csv,noheader,nounits",
-            f"--loop-ms={PERIOD_MS}",
-        ]
+        command = [tool, f"--query-gpu=clocks.sm,{power}", "--format=csv,noheader,nounits"]
+        command += [f"--loop-ms={PERIOD_MS}"]
         if self._device:
             command.append(f"--id={self._device}")
         self._process = subprocess.Popen(

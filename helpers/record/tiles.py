@@ -73,8 +73,7 @@ def _read_once(path: Path, _changed: float) -> dict[str, Any]:
 
 
 def reports(kernel: Kernel | str, arch: str) -> dict[str, Report]:
-    """What is known of a kernel's tiles on an architecture; empty where its code has changed
-    since."""
+    """What is known of a kernel's tiles on an architecture; none where its code has changed."""
     k = find(kernel)
     data = _read_once(PATH, PATH.stat().st_mtime if PATH.exists() else 0.0)
     entry = data.get(k.name, {})

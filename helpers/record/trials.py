@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from helpers.record.store import Size
 
 PRECISION: Mapping[str, str] = {
-    "float32": "fp32",
-    "int32": "int32",
-    "float16": "fp16",
-    "bfloat16": "bf16",
-}
+    "float32": "fp32", "int32": "int32", "float16": "fp16", "bfloat16": "bf16",
+}  # fmt: skip
 Operation = Callable[[], None]
 Prepare = Callable[["Session", "Problem", Any], Operation]
 """Makes the function that computes C of a problem's operands into an array."""
@@ -139,13 +136,9 @@ class Entered:
         effort = effort or protocol.RECORD
         slow = {n: ms for n, ms in self.first_ms.items() if n in names and ms > 3 * effort.slow_ms}
         done = protocol.interleaved(
-            self.session.bench(dict(self.operations)),
-            names,
-            effort=effort,
-            rng=rng,
-            estimates=slow,
-            before=self.poison,
-        )
+            self.session.bench(dict(self.operations)), names, effort=effort, rng=rng,
+            estimates=slow, before=self.poison,
+        )  # fmt: skip
         ms = {name: protocol.spread(done.ms[name]) for name in names}
         errors, rates = {}, {}
         for name in names:
@@ -189,11 +182,8 @@ def enter(session: Session, size: Size, contenders: Mapping[str, Contender]) -> 
 
 
 def trial(
-    session: Session,
-    size: Size,
-    contenders: Mapping[str, Contender],
-    effort: Effort | None = None,
+    session: Session, size: Size, contenders: Mapping[str, Contender], effort: Effort | None = None,
     rng: np.random.Generator | None = None,
-) -> Trial:
+) -> Trial:  # fmt: skip
     """Enter contenders and try all of them once: most trials are this. Raises as `enter`."""
     return enter(session, size, contenders).trial(tuple(contenders), effort, rng)

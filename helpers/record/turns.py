@@ -1,6 +1,5 @@
 """A reader's kernel, the book's and cuBLAS, timed in turn on the same operands on this machine's
-GPU.
-"""
+GPU."""
 
 from __future__ import annotations
 

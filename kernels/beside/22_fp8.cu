@@ -9,18 +9,20 @@
 // New since 21_3_persistent.cu: bytes, B by its columns, the scales, which come
 // through the ring, and the second set of sums. It takes 64 registers of a thread,
 // which is why a consumer's tiles of 64 rows take turns in it. C leaves by the copy
-// engine.
+// engine, finished as in 22_epilogue.cu, but R comes straight from global memory.
 //
 // A is M x K, B is given as N x K (wgmma takes FP8 K-major alone), both of e4m3, a
 // row filled with zeros up to a multiple of 16 bytes. A_scales is (K / 128) x M, so
 // that a tile's are neighbours, its rows filled up to a multiple of BM; B_scales is
-// (N / 128) x (K / 128), filled up to a multiple of 4; both FP32. C is M x N of
-// bfloat16, its rows at 16-byte addresses. All row-major. The copy engine does not
-// look at what it moves: A_map, B_map describe pairs of elements, in boxes of
-// 64 x 64 pairs; C_map describes C in boxes of 16 x 64.
+// (N / 128) x (K / 128), filled up to a multiple of 4; both FP32. C and R are M x N,
+// bias is N, of bfloat16, rows at 16-byte addresses. All row-major. The copy engine
+// does not look at what it moves: A_map, B_map describe pairs of elements, in boxes
+// of 64 x 64 pairs; C_map describes C in boxes of 16 x 64.
 // Block: 384 threads. Grid: at most one block an SM.
+#include "common/box_store.cuh"
 #include "common/bulk.cuh"
-#include "common/stmatrix.cuh"
+#include "common/elements.cuh"
+#include "common/epilogue.cuh"
 #include "common/tile_order.cuh"
 #include "common/wgmma_fp8.cuh"
 
@@ -72,9 +74,7 @@ struct alignas(16) Scales {
     float b[B_AT_ONCE];
 };
 
-constexpr int C_ROWS = 16;  // rows of C a warp holds of each 64
-
-using BoxBuffer = __nv_bfloat16[C_ROWS * BOX];
+using BoxBuffer = WarpBox<__nv_bfloat16>;
 
 struct Shared {
     Stage ring[STAGES];
@@ -118,14 +118,43 @@ __device__ __forceinline__ void promote(float (&sum)[BN / 2],
     }
 }
 
-// A consumer warp: its rows of a tile of 64, at (m0, n0), box by box.
+// A consumer warp: R, bias and GELU for its rows of a tile of 64, at (m0, n0).
+__device__ __forceinline__ void finish(float (&sum)[BN / 2],
+                                       const __nv_bfloat16* bias,
+                                       const __nv_bfloat16* R, int m0, int n0, int M,
+                                       int N)
+{
+    using Bf16 = __nv_bfloat16;
+    const int row0 = m0 + threadIdx.x % 32 / 4;
+    const int col0 = n0 + threadIdx.x % 4 * 2;
+    const size_t R_row = (N + 7) / 8 * 8;
+    #pragma unroll
+    for (int i = 0; (BIAS || GELU || RESIDUAL) && i < BN / 2; i += 2) {
+        // Global to registers: two neighbours of R, two of the bias.
+        const int row = row0 + i / 2 % 2 * 8;
+        const int col = col0 + i / 4 * 8;
+        unsigned r = 0, b = 0;
+        if (RESIDUAL && row < M && col < N) {
+            r = *reinterpret_cast<const unsigned*>(R + row * R_row + col);
+        }
+        if (BIAS && col < N) {
+            b = *reinterpret_cast<const unsigned*>(bias + col);
+        }
+        #pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            const float x = sum[i + j];
+            sum[i + j] = finished(RESIDUAL ? x + unpacked(r, j, Bf16()) : x,
+                                  unpacked(b, j, Bf16()));
+        }
+    }
+}
+
+// The same warp: these sums, rounded, box by box.
 __device__ __forceinline__ void store(const float (&sum)[BN / 2],
                                       BoxBuffer (&buffers)[C_BUFFERS],
                                       const TensorMap* C_map, int m0, int n0)
 {
     const int lane = threadIdx.x % 32;
-    // That this lane's address stands for in stmatrix.
-    const int row = lane % C_ROWS;
     #pragma unroll
     for (int box = 0; box < BN / BOX; ++box) {
         __nv_bfloat16* C_tile = buffers[box % C_BUFFERS];
@@ -134,23 +163,13 @@ __device__ __forceinline__ void store(const float (&sum)[BN / 2],
             tma_store_wait_read<C_BUFFERS - 1>();
         }
         __syncwarp();
-
-        // Registers to shared: 16 x 16 elements at a time, swizzled as the copy
-        // engine reads.
+        unsigned pairs[BOX / 4];
         #pragma unroll
-        for (int j = 0; j < BOX / 16; ++j) {
-            unsigned pairs[4];
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const float* two = sum + box * BOX / 2 + 8 * j + 2 * i;
-                pairs[i] = pack(two[0], two[1], __nv_bfloat16());
-            }
-            const int chunk = (2 * j + lane / C_ROWS) ^ (row % 8);
-            stmatrix_x4(C_tile + row * BOX + chunk * 8, pairs);
+        for (int i = 0; i < BOX / 4; ++i) {
+            const float* two = sum + box * BOX / 2 + 2 * i;
+            pairs[i] = pack(two[0], two[1], __nv_bfloat16());
         }
-        tma_store_fence();
-        __syncwarp();
-
+        box_to_shared(C_tile, pairs, lane, lane % C_ROWS);
         // Shared to global: the copy engine leaves out what lies outside C.
         if (lane == 0) {
             tma_store(C_map, C_tile, m0, n0 + box * BOX);
@@ -163,7 +182,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     wgmma_fp8(const __grid_constant__ TensorMap A_map,
               const __grid_constant__ TensorMap B_map,
               const __grid_constant__ TensorMap C_map, const float* A_scales,
-              const float* B_scales, int M, int N, int K)
+              const float* B_scales, int M, int N, int K,
+              const __nv_bfloat16* bias, const __nv_bfloat16* R)
 {
     extern __shared__ unsigned char shared[];
     auto& [ring, C_tile, scales] =
@@ -251,8 +271,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
             #pragma unroll
             for (int i = 0; i < TILES; ++i) {
-                store(sum[i], C_tile[warp], &C_map,
-                      tile.row * BM + warp_row + i * MMA_M, tile.col * BN);
+                const int m0 = tile.row * BM + warp_row + i * MMA_M;
+                finish(sum[i], bias, R, m0, tile.col * BN, M, N);
+                store(sum[i], C_tile[warp], &C_map, m0, tile.col * BN);
             }
         }
         // Shared memory stays until the copy engine has read it.

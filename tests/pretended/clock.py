@@ -70,8 +70,7 @@ def rate(most: float, *about: object) -> float:
 
 class OfTheHost:
     """In place of the module `time`, for loops that the host times itself: each takes as long as is
-    drawn.
-    """
+    drawn."""
 
     @staticmethod
     def perf_counter() -> float:

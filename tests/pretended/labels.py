@@ -27,9 +27,7 @@ HERE = r"measured (?:now|here)|(?:this|your) (?:GPU|card|machine)|GPU at hand"
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a text: where it stands, and whether it was measured here or comes from the
-    record.
-    """
+    """A number in a text: where it stands, and whether it was measured here or is recorded."""
 
     start: int
     end: int
@@ -68,10 +66,8 @@ def differing(text: str, other: str) -> set[int]:
 def numbers(text: str, other_gpu: str, other_record: str) -> list[Number]:
     """The numbers of a text with what they come from."""
     live, recorded = differing(text, other_gpu), differing(text, other_record)
-    return [
-        Number(m.start(), m.end(), m.start() in live, m.start() in recorded)
-        for m in NUMBER.finditer(text)
-    ]
+    found = ((m.start(), m.end()) for m in NUMBER.finditer(text))
+    return [Number(a, b, a in live, a in recorded) for a, b in found]
 
 
 def names(text: str, here: str) -> list[tuple[int, str]]:
@@ -102,8 +98,7 @@ _SENTENCE = re.compile(r"(?s).+?(?:[.!?][)\"”]*(?=\s|$)|$)\s*")
 def in_prose(
     text: str, found: Sequence[Number], here: str
 ) -> Iterator[tuple[Number, str, str, str]]:
-    """Numbers of a text whose sentence, or what stands before it, names another GPU than their
-    own."""
+    """Numbers of a text whose sentence, or what stands before it, names another GPU."""
     text = _LINK.sub(lambda m: " " * len(m[0]), text)
     for paragraph in re.finditer(r"(?:.+\n?)+", text):
         known: list[tuple[int, str]] = []
@@ -128,8 +123,7 @@ _CLAUSE = re.compile(r"[,;:]\s|\b(?:and|but|where|while|against|than)\b")
 
 
 def _nearest(number: Number, inside: Sequence[tuple[int, str]], text: str) -> set[str]:
-    """Whose a number is by the names in its sentence: in its clause, else before it, else after
-    it."""
+    """Whose a number is by names in its sentence: in its clause, else before it, else after it."""
     first = max((m.end() for m in _CLAUSE.finditer(text, 0, number.start)), default=0)
     last = next((m.start() for m in _CLAUSE.finditer(text, number.end)), len(text))
     clause = [who for at, who in inside if first <= at < last]
@@ -186,13 +180,9 @@ def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str,
                     continue
                 for number in taken:
                     head = f"{row[0] if c else ''} | {t.heads[c] if c < len(t.heads) else ''}"
+                    places = (names(words, here) for words in (head, " | ".join(row), t.about))
                     said = next(
-                        (
-                            {who for _, who in found}
-                            for words in (head, " | ".join(row), t.about)
-                            if (found := names(words, here))
-                        ),
-                        set[str](),
+                        ({who for _, who in found} for found in places if found), set[str]()
                     )
                     if of := _verdict(number, said):
                         where = f"{t.about} [{head}]"
@@ -200,9 +190,7 @@ def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str,
 
 
 def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
-    """What stands under a wrong name on a page, from its three runs. here: the pretended GPU's
-    name.
-    """
+    """What stands under a wrong name on a page, from its three runs. here: the pretended GPU."""
     found = []
     runs = (passes["own"], passes["other_gpu"], passes["other_record"])
     for cells in zip(*runs, strict=True):

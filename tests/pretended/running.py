@@ -1,6 +1,4 @@
-"""Run the code cells of a notebook in this process, on a pretended machine, and keep what they
-show.
-"""
+"""Run the code cells of a notebook in this process, on a pretended machine, for what they show."""
 
 from __future__ import annotations
 
@@ -138,8 +136,7 @@ def _remember_cubins() -> None:
 
 def _remember_launches() -> None:
     """Let a launch in the emulator that was made before not be made again: its arrays come out as
-    then.
-    """
+    then."""
     import numpy as np
 
     from nogpu import emulator
@@ -286,11 +283,8 @@ def _in_words() -> Iterator[None]:
         return figures.Figure("<svg></svg>", alt, caption, "", drawn_later, chart, source)
 
     drawn = figures.both
-    held = [
-        m
-        for n, m in sys.modules.items()
-        if n.startswith("helpers.") and vars(m).get("both") is drawn
-    ]
+    ours = [m for n, m in sys.modules.items() if n.startswith("helpers.")]
+    held = [m for m in ours if vars(m).get("both") is drawn]
     for module in held:
         module.both = in_words
     try:

@@ -127,12 +127,8 @@ def chapter_numbers(root: Path) -> dict[str, int]:
     import yaml
 
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    files = [
-        Path(chapter["file"]).name
-        for part in toc.get("parts", [])
-        if part.get("numbered")
-        for chapter in part["chapters"]
-    ]
+    numbered = (part for part in toc.get("parts", []) if part.get("numbered"))
+    files = [Path(chapter["file"]).name for part in numbered for chapter in part["chapters"]]
     return {stem: number for number, stem in enumerate(files, 1)}
 
 

@@ -40,11 +40,8 @@ def export(root: Path = ROOT) -> dict[Path, Notebook]:
     Raises ExportError, with file and line, if a chapter uses anything outside the subset.
     """
     book = read_book(root)
-    return {
-        root / page.path.with_suffix(".ipynb"): Exporter(book, page).notebook()
-        for page in book.pages.values()
-        if page.is_chapter
-    }
+    pages = [page for page in book.pages.values() if page.is_chapter]
+    return {root / p.path.with_suffix(".ipynb"): Exporter(book, p).notebook() for p in pages}
 
 
 def text_of(notebook: Notebook) -> str:
@@ -53,9 +50,7 @@ def text_of(notebook: Notebook) -> str:
 
 
 def committed(path: Path) -> Notebook | None:
-    """The notebook in a file as `text_of` writes it; None if there is none, or another has saved
-    it.
-    """
+    """The notebook in a file as `text_of` writes it; None if there is none, or another saved it."""
     try:
         text = path.read_text(encoding="utf-8")
         found: Notebook = json.loads(text)
@@ -120,9 +115,7 @@ def chosen(names: Collection[str], paths: Collection[Path]) -> set[Path]:
 
 
 def fresh(
-    root: Path = ROOT,
-    again: Collection[str] = (),
-    say: Callable[[str], None] = print,
+    root: Path = ROOT, again: Collection[str] = (), say: Callable[[str], None] = print
 ) -> tuple[dict[Path, Run], list[str]]:
     """A run of every page, as its code and its inputs are now, and what went wrong with others.
 
@@ -194,9 +187,7 @@ def ran(path: Path, bare: Notebook, book: Book, root: Path) -> Run | ExportError
 
 
 def update(
-    root: Path = ROOT,
-    again: Collection[str] = (),
-    say: Callable[[str], None] = print,
+    root: Path = ROOT, again: Collection[str] = (), say: Callable[[str], None] = print
 ) -> list[Path]:
     """Write every notebook that changed, and book/runs.json, and remove those without a chapter;
     return them.
@@ -208,11 +199,8 @@ def update(
     """
     runs, failures = fresh(root, again, say)
     made = export(root)
-    held = {
-        stem: page
-        for stem, page in storing.records(root).items()
-        if root / "book" / f"{stem}.ipynb" in made
-    }
+    known = storing.records(root).items()
+    held = {stem: page for stem, page in known if root / "book" / f"{stem}.ipynb" in made}
     changed = []
     for path in orphans(made, root):
         path.unlink()

@@ -1,5 +1,4 @@
-"""A chapter as a notebook: each cut of its MyST as plain Markdown, or an error that names the
-line."""
+"""A chapter as a notebook: each cut of its MyST as plain Markdown, or an error with its line."""
 
 from __future__ import annotations
 
@@ -52,21 +51,11 @@ INLINE_AS_IS = frozenset(
 BLOCKS_AS_IS = frozenset(
     f"{kind}_{end}"
     for kind in (
-        "paragraph",
-        "bullet_list",
-        "ordered_list",
-        "list_item",
-        "blockquote",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "heading",
+        "paragraph", "bullet_list", "ordered_list", "list_item", "blockquote", "table", "thead",
+        "tbody", "tr", "th", "td", "heading",
     )
     for end in ("open", "close")
-)
+)  # fmt: skip
 
 NESTED_DIRECTIVES = 2
 """A directive may hold another one (an exercise and its hint), and that one none."""
@@ -115,11 +104,7 @@ class Exporter:
             "metadata": {
                 "accelerator": "GPU",
                 "colab": {"gpuType": "T4", "provenance": [], "toc_visible": True},
-                "kernelspec": {
-                    "display_name": "Python 3",
-                    "language": "python",
-                    "name": "python3",
-                },
+                "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
                 "language_info": {"name": "python"},
                 "tile_by_tile": {"generated_from": self.page.path.as_posix()},
             },
@@ -380,12 +365,8 @@ class Exporter:
 
     def role(self, name: str, content: str, line: int, glue: bool) -> str:
         """Markdown of one role."""
-        roles: dict[str, Callable[[str, str, int], str]] = {
-            "ref": self.ref,
-            "doc": self.doc,
-            "term": self.term,
-            "eq": self.eq,
-        }
+        roles: dict[str, Callable[[str, str, int], str]] = {"ref": self.ref, "doc": self.doc}
+        roles |= {"term": self.term, "eq": self.eq}
         if name == "glue:text":
             return self.glue(content, line)
         if name == "cite":
@@ -418,10 +399,8 @@ class Exporter:
         page = self.book.pages.get(label.removesuffix(".md"))
         if page is None:
             raise self.unknown("page", label, self.book.pages, line)
-        said, number = (
-            re.search(r"[Cc]hapter (\d+)", text),
-            re.match(r"(?:deeper_)?(\d+)", page.stem),
-        )
+        said = re.search(r"[Cc]hapter (\d+)", text)
+        number = re.match(r"(?:deeper_)?(\d+)", page.stem)
         if not text or (said and (not number or int(said[1]) != int(number[1]))):
             # The title that would stand there is too long for a sentence.
             wrong = "with no text" if not text else f"with the text {text!r}"
@@ -446,11 +425,8 @@ class Exporter:
         if target is None:
             raise self.unknown("equation", label, self.book.equations, line)
         number = f"({target.text})"
-        return (
-            number
-            if target.stem == self.page.stem
-            else f"[{number}]({self.book.repository.colab(target.stem)})"
-        )
+        address = self.book.repository.colab(target.stem)
+        return number if target.stem == self.page.stem else f"[{number}]({address})"
 
     def cite(self, key: str, line: int) -> str:
         """Author and year, linked to the work."""

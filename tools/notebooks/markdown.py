@@ -41,8 +41,7 @@ class Page:
 
     @cached_property
     def plain_text(self) -> str:
-        """The text without its marks of claims, line for line: a notebook reads as plain
-        sentences."""
+        """The text without its marks of claims, line for line: a notebook has plain sentences."""
         return claims.unmarked(self.text)
 
     @property
@@ -122,9 +121,7 @@ def has_glue(tokens: list[Token]) -> bool:
 
 
 def pieces(page: Page) -> Iterator[Piece]:
-    """Cut a chapter into cells: at headings and code cells, around glued numbers, quizzes,
-    listings.
-    """
+    """A chapter as cells: at headings and code cells, around glued numbers, quizzes, listings."""
     seen: dict[str, int] = {}
 
     def piece(kind: str, blocks: list[list[Token]]) -> Piece:

@@ -132,11 +132,8 @@ def run(notebook: Notebook, folder: Path) -> Run:
 def glued(ran: Mapping[str, Any]) -> dict[str, str]:
     """The values that the cells of a notebook glued, by name, as Python writes them."""
     outputs = (output for (cell,) in code_cells(ran) for output in cell["outputs"])
-    return {
-        output["metadata"]["scrapbook"]["name"]: output["data"][GLUED]
-        for output in outputs
-        if GLUED in output.get("data", {})
-    }
+    glued = (output for output in outputs if GLUED in output.get("data", {}))
+    return {one["metadata"]["scrapbook"]["name"]: one["data"][GLUED] for one in glued}
 
 
 def kept(outputs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -88,12 +88,8 @@ def write_records(root: Path, pages: Mapping[str, Record]) -> bool:
 
 def record(run: Run) -> Record:
     """What runs.json holds of a run."""
-    return {
-        "key": key(run.notebook, run.inputs),
-        "seconds": run.seconds,
-        "glued": run.glued,
-        "inputs": run.inputs,
-    }
+    held = {"key": key(run.notebook, run.inputs), "seconds": run.seconds}
+    return {**held, "glued": run.glued, "inputs": run.inputs}
 
 
 def is_of(held: Record | None, bare: Notebook) -> bool:
@@ -112,8 +108,7 @@ def keep(root: Path, stem: str, run: Run) -> None:
 
 def kept(root: Path, stem: str, bare: Notebook) -> Run | None:
     """The run of these code cells that this folder keeps, if their inputs are as they were; else
-    None.
-    """
+    None."""
     try:
         text = (root / "_build" / "runs" / f"{stem}.json").read_text(encoding="utf-8")
         held = json.loads(text)

@@ -23,8 +23,7 @@ ALWAYS = ("requirements.txt", "data/", "data/measurements/", "data/tries/", "dat
 """Inputs of every page; a folder stands for the names in it."""
 EVERYTHING = "*"
 """In place of inputs: a page started a process that may read the book, and a hook sees no such
-reads.
-"""
+reads."""
 TREES = ("helpers", "packages", "kernels", "data", "labs")
 """What EVERYTHING stands for."""
 
@@ -89,8 +88,7 @@ def inputs(log: Path) -> list[str]:
 
 def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
     """A name for a page's code cells and the contents of its inputs: what a run's outputs follow
-    from.
-    """
+    from."""
     told = hashlib.sha256("\0".join(code).encode())
     for name in read:
         told.update(f"\0{name}\0{_content(root, name)}".encode())
@@ -99,8 +97,7 @@ def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
 
 def freeze(root: Path) -> None:
     """Note what every file holds now: a file that is edited during a run gives that run no key of
-    its new text.
-    """
+    its new text."""
     _content.cache_clear()
     _content(root, EVERYTHING)
 

@@ -66,14 +66,10 @@ def packages(table: Path = TABLE) -> tuple[Package, ...]:
     """The rows of packages.toml. Raises DataError for a damaged one."""
     try:
         rows = tomllib.loads(table.read_text(encoding="utf-8"))["package"]
-        return tuple(
-            Package(
-                sources=tuple(row.pop("from")),
-                files=tuple(File(**file) for file in row.pop("files")),
-                **row,
-            )
-            for row in rows
-        )
+        files = [tuple(File(**file) for file in row.pop("files")) for row in rows]
+        sources = [tuple(row.pop("from")) for row in rows]
+        made = zip(sources, files, rows, strict=True)
+        return tuple(Package(sources=source, files=of, **row) for source, of, row in made)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{table} is no table of packages: {error}") from None
 

@@ -1,8 +1,9 @@
 """This project in one archive, as far as a page that runs needs it: book.zip.
 
-Code is what `helpers.page.in_browser` can reach by imports; of data there is what the cells and the
-sliders of the built book show: stored programs of their kernels, and the recorded times of tiles.
-The same files give the same bytes.
+Code is what `helpers.page.in_browser` can reach by imports, and the checks of exercises that ask for
+a kernel; of data there is what the cells and the sliders of the built book show: stored programs of
+their kernels, the recorded times of tiles, starters of exercises and labs, and the lines that make
+the arrays of a cell. The same files give the same bytes.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from helpers.ladder.kernel import KERNELS, ROOT, Kernel
 from helpers.ladder.rungs import catalog, cores, find
+from helpers.page.exercises.registry import starter
+from helpers.page.in_browser import makers
 from helpers.page.judging import roomy_arch
 from helpers.record import DEFAULT_GPU
 from helpers.record.plans import plan
@@ -26,11 +29,15 @@ from nogpu import compiled, project
 from nogpu.errors import DataError
 
 ENTRY = "helpers.page.in_browser"
-ROOMS = {"helpers": ROOT, "nogpu": ROOT / "packages" / "nogpu"}
+ROOMS = {
+    "helpers": ROOT,
+    "nogpu": ROOT / "packages" / "nogpu",
+    "tilelabs": ROOT / "packages" / "labs",
+}
 """The packages that may be taken along, and the folder that each lies in."""
-LEFT_OUT = "helpers.draw"
-"""What is never run in a browser: it takes matplotlib, or a GPU's times."""
-_BESIDE = ("*.h", "js/*.js", "clang_cuda/**/*.h")
+LEFT_OUT = "helpers.draw", "helpers.page.explorers"
+"""What is never run in a browser: it draws, or judges an answer that is no kernel."""
+_BESIDE = ("js/*.js", "clang_cuda/**/*.h")
 """Files that are no modules, below the folder of a package that is taken along."""
 
 
@@ -53,7 +60,8 @@ def pack(content_of: Mapping[str, bytes]) -> bytes:
 def files() -> dict[str, bytes]:
     """Content by path in the archive."""
     found: dict[str, bytes] = {}
-    for name, path in modules(ENTRY).items():
+    checks = {f"helpers.chapters.ch{id[:2]}.checks" for id in exercises()}
+    for name, path in modules(ENTRY, *sorted(checks)).items():
         found[path.relative_to(ROOMS[name.partition(".")[0]]).as_posix()] = path.read_bytes()
     for path in sorted({p for room in sorted(set(map(_folder, found))) for p in _beside(room)}):
         root = ROOMS["nogpu"] if ROOMS["nogpu"] in path.parents else ROOT
@@ -61,8 +69,13 @@ def files() -> dict[str, bytes]:
     for pattern in ("*.cu", "cores/*.cu", "common/*.cuh"):
         for path in KERNELS.glob(pattern):
             found[path.relative_to(ROOT).as_posix()] = path.read_bytes()
+    for path in (ROOT / "labs").glob("*/*"):
+        if path.is_file():  # a rehearsal's solutions lie one deeper
+            found[path.relative_to(ROOT).as_posix()] = path.read_bytes()
+    for name, text in read_pages().items():
+        found[f"book/{name}.md"] = text.encode()
     asked = [*cells(), *((kernel, None) for kernel in sliders())]
-    for name, content in programs(asked).items():
+    for name, content in (programs(asked) | whole(sources())).items():
         found[f"data/compiled/{name}"] = _json(content)
     found[f"data/measurements/{DEFAULT_GPU}.json"] = _json(times(sliders()))
     return found
@@ -75,17 +88,17 @@ def _json(content: Any) -> bytes:
 # -- code ------------------------------------------------------------------------------------------
 
 
-def modules(entry: str) -> dict[str, Path]:
-    """Every module of ROOMS that importing and running one may import, with its file.
+def modules(*entries: str) -> dict[str, Path]:
+    """Every module of ROOMS that importing and running these may import, with its file.
 
     Imports inside functions count; those for the type checker alone do not, nor does LEFT_OUT.
     """
     found: dict[str, Path] = {}
-    queue = [entry]
+    queue = list(entries)
     while queue:
         name = queue.pop()
         path = _file(name)
-        if name in found or path is None or f"{name}.".startswith(f"{LEFT_OUT}."):
+        if name in found or path is None or f"{name}.".startswith(tuple(f"{n}." for n in LEFT_OUT)):
             continue
         found[name] = path
         queue += [name.rpartition(".")[0]] if "." in name else []
@@ -132,16 +145,44 @@ def _beside(folder: Path) -> Iterator[Path]:
 # -- data ------------------------------------------------------------------------------------------
 
 
-def pages() -> Iterator[str]:
-    """The text of each page of the book."""
-    for path in sorted((ROOT / "book").glob("*.md")):
-        yield path.read_text(encoding="utf-8")
+def pages() -> dict[str, str]:
+    """The text of each page of the book by its name."""
+    paths = sorted((ROOT / "book").glob("*.md"))
+    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
+
+
+def exercises() -> list[str]:
+    """The exercises that ask for a kernel."""
+    found = re.findall(r'(?m)^check\("([\d.]+)", mine\)', "\n".join(pages().values()))
+    return list(dict.fromkeys(found))
+
+
+def read_pages() -> dict[str, str]:
+    """By page what is read of its text: the starters of exercises, and what makes arrays."""
+    found: dict[str, str] = {}
+    fence = "```{{code-cell}} ipython3\n{}\n```\n"
+    for name, text in pages().items():
+        if made := makers(text):
+            calls = re.findall(r"(?m)^%%cuda .*\bargs=.*", text)
+            found[name] = "\n".join(fence.format(code) for code in (made, *calls))
+        for id in exercises():
+            if f"\n### Exercise {id}:" in text:
+                found[name] = f"{found.get(name, '')}\n### Exercise {id}{starter(id)}"
+    return found
+
+
+def sources() -> Iterator[str]:
+    """Kernels that stand in the book's own cells, in an exercise or with arrays."""
+    for page in read_pages().values():
+        yield from re.findall(r'(?ms)^mine = """\n(.*?)^"""$', page)
+    for page in pages().values():
+        yield from re.findall(r"(?ms)^%%cuda [^\n]*\bargs=[^\n]*\n(.*?)^```$", page)
 
 
 def cells() -> list[tuple[Kernel, str]]:
     """The kernel of each `%%cuda` cell that shows the book's own text, and that text as judged."""
     found: list[tuple[Kernel, str]] = []
-    for page in pages():
+    for page in pages().values():
         for name, options in re.findall(r"(?m)^%%cuda (\w+)(.*)\n//", page):
             if name in catalog or name in cores:
                 tile = {n: int(v) for n, v in re.findall(r"([A-Z_]+)=(\d+)", options)}
@@ -152,7 +193,7 @@ def cells() -> list[tuple[Kernel, str]]:
 
 def sliders() -> list[Kernel]:
     """The kernel of each `live.tile(...)` of the book."""
-    names = [n for page in pages() for n in re.findall(r'(?m)^live\.tile\("(\w+)"', page)]
+    names = [n for page in pages().values() for n in re.findall(r'(?m)^live\.tile\("(\w+)"', page)]
     return [find(name) for name in names]
 
 
@@ -186,6 +227,29 @@ def programs(asked: Sequence[tuple[Kernel, str | None]]) -> dict[str, dict[str, 
                 table["rows"][known.key] = {
                     "kernels": {n: list(r) for n, r in known.kernels.items()}
                 }
+    return found
+
+
+def whole(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """All that is stored of kernels of these names, without disassemblies: two files a name.
+
+    Raises DataError for a name of which nothing is stored.
+    """
+    assert project.stored is not None
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted(set(map(compiled.file_of, texts))):
+        path = project.stored / f"{name}.json"
+        stored = compiled._archive(path.with_suffix(".xz"))[1]
+        if not stored:
+            raise DataError(
+                f"nothing of {name} is stored in {project.stored}, and a page that runs starts with"
+                " it: python -m tools.compiled --pages"
+            )
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        plain = {key: {"kernels": row["kernels"]} for key, row in rows.items()}
+        found[f"{name}.json"] = {"compiler": compiled.compiler(), "rows": plain}
+        held = {k: [p.ptx, dict(p.names), p.log, list(p.refused)] for k, p in stored.items()}
+        found[f"{name}.unpacked"] = {"programs": held, "sass": []}
     return found
 
 

@@ -168,8 +168,7 @@ def _record_of(section: Section, request: Request, key: str, measured: Record | 
 
 
 def _take(section: Section, job: Job) -> None:
-    """Take the steps that a section lacks, as far as the time goes; one that fails stops no
-    other."""
+    """Take the steps that a section lacks, as far as the time goes; a failure stops no other."""
     wrote = time.monotonic()
     try:
         with closing(section.lacking(job)) as steps:  # type: ignore[type-var]

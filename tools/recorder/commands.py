@@ -75,8 +75,7 @@ READ_AS: Mapping[Any, Mapping[str, Any]] = {
 
 def add_fields(command: argparse.ArgumentParser, *names: str, **instead: Mapping[str, Any]) -> None:
     """Arguments for fields of a request, each called as the field. instead: what differs in this
-    command, "flag" among it; "" makes it a positional one.
-    """
+    command, "flag" among it; "" makes it a positional one."""
     for name, (kind, options) in fields_of_request().items():
         if name in names:
             how = {**options, **READ_AS[kind], **instead.get(name, {})}
@@ -161,8 +160,7 @@ def run_sweep(args: argparse.Namespace) -> int:
 
 
 def run_tune(args: argparse.Namespace) -> int:
-    """Find a kernel's best tile on this GPU and confirm it, or measure the choice on ragged
-    shapes."""
+    """Find a kernel's best tile on this GPU and confirm it, or time the choice on ragged shapes."""
     request = requested(args, sections=("ragged",) if args.shapes == "ragged" else ("tuned",))
     outcome = campaign.tune(request, say)
     counts = f"{outcome.path}: {outcome.measured} confirmed, {outcome.present} there already"
@@ -202,12 +200,8 @@ def configure_record(command: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help=f"{', '.join(OPTIONS)} and host")
 
 
-ONE_SIZE = {
-    "flag": "--size",
-    "metavar": "SIZE",
-    "default": "4096",
-    "help": "edge, or MxNxK (default: %(default)s)",
-}
+ONE_SIZE = {"flag": "--size", "metavar": "SIZE", "default": "4096"}
+ONE_SIZE["help"] = "edge, or MxNxK (default: %(default)s)"
 
 
 def configure_sweep(command: argparse.ArgumentParser) -> None:

@@ -22,10 +22,7 @@ from helpers.record.host import (
     cpu_name,
 )
 from helpers.record.stamps import stamp
-from nogpu.errors import (
-    ConfigError,
-    DataError,
-)
+from nogpu.errors import ConfigError, DataError
 
 RECORD_SIZES: tuple[store.Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 1025)) + (
     (1024, 1024, 768),
@@ -38,13 +35,9 @@ KERNEL_NAMES = (*ORDERS, "numpy", "ijk_unoptimised")
 
 
 def record_host(
-    path: Path,
-    commit_id: str,
-    *,
-    sizes: Iterable[store.Size] = RECORD_SIZES,
-    again: bool = False,
+    path: Path, commit_id: str, *, sizes: Iterable[store.Size] = RECORD_SIZES, again: bool = False,
     say: Callable[[str], None] = print,
-) -> int:
+) -> int:  # fmt: skip
     """Merge this machine's CPU times into a measurement file; the number of sizes measured.
 
     Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler,

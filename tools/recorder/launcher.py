@@ -84,8 +84,7 @@ def give_up(limit: float) -> None:
 
 
 def main(path: str) -> None:
-    """Run the jobs in order; nothing but our kernels and copies runs on the GPU, unless for
-    shapes."""
+    """Run the jobs in order; only our kernels and copies run on the GPU, unless for shapes."""
     data = json.loads(Path(path).read_text(encoding="utf-8"))
     if isinstance(data, list):
         data = {"jobs": data}

@@ -101,8 +101,7 @@ def _offered(tool: str) -> frozenset[str]:
 
 
 def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
-    """The command line of one check. slot: which of the runs side by side; each has its own
-    ports."""
+    """The command line of one check. slot: which of the runs side by side; with its own ports."""
     ports = (("--port", str(49152 + PORTS * slot)), ("--max-connections", str(PORTS)))
     chosen = [
         word
@@ -263,8 +262,7 @@ class Verdict:
 
 
 def reported(text: str) -> list[dict[str, Any]]:
-    """The lines "@ {...}" that tools.recorder.launcher prints, one a launch, among all other
-    output."""
+    """The lines "@ {...}" that tools.recorder.launcher prints, one a launch, among other output."""
     return [json.loads(line[2:]) for line in text.splitlines() if line.startswith("@ {")]
 
 
@@ -289,8 +287,7 @@ def judge(text: str, check: str, status: int | None, launches: int) -> Verdict:
 
 def run(task: Task, slot: int, limit: float, seconds: float) -> Verdict:
     """Run one task. limit: seconds from its first launch after which it counts as endless. seconds:
-    those that are left for the whole run.
-    """
+    those that are left for the whole run."""
     with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as name:
         folder, allowed = Path(name), limit + STARTUP
         jobs = [dict(job) for job in task.jobs]
@@ -335,13 +332,9 @@ def _wait(line: Sequence[str], log: Path, seconds: float) -> int | None:
 
 
 def side_by_side(
-    tasks: Iterable[Task],
-    *,
-    workers: int,
-    limit: float,
-    left: Callable[[], float],
+    tasks: Iterable[Task], *, workers: int, limit: float, left: Callable[[], float],
     do: Callable[[Task, int, float, float], Verdict] = run,
-) -> Iterator[tuple[Task, Verdict]]:
+) -> Iterator[tuple[Task, Verdict]]:  # fmt: skip
     """Run tasks, `workers` at a time, and yield each with its verdict as it ends.
 
     limit: see `run`. left: seconds until none may still run; tasks that find too few of them are

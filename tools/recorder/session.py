@@ -69,8 +69,7 @@ class RecordingSession(Session):
 
     def host_times(self, ask: Callable[[], None], calls: int, batches: int) -> list[float]:
         """Seconds by the host's clock of each batch of calls; it waits between batches, not within
-        one.
-        """
+        one."""
         times = []
         with self.on_stream():
             for _ in range(batches):
@@ -83,9 +82,7 @@ class RecordingSession(Session):
         return times
 
     def copies(self, nbytes: int, direction: str, pinned: bool, count: int) -> list[float]:
-        """Milliseconds of each of `count` copies of nbytes: direction "h2d" or "d2h", by CUDA
-        events.
-        """
+        """Milliseconds of each of `count` copies of nbytes: "h2d" or "d2h", by CUDA events."""
         cp = self.cupy
         memory = cp.cuda.alloc_pinned_memory(nbytes) if pinned else np.empty(nbytes, np.uint8)
         host = np.frombuffer(memory, np.uint8, nbytes)

@@ -1,5 +1,4 @@
-"""What a campaign is made of: the request, the steps that a section lacks, the budget, the
-outcome."""
+"""What a campaign is made of: the request, what a section lacks, the budget, the outcome."""
 
 from __future__ import annotations
 
@@ -87,10 +86,7 @@ class Budget:
     """Time spent and left, in seconds, and what the next step may cost."""
 
     def __init__(
-        self,
-        started: float,
-        seconds: float | None,
-        clock: Callable[[], float] = time.monotonic,
+        self, started: float, seconds: float | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._started, self._seconds, self._clock = started, seconds, clock
         self._rates: dict[str, float] = {}
@@ -130,8 +126,7 @@ TAKEN = float("-inf")
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a step, in words. tally: the field of the Outcome that counts it, and how
-    many."""
+    """What came of a step, in words. tally: the field of the Outcome that counts it, how many."""
 
     text: str
     tally: str = "measured"
@@ -217,9 +212,7 @@ class Section:
 
     @property
     def title(self) -> str:
-        """Its name: that of its entries' section in a measurement file, unless it has one of its
-        own.
-        """
+        """Its name: that of its entries' section in a measurement file, or one of its own."""
         return self.name or self.entry.section
 
 

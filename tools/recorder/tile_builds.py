@@ -21,14 +21,7 @@ from helpers.ladder import model, rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog, find
 from helpers.record.store import Size
-from helpers.record.tiles import (
-    PATH,
-    SIZE,
-    Params,
-    legal_tiles,
-    read,
-    tile_key,
-)
+from helpers.record.tiles import PATH, SIZE, Params, legal_tiles, read, tile_key
 from nogpu import device, toolchain
 from nogpu.device import LIMITS
 from nogpu.disk import replace_file
@@ -143,14 +136,9 @@ def _write(data: Mapping[str, Any], path: Path) -> None:
 
 
 def compile_tiles(
-    kernels: Sequence[str],
-    archs: Sequence[str],
-    say: Callable[[str], None] = print,
-    *,
-    workers: int = 1,
-    path: Path = PATH,
-    compilers: Callable[[int], Executor] = pool,
-) -> int:
+    kernels: Sequence[str], archs: Sequence[str], say: Callable[[str], None] = print, *,
+    workers: int = 1, path: Path = PATH, compilers: Callable[[int], Executor] = pool,
+) -> int:  # fmt: skip
     """Compile every legal tile of these kernels for these architectures; how many were compiled.
 
     What is in the file for the same code stays. A tile that cannot be compiled or launched has 0
@@ -169,21 +157,15 @@ def compile_tiles(
             data[name] = {"source": source}
         for arch in archs:
             known = data[name].setdefault(arch, {})
-            jobs += [
-                (arch, name, tile)
-                for tile in legal_tiles(name, SIZE)
-                if tile_key(tile) not in known
-            ]
+            legal = (tile for tile in legal_tiles(name, SIZE) if tile_key(tile) not in known)
+            jobs += [(arch, name, tile) for tile in legal]
     with compilers(workers) as executor:
         try:
             for arch in archs:
                 mine = [(name, tile) for a, name, tile in jobs if a == arch]
                 for name, tile, built in ahead(mine, arch, SIZE, executor, 4 * workers):
-                    data[name][arch][tile_key(tile)] = [
-                        built.registers,
-                        built.spill_bytes,
-                        built.shared_bytes,
-                    ]
+                    figures = [built.registers, built.spill_bytes, built.shared_bytes]
+                    data[name][arch][tile_key(tile)] = figures
                     done += 1
                     if time.monotonic() - wrote > WRITE_EVERY:
                         _write(data, path)

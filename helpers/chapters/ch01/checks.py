@@ -46,17 +46,9 @@ def requests(answer: object) -> Check:
 def peak(answer: object) -> Check:
     """FP32 peak of 58 SMs with 128 FP32 lanes each at 2.5 GHz, in TFLOP/s."""
     right = 58 * 128 * 2 * 2.5e9 / 1e12
-    return close_to(
-        answer,
-        right,
-        what="peak",
-        unit="TFLOP/s",
-        mistakes={
-            right / 2: "a multiply-add is two operations",
-            right * 1e3: "that is GFLOP/s",
-            right * 1e12: "that is FLOP/s",
-        },
-    )
+    mistakes = {right / 2: "a multiply-add is two operations", right * 1e3: "that is GFLOP/s"}
+    mistakes[right * 1e12] = "that is FLOP/s"
+    return close_to(answer, right, what="peak", unit="TFLOP/s", mistakes=mistakes)
 
 
 @exercise("01.3", kind="number")
@@ -86,12 +78,9 @@ def _vector(rng: np.random.Generator, M: int, N: int, K: int, dtype: str) -> Pro
 def reverse(answer: object) -> Iterator[Check]:
     """A vector turned around, one thread an element."""
     task = KernelTask(
-        "reverse",
-        block=("256", "1", "1"),
-        grid=("cdiv(M, 256)", "1", "1"),
-        shapes=tuple((n, 1, 1) for n in (1, 31, 256, 257, 1000)),
-        problem=_vector,
-    )
+        "reverse", block=("256", "1", "1"), grid=("cdiv(M, 256)", "1", "1"),
+        shapes=tuple((n, 1, 1) for n in (1, 31, 256, 257, 1000)), problem=_vector,
+    )  # fmt: skip
     yield from check_kernel_source(answer, task)
     shared = lanes_together(answer, task, ((1000, 1, 1),))
     if shared:

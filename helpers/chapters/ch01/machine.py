@@ -1,6 +1,5 @@
 """What an SM and a whole GPU hold, from the table of GPUs: the specifications and sentences of
-chapter 1.
-"""
+chapter 1."""
 
 from __future__ import annotations
 

@@ -16,12 +16,9 @@ def rate(answer: object) -> Check:
     """Rate of a 4096 product in 22 ms, in TFLOP/s."""
     right = 2 * 4096**3 / 22e-3 / 1e12
     return close_to(
-        answer,
-        right,
-        what="rate",
-        unit="TFLOP/s",
+        answer, right, what="rate", unit="TFLOP/s",
         mistakes={right * 1e3: "that is GFLOP/s", right / 2: "a multiply-add is two operations"},
-    )
+    )  # fmt: skip
 
 
 @exercise("02.2", kind="number")
@@ -64,21 +61,18 @@ def summary(answer: Callable[[list[float]], Any]) -> Iterator[Check]:
         median = float(np.median(times))
         got = answer(list(times))
         if not isinstance(got, (tuple, list, np.ndarray)) or len(got) != 2:
-            yield Check(
-                False,
+            what, hint = (
                 "summary(times) returns two numbers",
-                got=type(got).__name__,
-                hint="Return the median and the range, as in `return median, spread`.",
+                "Return the median and the range, as in ",
             )
+            hint += "`return median, spread`."
+            yield Check(False, what, got=type(got).__name__, hint=hint)
             return
         shown = str(times) if len(times) < 9 else f"{len(times)} times, one of them slow"
         yield close_to(
-            got[0],
-            median,
-            what=f"median of {shown}",
-            hint="Sort, then take the middle.",
+            got[0], median, what=f"median of {shown}", hint="Sort, then take the middle.",
             mistakes={float(np.mean(times)): "that is the mean, which one slow run pulls away"},
-        )
+        )  # fmt: skip
         right = _ranges(times)
         nearest = min(right, key=lambda value: abs(value - _float(got[1])))
         yield close_to(

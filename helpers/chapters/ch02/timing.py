@@ -19,17 +19,13 @@ from nogpu.errors import DataError
 
 FIRST_CALLS = "h100"
 """The record whose first calls had nothing compiled before them: the H200's found older programs on
-the disk from the second size on.
-"""
+the disk from the second size on."""
 NAMES = ("naive", "coalesced", "tiled_32")
 SIZES = [512, 1024, 2048, 4096]
 LAB = {
-    "time_h2d": "copy in",
-    "time_kernel": "compute",
-    "time_d2h": "copy out",
-    "time_total": "total",
+    "time_h2d": "copy in", "time_kernel": "compute", "time_d2h": "copy out", "time_total": "total",
     "gflops": "GFLOP/s",
-}
+}  # fmt: skip
 
 
 def total(of: Measurement, kernel: str, size: int) -> float:
@@ -40,16 +36,13 @@ def total(of: Measurement, kernel: str, size: int) -> float:
 def parts(of: Measurement, sizes: Sequence[int] = (1024, 4096)) -> list[dict[str, Any]]:
     """Copy in, kernel, copy out and their sum in ms, by kernel and size."""
     columns = {"copy in": "h2d_ms", "compute": "ms", "copy out": "d2h_ms"}
-    return [
-        {
-            "kernel": name,
-            "size": n,
-            **{title: of.value(name, n, column) for title, column in columns.items()},
-            "total": total(of, name, n),
-        }
-        for n in sizes
-        for name in NAMES
-    ]
+
+    def at(name: str, n: int) -> dict[str, float]:
+        """Of a kernel at a size, its columns by their titles."""
+        return {title: of.value(name, n, column) for title, column in columns.items()}
+
+    pairs = [(name, n) for n in sizes for name in NAMES]
+    return [{"kernel": k, "size": n, **at(k, n), "total": total(of, k, n)} for k, n in pairs]
 
 
 def spread(of: Measurement, size: int, kernel: str = "coalesced") -> float:
@@ -60,8 +53,7 @@ def spread(of: Measurement, size: int, kernel: str = "coalesced") -> float:
 
 def noise(of: Measurement) -> list[dict[str, Any]]:
     """Of the coalesced kernel by size: median in ms, spread in percent, SM clock in MHz, power in
-    W.
-    """
+    W."""
     titles = {"median (ms)": "ms", "clock (MHz)": "clock_mhz", "power (W)": "power_w"}
     rows = []
     for n in SIZES:
@@ -73,8 +65,7 @@ def noise(of: Measurement) -> list[dict[str, Any]]:
 
 def asked(of: Measurement) -> dict[str, Any]:
     """What the text says of a measurement: times in ms, shares of the kernel in percent, copies in
-    GB/s.
-    """
+    GB/s."""
     kernel = of.value("tiled_32", 1024)
     cold = of if of.live else measure("tiled_32", 1024, gpu=FIRST_CALLS)
     first, again = (cold.value("tiled_32", 1024, column) for column in ("first_ms", "ms"))
@@ -122,9 +113,7 @@ def recorded(rec: Measurement) -> SimpleNamespace:
 
 
 def lab() -> list[dict[str, Any]]:
-    """The table of a lab report that names no size: ms and GFLOP/s of its first kernels, as
-    printed.
-    """
+    """A lab report's table without a size: ms and GFLOP/s of its first kernels, as printed."""
     rows: dict[str, dict[str, Any]] = {}
     for r in published(document="L"):
         kernel, metric = str(r["kernel"]), str(r["metric"])
@@ -141,12 +130,9 @@ def ours_gbs() -> float:
 
 
 WAYS = {
-    "matmul": "matmul, waiting",
-    "run": "looked up",
-    "cupy": "by CuPy",
-    "bound": "bound",
+    "matmul": "matmul, waiting", "run": "looked up", "cupy": "by CuPy", "bound": "bound",
     "graph": "in a graph",
-}
+}  # fmt: skip
 """The ways of asking for a launch, and the columns of their table."""
 
 
@@ -171,8 +157,7 @@ def launch_costs(gpu: str = "h200") -> tuple[list[dict[str, Any]], str]:
 
 def asked_of_the_copy_engine() -> dict[str, Any]:
     """The size whose rows a TMA kernel has copied (odd), the bytes of one, and what the kernel is
-    given: arrays that are copied around one product.
-    """
+    given: arrays that are copied around one product."""
     name, size = next((name, size) for name, size in LAUNCH_CASES if size[0] % 2)
     k = catalog[name]
     row = size[0] * ITEM_BYTES[k.dtype]

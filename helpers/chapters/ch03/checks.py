@@ -99,17 +99,10 @@ def _by_columns(k: int, reads: int, whole: list[str]) -> Check:
     """Whether a function took a column of A and a row of B for each of K steps."""
     what = "one column of A and one row of B for each k"
     if whole:
-        return Check(
-            False,
-            what,
-            got=f"{whole[0]}, which adds up over k by itself",
-            hint="Take one k at a time, and add its M x N products to C.",
-        )
-    hint = (
-        "There is no loop over k."
-        if reads < k
-        else "More than one loop: multiply the whole column by the whole row at once."
-    )
+        got, hint = whole[0], "Take one k at a time, and add its M x N products to C."
+        return Check(False, what, got=f"{got}, which adds up over k by itself", hint=hint)
+    hint = "More than one loop: multiply the whole column by the whole row at once."
+    hint = "There is no loop over k." if reads < k else hint
     return Check(k <= reads <= 6 * k + 6, what, got=f"{reads} reads of a part", hint=hint)
 
 

@@ -23,12 +23,9 @@ def cover(answer: object) -> Check:
     """Blocks of 16x16 that cover 1000 rows and 300 columns."""
     if isinstance(answer, (tuple, list)):
         return Check(
-            False,
-            "number of blocks",
-            got=str(answer),
-            expected="one number",
+            False, "number of blocks", got=str(answer), expected="one number",
             hint="A grid says how many blocks stand in each direction; multiply them.",
-        )
+        )  # fmt: skip
     return close_to(
         answer,
         19 * 63,

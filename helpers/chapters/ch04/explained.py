@@ -1,6 +1,5 @@
 """What the scorecard of the naive kernel says on an H200, and how its longest time comes about:
-numbers of chapter 4.
-"""
+numbers of chapter 4."""
 
 from __future__ import annotations
 
@@ -23,21 +22,13 @@ def said() -> SimpleNamespace:
     """
     card, bound = device.gpu("h200"), costs.bounds("naive", SIZE, gpu="h200")
     l1 = bound[costs.L1]
-    loads = {
-        name: [row for row in trace(name, M=64, N=64, K=64).by_line() if row.op == "load"]
-        for name in ("naive", "coalesced")
-    }
+    every = {name: trace(name, M=64, N=64, K=64).by_line() for name in ("naive", "coalesced")}
+    loads = {name: [row for row in rows if row.op == "load"] for name, rows in every.items()}
     return SimpleNamespace(
-        floor=bound["FMA pipe"].ms,
-        dram=bound["DRAM"].ms,
-        bound=bound.ms,
+        floor=bound["FMA pipe"].ms, dram=bound["DRAM"].ms, bound=bound.ms,
         naive_ms=measure("naive", sizes=[SIZE], gpu="h200").value("naive", SIZE),
-        binding=bound.binding,
-        share=bound.share,
-        pieces=l1.count / (SIZE**3 / device.WARP),
-        even=l1.count / l1.per_ms,
-        sms=card.sms,
-        ghz=card.boost_mhz / 1e3,
+        binding=bound.binding, share=bound.share, pieces=l1.count / (SIZE**3 / device.WARP),
+        even=l1.count / l1.per_ms, sms=card.sms, ghz=card.boost_mhz / 1e3,
         each=next(row.sectors_per_request for row in loads["naive"] if row.array == "A"),
         sectors={name: sum(row.sectors for row in rows) for name, rows in loads.items()},
-    )
+    )  # fmt: skip

@@ -46,12 +46,8 @@ EDGE = 64
 @exercise("05.2", kind="kernel")
 def fixed_grid(answer: object) -> Iterator[Check]:
     """A 32x8 block on a grid over rows, coalesced by renumbering its threads."""
-    task = KernelTask(
-        "fixed_grid",
-        block=("32", "8", "1"),
-        grid=("cdiv(M, 32)", "cdiv(N, 8)", "1"),
-        max_sectors={"A": 4, "B": 4, "C": 4},
-    )
+    grid, most = ("cdiv(M, 32)", "cdiv(N, 8)", "1"), {"A": 4, "B": 4, "C": 4}
+    task = KernelTask("fixed_grid", block=("32", "8", "1"), grid=grid, max_sectors=most)
     report = yield from checked_report(answer, task, (EDGE, EDGE, EDGE))
     if report is None:
         return

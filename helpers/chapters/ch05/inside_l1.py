@@ -15,10 +15,8 @@ SECTORS = {"naive": {"A": 32, "B": 1}, "coalesced": {"A": 1, "B": 4}}
 
 def of_a_step(traces: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Sectors of a request of the loop by kernel and array; and those of a step, by kernel."""
-    each = {
-        name: {row.array: row.sectors_per_request for row in t.by_line() if row.op == "load"}
-        for name, t in traces.items()
-    }
+    loads = {name: [r for r in t.by_line() if r.op == "load"] for name, t in traces.items()}
+    each = {name: {r.array: r.sectors_per_request for r in rows} for name, rows in loads.items()}
     return each, {name: sum(of.values()) for name, of in each.items()}
 
 

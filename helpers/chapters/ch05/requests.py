@@ -25,15 +25,11 @@ FLOATS = 4096
 """Floats that there are to be read."""
 LANE = np.arange(32)
 PATTERNS: Mapping[str, npt.NDArray[np.int64]] = {
-    "neighbours": LANE,
-    "neighbours, starting one float later": LANE + 1,
-    "every second float": 2 * LANE,
-    "every eighth float": 8 * LANE,
-    "every 32nd float": 32 * LANE,
-    "all the same float": 0 * LANE,
-    "neighbours in reverse": 31 - LANE,
+    "neighbours": LANE, "neighbours, starting one float later": LANE + 1,
+    "every second float": 2 * LANE, "every eighth float": 8 * LANE, "every 32nd float": 32 * LANE,
+    "all the same float": 0 * LANE, "neighbours in reverse": 31 - LANE,
     "random": np.random.default_rng(5).permutation(FLOATS)[:32],
-}
+}  # fmt: skip
 """What the lanes of a warp read: the float of each lane, by the pattern's name."""
 
 

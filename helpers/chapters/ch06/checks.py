@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from helpers.page.exercises import (
-    Check,
-    KernelTask,
-    checked_report,
-    exercise,
-    number,
-)
+from helpers.page.exercises import Check, KernelTask, checked_report, exercise, number
 
 number(
     "06.1",

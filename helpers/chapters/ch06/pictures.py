@@ -81,13 +81,9 @@ def _numbers(
 
 
 def tile_phases(
-    A: Any,
-    B: Any,
-    *,
-    tile: int = 2,
-    block: tuple[int, int] = (0, 0),
+    A: Any, B: Any, *, tile: int = 2, block: tuple[int, int] = (0, 0),
     thread: tuple[int, int] = (1, 0),
-) -> Figure:
+) -> Figure:  # fmt: skip
     """A tiled product of small matrices: what one block fetches and adds in each phase.
 
     A: M x K, B: K x N, at most 6 rows and columns, best of small integers. block: row and column of
@@ -147,19 +143,17 @@ def tile_phases(
                 middle = y + (deep - tile * cell) / 2
                 canvas.arrow(x - 5, y + deep / 2, x + 15, y + deep / 2)
                 x += 25
-            for name, matrix, fill in (
-                ("A_tile", phase.a_tile, VERMILION),
-                ("B_tile", phase.b_tile, VERMILION),
-                ("sums", phase.after, BLUE),
-            ):
+            operands = (("A_tile", phase.a_tile, VERMILION), ("B_tile", phase.b_tile, VERMILION))
+            for name, matrix, fill in (*operands, ("sums", phase.after, BLUE)):
                 side = tile * cell
                 canvas.rect(x, middle, side, side, fill=fill, alpha=0.3, edge=None)
                 _numbers(canvas, x, middle, matrix, cell, at.font)
-                own = {
+                places = {
                     "A_tile": (0.0, ty * cell, side, cell),
                     "B_tile": (tx * cell, 0.0, cell, side),
-                    "sums": (tx * cell, ty * cell, cell, cell),
-                }[name]
+                }
+                places["sums"] = (tx * cell, ty * cell, cell, cell)
+                own = places[name]
                 u, v, w, h = own
                 canvas.rect(x + u + 1, middle + v + 1, w - 2, h - 2, edge=GREEN, lw=2.4)
                 canvas.text(x + side / 2, middle - 9, name, size=small, ha="center")
@@ -282,10 +276,7 @@ def _clashes_in_words(clashes: Sequence[Clash]) -> list[str]:
 
 
 def barriers(
-    *,
-    fetch: Sequence[float] = (2.0, 4.0),
-    multiply: Sequence[float] = (3.0, 5.0),
-    steps: int = 2,
+    *, fetch: Sequence[float] = (2.0, 4.0), multiply: Sequence[float] = (3.0, 5.0), steps: int = 2
 ) -> Figure:
     """Two warps of a tiled kernel over time: with both barriers, without the first, the second.
 
@@ -305,11 +296,9 @@ def barriers(
         )
     }
     longest = max(span.end for spans, _, _ in cases.values() for span in spans)
-    looks = {
-        "fetch": Mark("fetches a tile", BLUE, 0.28, BLUE),
-        "multiply": Mark("multiplies it", GREEN, 0.28, GREEN),
-        "wait": Mark("waits", None, 1.0, GREY),
-    }
+    looks = {"fetch": Mark("fetches a tile", BLUE, 0.28, BLUE)}
+    looks |= {"multiply": Mark("multiplies it", GREEN, 0.28, GREEN)}
+    looks["wait"] = Mark("waits", None, 1.0, GREY)
     unsafe = Mark("wrong words are read", VERMILION, 0.35, VERMILION, "////")
 
     def draw(at: Column) -> Canvas:

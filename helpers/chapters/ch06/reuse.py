@@ -43,8 +43,7 @@ def fewer(before: Trace, after: Trace) -> dict[str, float]:
 
 
 def reported(t: Trace) -> float:
-    """Multiply-adds of a warp for each wavefront of shared memory, with every read counted
-    alone."""
+    """Multiply-adds of a warp for each wavefront of shared memory, each read counted alone."""
     shared = sum(r.wavefronts for r in t.by_line() if r.space == "shared")
     return t.multiply_adds / shared
 
@@ -68,25 +67,20 @@ def where_it_went() -> SimpleNamespace:
     roofs = bounds["coalesced"].ms / bounds["tiled_32"].ms
     return SimpleNamespace(
         ratio=seen["tiled_32"]["multiply_adds_per_wavefront"],
-        tflops={name: rate / 1e3 for name, rate in rates.items()},
-        near=near["tiled_32"],
-        near_before=near["coalesced"],
-        roofs=roofs,
+        tflops={name: rate / 1e3 for name, rate in rates.items()}, near=near["tiled_32"],
+        near_before=near["coalesced"], roofs=roofs,
         nearer=rec.gain("tiled_32", "coalesced", 4096) / roofs,
         classic=100 * rates["tiled_32"] / min(slope, h200.fp32_peak_gflops),
         is_l1={b.binding for b in bounds.values()} == {costs.L1},
-        mix=instruction_mix("coalesced", arch="sm_90"),
-        roof=bounds["tiled_32"].gflops / 1e3,
-        peak=h200.fp32_peak_gflops / 1e3,
-        hits=hits,
+        mix=instruction_mix("coalesced", arch="sm_90"), roof=bounds["tiled_32"].gflops / 1e3,
+        peak=h200.fp32_peak_gflops / 1e3, hits=hits,
         past={n: seen[n]["global_load_sectors"] * (1 - hits[n] / 100) / 1e6 for n in PAIR},
-    )
+    )  # fmt: skip
 
 
 def fit(names: Sequence[str]) -> SimpleNamespace:
     """How blocks of these kernels, ordered by their tile, fill an SM of sm_86 (fill, percent) and
-    how many of the largest fit one (large), their rates at 4096, and which tile is the fastest.
-    """
+    how many of the largest fit one (large), their rates at 4096, and which tile is the fastest."""
     rec = measure(list(names), sizes=4096, gpu="h200")
     rates = {name: rec.value(name, 4096, "gflops") for name in names}
     return SimpleNamespace(
@@ -99,8 +93,7 @@ def fit(names: Sequence[str]) -> SimpleNamespace:
 
 def lab_report() -> SimpleNamespace:
     """How many times as fast as the coalesced kernel tiles of 16 and 32 are at 8192: in document L
-    (l_), and in the record of the H200 (h_).
-    """
+    (l_), and in the record of the H200 (h_)."""
     doc = printed_rates("L")
     rec = measure(["coalesced", "tiled_16", "tiled_32"], sizes=8192, gpu="h200")
     return SimpleNamespace(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from helpers.page import explorers
 from helpers.page.exercises import Axis, Check, check_table, exercise, number, unseen
 from nogpu import emulator
 
@@ -35,16 +34,13 @@ number(
     tolerance=0,
     what="blocks an SM",
     mistakes={
-        8: "that is by threads alone",
-        6: "that is by registers; count shared memory too",
-        16: "that is the limit on blocks alone",
-        64 / 20: "blocks are whole: round down",
+        8: "that is by threads alone", 6: "that is by registers; count shared memory too",
+        16: "that is the limit on blocks alone", 64 / 20: "blocks are whole: round down",
         4: "4 blocks would need 80 KB of shared memory",
-        2: "2 blocks take 40 KB of 64: one more fits",
-        12: "that is warps; the question is blocks",
+        2: "2 blocks take 40 KB of 64: one more fits", 12: "that is warps; the question is blocks",
     },
     hint="Threads, registers and shared memory each allow a number of blocks; the least counts.",
-)
+)  # fmt: skip
 
 
 SHAPES = ((64, 64), (33, 70), (1, 40), (95, 2))
@@ -86,12 +82,8 @@ def transpose(answer: object) -> Iterator[Check]:
             if bad:  # whole tiles: the bounds are not to blame
                 hint = SWAP if misplaced(x, y) else PLACE
     shown = ", ".join(f"{rows}x{cols}" for rows, cols in SHAPES)
-    yield Check(
-        not mistakes,
-        f"{shown} come out transposed",
-        got=("wrong: " + "; ".join(mistakes)) if mistakes else "",
-        hint=hint,
-    )
+    got = "wrong: " + "; ".join(mistakes) if mistakes else ""
+    yield Check(not mistakes, f"{shown} come out transposed", got=got, hint=hint)
     for text in faults.values():
         yield Check(False, text)
     if not faults:
@@ -129,6 +121,8 @@ unseen.predictions("07.4", unseen.AFTER_LATENCY)
 @exercise("07.5", kind="python")
 def paddings(answer: Any) -> Iterator[Check]:
     """Wavefronts of a column and bytes of its tile, by padding."""
+    from helpers.page import explorers
+
     walk = explorers.banks(walk="column")
     counted: dict[float, float] = {
         pad: float(walk.read(pad=pad).text["wavefronts"]) for pad in range(5)

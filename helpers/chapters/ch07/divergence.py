@@ -24,16 +24,11 @@ WHO = {"all": "0", "warp": "(t / 32)", "lane": "t"}
 
 
 def instructions(who: str) -> int:
-    """Instructions that four warps issue for a hundred steps. who: an expression of the thread
-    t."""
+    """Instructions that four warps issue in a hundred steps. who: an expression of the thread t."""
     report = emulator.launch(
-        BRANCH,
-        "branch",
-        (1, 1, 1),
-        (128, 1, 1),
-        [np.ones(128, np.float32), 100],
+        BRANCH, "branch", (1, 1, 1), (128, 1, 1), [np.ones(128, np.float32), 100],
         defines={"WHO": who},
-    )
+    )  # fmt: skip
     return sum(report.instructions.values())
 
 

@@ -78,8 +78,6 @@ def notes() -> SimpleNamespace:
         return {str(r["rung"]): float(str(r["value"])) for r in rows if r["block"] != "8x8"}
 
     filled, ms = printed("occupancy"), printed("time_kernel", m=1024)
-    return SimpleNamespace(
-        p_fill=filled["tiled_padded"],
-        p_fill_rect=filled["tiled_rect"],
-        p_same=abs(ms["tiled_rect"] / ms["tiled_32"] - 1) < 0.01,
-    )
+    same = abs(ms["tiled_rect"] / ms["tiled_32"] - 1) < 0.01
+    padded, rect = filled["tiled_padded"], filled["tiled_rect"]
+    return SimpleNamespace(p_fill=padded, p_fill_rect=rect, p_same=same)

@@ -31,8 +31,7 @@ def warps_at_once(entry: Any) -> int:
 @dataclass(frozen=True)
 class Patches:
     """The fastest tile of each patch of block_2d. fuller: the rate of the fastest tile that fills
-    more than half of an SM, over that of the fastest of all. tiles: how many were timed.
-    """
+    more than half of an SM, over that of the fastest of all. tiles: how many were timed."""
 
     rows: list[dict[str, Any]]
     fuller: float
@@ -48,15 +47,8 @@ def by_patch(gpu: str = DEFAULT_GPU) -> Patches:
     for r in entries:
         of = r["params"]["TM"], r["params"]["TN"]
         best[of] = max(best.get(of, (0.0, 0.0)), (r["gflops"], 100 * warps_at_once(r) / places))
-    rows = [
-        {
-            "patch": f"{tm}x{tn}",
-            "sums": tm * tn,
-            "occupancy": best[tm, tn][1],
-            "gflops": best[tm, tn][0],
-        }
-        for tm, tn in PATCHES
-    ]
+    names = {(tm, tn): {"patch": f"{tm}x{tn}", "sums": tm * tn} for tm, tn in PATCHES}
+    rows = [{**row, "occupancy": best[p][1], "gflops": best[p][0]} for p, row in names.items()]
     fuller = max(r["gflops"] for r in entries if warps_at_once(r) > places / 2)
     return Patches(rows, fuller / max(best.values())[0], len(entries), load(gpu).label(entries))
 
@@ -88,8 +80,7 @@ class MoreWarps:
 
 
 def with_more_warps(gpu: str = DEFAULT_GPU) -> MoreWarps:
-    """What more warps on an SM do to the same tile of warp_tiled, from the sweep over
-    MIN_BLOCKS."""
+    """What more warps on an SM do to one tile of warp_tiled, from the sweep over MIN_BLOCKS."""
     entries = _swept("warp_tiled", gpu)
     by_tile: dict[tuple[tuple[str, int], ...], dict[int, float]] = {}
     for r in entries:

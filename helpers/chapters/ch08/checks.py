@@ -6,14 +6,7 @@ from collections.abc import Iterator
 
 from helpers.ladder.kernel import broken_rules
 from helpers.ladder.rungs import catalog
-from helpers.page.exercises import (
-    Check,
-    KernelTask,
-    checked_report,
-    exercise,
-    from_tiles,
-    number,
-)
+from helpers.page.exercises import Check, KernelTask, checked_report, exercise, from_tiles, number
 
 number(
     "08.1",
@@ -42,13 +35,10 @@ def column(answer: object) -> Iterator[Check]:
     if report is None:
         return
     yield from from_tiles(
-        report,
-        edge**3 / 32,
-        1.25,
-        "(4 + 1) / 4",
+        report, edge**3 / 32, 1.25, "(4 + 1) / 4",
         reads="Walk through K once, and use each value of B_tile for all four sums.",
         loads="Read A and B from global memory once, into the tiles.",
-    )
+    )  # fmt: skip
 
 
 @exercise("08.3", kind="choice")
@@ -68,9 +58,6 @@ def tile(answer: object) -> Iterator[Check]:
     yield Check(count == 256, "256 threads", got=f"{count:g}", hint="That number is BM * BN / TM.")
     broken = broken_rules(catalog["block_1d"], **sizes)
     copied = f"BM * BK = {sizes['BM'] * sizes['BK']}, BK * BN = {sizes['BK'] * sizes['BN']}"
-    yield Check(
-        not broken,
-        "legal",
-        got=f"{copied}, threads {count:g}" if broken else "",
-        hint=f"The rule: {broken[0].reason}." if broken else "",
-    )
+    got = f"{copied}, threads {count:g}" if broken else ""
+    hint = f"The rule: {broken[0].reason}." if broken else ""
+    yield Check(not broken, "legal", got=got, hint=hint)

@@ -64,10 +64,8 @@ def opcodes(text: str) -> dict[str, int]:
 def both_orders(exchanged: str) -> list[dict[str, str | int]]:
     """Rows of a table: `opcodes` of the core as printed, and with this text for its inner loops."""
     core = find("block_1d_core").source
-    begin, end = (
-        core.index("        for (int k = 0; k < BK"),
-        core.index("        __syncthreads();  // everyone"),
-    )
+    begin = core.index("        for (int k = 0; k < BK")
+    end = core.index("        __syncthreads();  // everyone")
     orders = {
         "i innermost": core,
         "k innermost": core[:begin] + exchanged.lstrip("\n") + core[end:],
@@ -77,8 +75,7 @@ def both_orders(exchanged: str) -> list[dict[str, str | int]]:
 
 def lab_report() -> SimpleNamespace:
     """How many times as fast as the tiled kernel the column is at 8192: as document L prints it,
-    by L's rates, and in the record of the H200.
-    """
+    by L's rates, and in the record of the H200."""
     doc = printed_rates("L")
     rec = measure(list(NAMES), sizes=8192, gpu="h200")
     return SimpleNamespace(

@@ -28,12 +28,8 @@ def two_prices(answer: Any) -> Iterator[Check]:
     try:
         reads, wavefronts = answer
     except (TypeError, ValueError):
-        yield Check(
-            False,
-            "two numbers, reads and wavefronts",
-            got=f"{answer!r}"[:80],
-            hint="Give both, as in (reads, wavefronts).",
-        )
+        what, hint = "two numbers, reads and wavefronts", "Give both, as in (reads, wavefronts)."
+        yield Check(False, what, got=f"{answer!r}"[:80], hint=hint)
         return
     yield close_to(
         reads,
@@ -94,12 +90,8 @@ def patch(answer: object) -> Iterator[Check]:
     if report is None:
         right = sums_right(answer)
         if 0 < right < 4:
-            yield Check(
-                False,
-                "the four sums of a thread",
-                got=f"{right} of 4 right",
-                hint="Four sums, four multiply-adds: each value of A goes with each value of B.",
-            )
+            hint = "Four sums, four multiply-adds: each value of A goes with each value of B."
+            yield Check(False, "the four sums of a thread", got=f"{right} of 4 right", hint=hint)
         return
     yield from from_tiles(
         report,

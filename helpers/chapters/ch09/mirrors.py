@@ -31,10 +31,8 @@ def prices(tile: Mapping[str, int]) -> tuple[float, float]:
     tile: BM, BN, BK, TM, TN. A is read along K, B along N, as ptxas joins them.
     """
     places = [divmod(lane, tile["BN"] // tile["TN"]) for lane in range(WARP)]
-    return (
-        wide_load([down * tile["TM"] * tile["BK"] for down, _ in places]) / 4,
-        wide_load([across * tile["TN"] for _, across in places]) / 4,
-    )
+    a = wide_load([down * tile["TM"] * tile["BK"] for down, _ in places])
+    return a / 4, wide_load([across * tile["TN"] for _, across in places]) / 4
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,7 @@ class Patch:
 
 def recorded(gpu: str = DEFAULT_GPU) -> tuple[dict[tuple[str, str], Patch], str]:
     """Every recorded tile whose patch and step are at least four wide, by patch and block; its
-    label.
-    """
+    label."""
     swept = load(gpu).find("sweep", kernel="block_2d", source=fingerprint("block_2d"), m=4096)
     patches: dict[tuple[str, str], Patch] = {}
     for e in swept:

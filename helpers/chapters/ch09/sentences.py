@@ -19,8 +19,7 @@ SQUARE = "8 x 8"
 
 def of_the_record() -> SimpleNamespace:
     """Rates and roofs in TFLOP/s, shares in percent, multiply-adds a wavefront, conflicts in a
-    thousand.
-    """
+    thousand."""
     rec, tile = measure(list(NAMES), sizes=4096, gpu="h200"), catalog["block_2d"].params
     counted = {n: counters(n, 1024)[0] for n in NAMES}
     of_a, of_b = mirrors.prices(tile)
@@ -30,8 +29,7 @@ def of_the_record() -> SimpleNamespace:
     column = costs.bounds("block_1d", 4096, gpu="h200")
     mix = instruction_mix("block_2d", arch="sm_90")
     return SimpleNamespace(
-        gpu=rec.gpu,
-        ratio={n: c["multiply_adds_per_wavefront"] for n, c in counted.items()},
+        gpu=rec.gpu, ratio={n: c["multiply_adds_per_wavefront"] for n, c in counted.items()},
         stores={n: counted[n]["store_sectors_per_request"] for n in NAMES[1:]},
         expected=1 / (of_a / tile["TN"] + of_b / tile["TM"]),
         conflicts=1000 * patch["shared_load_conflicts"] / patch["shared_load_wavefronts"],
@@ -39,15 +37,12 @@ def of_the_record() -> SimpleNamespace:
         gain=rec.gain("block_2d", "block_1d", 4096),
         share={n: 100 * rec.value(n, 4096, "cublas_ratio") for n in NAMES},
         fill=100 * resources("block_2d", arch="sm_90").occupancy.fraction,
-        sms=device.gpu("h200").sms,
-        blocks=columns * rows,
-        ffma=100 * mix["FFMA"] / sum(mix.values()),
-        near_bound=100 * bound.ms / ms,
+        sms=device.gpu("h200").sms, blocks=columns * rows,
+        ffma=100 * mix["FFMA"] / sum(mix.values()), near_bound=100 * bound.ms / ms,
         near_column=100 * column.ms / rec.value("block_1d", 4096),
         promised=1 / (0.5 / 8 + 1 / 8) / counted["block_1d"]["multiply_adds_per_wavefront"],
-        roofs=column.ms / bound.ms,
-        slots=100 * bound[costs.ISSUE].ms / ms,
-    )
+        roofs=column.ms / bound.ms, slots=100 * bound[costs.ISSUE].ms / ms,
+    )  # fmt: skip
 
 
 def wavefronts(t: Trace) -> dict[str, float]:
@@ -73,23 +68,18 @@ def of_the_mirrors(gpu: str = "h200") -> SimpleNamespace:
     narrow = found["8 x 4", mirrors.LARGE].b
     return SimpleNamespace(
         least={name: min(found) for name, found in ratios.items()},
-        most={name: max(found) for name, found in ratios.items()},
-        counted=len(found),
+        most={name: max(found) for name, found in ratios.items()}, counted=len(found),
         closest=100 * max(r.rate / r.roof for r in found.values()),
         deep={f"bk{k}": found[SQUARE, f"128x128x{k}"].rate for k in (8, 32)},
-        narrow=narrow / found[SQUARE, mirrors.LARGE].b,
-        best_patch=best.patch.replace(" ", ""),
-        best_block=best.block,
-        best_rate=best.rate,
-        best_reads=best.reads / square.reads,
+        narrow=narrow / found[SQUARE, mirrors.LARGE].b, best_patch=best.patch.replace(" ", ""),
+        best_block=best.block, best_rate=best.rate, best_reads=best.reads / square.reads,
         square_rate=square.rate,
-    )
+    )  # fmt: skip
 
 
 def lab_report() -> SimpleNamespace:
     """How many times as fast as the column the square thread tile is at 8192: by the rates of
-    document L, and in the record of the H200.
-    """
+    document L, and in the record of the H200."""
     doc = printed_rates("L")
     rec = measure(list(NAMES[1:]), sizes=8192, gpu="h200")
     return SimpleNamespace(

@@ -13,13 +13,9 @@ from helpers.record.plans import plan
 NAMES = ("block_2d", "vectorised")
 Access = tuple[str, str, str]
 COUNTED = (
-    "global_load_requests",
-    "global_store_requests",
-    "shared_store_instructions",
-    "shared_load_instructions",
-    "shared_load_wavefronts",
-    "instructions",
-)
+    "global_load_requests", "global_store_requests", "shared_store_instructions",
+    "shared_load_instructions", "shared_load_wavefronts", "instructions",
+)  # fmt: skip
 
 
 def lines(trace: Any) -> dict[Access, Any]:
@@ -39,8 +35,7 @@ def dealt() -> dict[str, Any]:
 
 def of_the_record() -> SimpleNamespace:
     """Shares and gains in percent, rates in TFLOP/s, conflicts in a thousand, wavefronts for a
-    read; falls: what the hardware counts of the second kernel, as a part of the first's.
-    """
+    read; falls: what the hardware counts of the second kernel, as a part of the first's."""
     rec = measure(list(NAMES), sizes=[1024, 1025, 4096], gpu="h200")
     bound = costs.bounds("vectorised", 4096, gpu="h200")
     mixes = {n: instruction_mix(n, arch="sm_90") for n in NAMES}
@@ -80,10 +75,7 @@ def of_the_record() -> SimpleNamespace:
 
 def of_the_documents() -> SimpleNamespace:
     """How many times as fast as the kernel before at 8192: as document L prints it, and here."""
-    said = [
-        row["printed"]
-        for row in published(document="L", rung="vectorised", metric="speedup")
-        if row["note"] == "against 2D block tiling"
-    ]
+    rows = published(document="L", rung="vectorised", metric="speedup")
+    said = [row["printed"] for row in rows if row["note"] == "against 2D block tiling"]
     here = measure(list(NAMES), sizes=[8192], gpu="h200")
     return SimpleNamespace(l_gain=said[0], h_gain=here.gain("vectorised", "block_2d", 8192))

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from helpers.page import explorers
 from helpers.page.exercises import (
     Axis,
     Check,
@@ -71,13 +70,10 @@ def two_buffers(answer: object) -> Iterator[Check]:
     checks = check_kernel_source(
         answer,
         KernelTask(
-            "two_buffers",
-            block=("16", "16", "1"),
-            grid=("cdiv(N, 16)", "cdiv(M, 16)", "1"),
-            require=("__shared__",),
-            forbid=("__syncwarp", "asm"),
+            "two_buffers", block=("16", "16", "1"), grid=("cdiv(N, 16)", "cdiv(M, 16)", "1"),
+            require=("__shared__",), forbid=("__syncwarp", "asm"),
         ),
-    )
+    )  # fmt: skip
     yield from (_for_the_block(c) for c in checks)
     code = without_comments(str(answer))
     barriers = len(re.findall(r"__syncthreads\w*\s*\(", code))
@@ -99,11 +95,8 @@ def two_buffers(answer: object) -> Iterator[Check]:
     tiles, warps = edge // 16, 16 * 8
     met = sum(n for name, n in report.instructions.items() if name.startswith(("bar", "barrier")))
     if met > (tiles + 1) * warps:  # a macro may hold more than one
-        yield Check(
-            False,
-            f"one barrier for each tile, {tiles} in all, when the kernel runs",
-            got=f"{met / warps:g}",
-        )
+        what = f"one barrier for each tile, {tiles} in all, when the kernel runs"
+        yield Check(False, what, got=f"{met / warps:g}")
     loads = [a for a in report.by_line() if a.op == "load"]
     shared, copied = (
         sum(a.requests * a.width_bytes / 4 for a in loads if a.space == space) / (edge**3 / 32)
@@ -120,6 +113,7 @@ def two_buffers(answer: object) -> Iterator[Check]:
 @exercise("11.4", kind="python")
 def deep_enough(answer: Any) -> Iterator[Check]:
     """Clocks of eight tiles against the stages of the ring, for two copies."""
+    from helpers.page import explorers
 
     def clocks(stages: int, copy: int) -> float:
         read = explorers.pipeline().read(stages=stages, copy=copy, compute=300)

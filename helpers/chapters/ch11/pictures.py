@@ -14,10 +14,7 @@ from nogpu.errors import DataError
 
 
 def load_cover(
-    cover: Mapping[str, tuple[int, int]],
-    latencies: Mapping[str, float],
-    *,
-    clocks: float = 4.0,
+    cover: Mapping[str, tuple[int, int]], latencies: Mapping[str, float], *, clocks: float = 4.0
 ) -> Figure:
     """Clocks of multiply-adds between the last load of a tile and the first need of one, by kernel.
 

@@ -21,8 +21,7 @@ SIDES = ("BM", "BN", "TM", "TN")
 @dataclass(frozen=True)
 class Steps:
     """share: percent of cuBLAS by (kernel, BK), for the block and patch of the vectorised kernel
-    and two buffers. swept: every recorded tile. label: whose they are.
-    """
+    and two buffers. swept: every recorded tile. label: whose they are."""
 
     share: dict[tuple[str, int], float]
     swept: list[Any]
@@ -33,8 +32,7 @@ class Steps:
         return max(v for (name, _), v in self.share.items() if name == kernel)
 
     def alike(self, one: str, other: str) -> list[float]:
-        """Rate of `one` over that of `other`, for tiles with BK = 8 and two buffers that are
-        alike."""
+        """Rate of `one` over that of `other`, for tiles with BK = 8 and two buffers alike."""
         rates = [
             {
                 (*(e["params"][n] for n in SIDES), e["blocks_per_sm"]): e["cublas_ratio"]
@@ -47,8 +45,7 @@ class Steps:
 
     def top(self, kernel: str, sums: int) -> float:
         """Percent of cuBLAS of the fastest recorded tile with so many sums a thread; NaN if there
-        is none.
-        """
+        is none."""
         found = [
             100 * e["cublas_ratio"] for e in self.swept
             if e["kernel"] == kernel and e["params"]["TM"] * e["params"]["TN"] == sums
@@ -99,9 +96,7 @@ def recorded(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Steps:
 def tuned_rows(
     kernels: Sequence[str], steps: Steps, gpu: str = DEFAULT_GPU
 ) -> list[dict[str, Any]]:
-    """A row for each kernel: fastest tile with 64 and with 128 sums, and the best of all, timed
-    again.
-    """
+    """A row for each kernel: fastest tile with 64 and with 128 sums, and the best, timed again."""
     rows = []
     for k in kernels:
         best = tuned(k, 4096, gpu)
@@ -110,12 +105,9 @@ def tuned_rows(
         t = best["params"]
         rows.append(
             {
-                "kernel": k,
-                "tiles": best["tiles"],
-                "small": steps.top(k, 64),
-                "large": steps.top(k, 128),
-                "best": 100 * best["cublas_ratio"],
+                "kernel": k, "tiles": best["tiles"], "small": steps.top(k, 64),
+                "large": steps.top(k, 128), "best": 100 * best["cublas_ratio"],
                 "tile": f"{t['BM']}x{t['BN']}x{t['BK']}, {t['TM']}x{t['TN']}",
-            },
-        )
+            }
+        )  # fmt: skip
     return rows

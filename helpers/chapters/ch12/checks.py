@@ -76,12 +76,9 @@ def place(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         )
         rows, columns = ([int(at[i]) for at in places] for i in (0, 1))
         cost = _cost(rows), _cost(columns)
-        yield Check(
-            cost == (2, 2),
-            f"two wavefronts for A and for B: {case}",
-            got=f"{cost[0]} and {cost[1]}",
-            hint="Every four lanes must form a square of two by two patches.",
-        )
+        what, got = f"two wavefronts for A and for B: {case}", f"{cost[0]} and {cost[1]}"
+        hint = "Every four lanes must form a square of two by two patches."
+        yield Check(cost == (2, 2), what, got=got, hint=hint)
 
 
 NAMES = ("lane_m", "lane_n")
@@ -134,11 +131,8 @@ def run_a_map(answer: Mapping[str, str]) -> Iterator[Check]:
         got=", ".join(f"{array} {count:g}" for array, count in reads.items()),
         hint="every four lanes in a row must form a square of two by two",
     )
-    yield Check(
-        _places(t) != _places(own),
-        "it is another map than the kernel's",
-        hint="number the squares along the rows, or exchange what bits 0 and 1 choose",
-    )
+    hint = "number the squares along the rows, or exchange what bits 0 and 1 choose"
+    yield Check(_places(t) != _places(own), "it is another map than the kernel's", hint=hint)
 
 
 unseen.predictions("12.5", unseen.AFTER_LANES)

@@ -1,5 +1,4 @@
-"""The numbers that chapter 12 shows: what its map saves, and what the last ten percent consist
-of."""
+"""The numbers of chapter 12: what its map saves, and what the last ten percent consist of."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def reads(traces: Mapping[str, Any]) -> list[tuple[float, ...]]:
 
 def the_record() -> SimpleNamespace:
     """Shares of cuBLAS and gains at 4096 in percent, times of resources in ms, what is lost in
-    percent without one of chapter 13's tricks, and document L's gain by warp tiles.
-    """
+    percent without one of chapter 13's tricks, and document L's gain by warp tiles."""
     climb = measure(list(CLIMB), sizes=4096, gpu="h200")
     before, after = (costs.bounds(name, 4096, gpu="h200") for name in BOTH)
     lost = [100 * (1 - r["share"]) for r in left_out("fp32_best").rows if r["without"] in TRICKS]

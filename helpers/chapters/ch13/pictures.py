@@ -37,10 +37,8 @@ def walks(rows: int = 4, columns: int = 8) -> Figure:
     """
     if rows < 1 or columns < 1:
         raise ConfigError(f"{rows=}, {columns=}: a patch has at least one row and one column")
-    panels = [
-        ("forth only", order(rows, columns, False)),
-        ("back and forth", order(rows, columns, True)),
-    ]
+    ways = (("forth only", False), ("back and forth", True))
+    panels = [(title, order(rows, columns, back)) for title, back in ways]
     marks = [
         Mark("shares an operand with the one before", GREEN, 0.35, GREEN),
         Mark("shares none", VERMILION, 0.5, VERMILION),

@@ -72,10 +72,7 @@ def operands(kernel: Kernel | str, *, arch: str = "sm_90", **defines: int) -> Op
     ffma = [i.operands for i in loop if i.opcode.startswith("FFMA")]
     three = [sources(each) for each in ffma]
     return Operands(
-        ffma=len(ffma),
-        reuse=sum(".reuse" in each for each in ffma),
+        ffma=len(ffma), reuse=sum(".reuse" in each for each in ffma),
         alike=sum(len(s) == 3 and len({number % 2 for number in s}) == 1 for s in three),
-        behind=behind(loop),
-        registers=built.kernels[k.entry].registers,
-        instructions=len(loop),
-    )
+        behind=behind(loop), registers=built.kernels[k.entry].registers, instructions=len(loop),
+    )  # fmt: skip

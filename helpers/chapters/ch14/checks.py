@@ -35,12 +35,9 @@ def trace_a_ring(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         want = [(t, t % stages, t + stages - 1, (t - 1) % stages) for t in range(3 * stages)]
         mistake = next((t for t, (g, w) in enumerate(zip(got, want, strict=True)) if g != w), None)
         hint = "" if mistake is None else _why(got, want, mistake, stages)
-        yield Check(
-            mistake is None,
-            f"a ring of {stages}, {3 * stages} steps",
-            got="" if mistake is None else f"{got[mistake]} in step {mistake}",
-            hint=hint,
-        )
+        seen = "" if mistake is None else f"{got[mistake]} in step {mistake}"
+        what = f"a ring of {stages}, {3 * stages} steps"
+        yield Check(mistake is None, what, got=seen, hint=hint)
 
 
 def _why(

@@ -19,13 +19,9 @@ def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def tile_order(
-    rows: int = 8,
-    columns: int = 8,
-    *,
-    running: int = 12,
-    groups: Sequence[int] = (1, 4),
+    rows: int = 8, columns: int = 8, *, running: int = 12, groups: Sequence[int] = (1, 4),
     turn: bool = False,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """C in tiles, numbered as blocks take them, once for each height of a band in `groups`.
 
     rows, columns: of tiles in C. running: blocks that run together, the first ones; their tiles are

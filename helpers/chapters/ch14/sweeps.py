@@ -14,8 +14,7 @@ NAMES = ("STAGES", "GROUP_M")
 
 def swept(gpu: str = DEFAULT_GPU, **tile: int) -> float | None:
     """Percent of cuBLAS at 4096 with a tile of fp32_best as its code stands now; None where nobody
-    timed it.
-    """
+    timed it."""
     params = {**catalog[KERNEL].params, **tile}
     entries = load(gpu).find(
         "sweep", kernel=KERNEL, source=fingerprint(KERNEL), m=SIZE, params=params
@@ -27,8 +26,7 @@ def swept(gpu: str = DEFAULT_GPU, **tile: int) -> float | None:
 class Alone:
     """rows: of the table, % of cuBLAS by parameter and value. known: whether all of it was timed
     with today's code. spread: between the best and the worst value of each parameter, where known.
-    caption: of the table.
-    """
+    caption: of the table."""
 
     rows: list[dict[str, Any]]
     known: bool
@@ -40,11 +38,8 @@ def alone(gpu: str = DEFAULT_GPU) -> Alone:
     """What the sweep says where one number of fp32_best's tile is changed and nothing else."""
     choices = catalog[KERNEL].choices
     shares = {name: [swept(gpu, **{name: v}) for v in choices[name]] for name in NAMES}
-    rows = [
-        {"parameter": name, "set to": v, "of cuBLAS (%)": percent}
-        for name in NAMES
-        for v, percent in zip(choices[name], shares[name], strict=True)
-    ]
+    pairs = ((n, v, p) for n in NAMES for v, p in zip(choices[n], shares[n], strict=True))
+    rows = [{"parameter": n, "set to": v, "of cuBLAS (%)": p} for n, v, p in pairs]
     timed = {name: [v for v in values if v is not None] for name, values in shares.items()}
     known = timed == shares
     spread = {name: max(v) - min(v) for name, v in timed.items()} if known else {}

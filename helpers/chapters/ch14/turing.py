@@ -1,6 +1,5 @@
 """What a T4 could give of FP32 kernels, by count: nobody has timed one, so every rate here is a
-prediction.
-"""
+prediction."""
 
 from __future__ import annotations
 
@@ -68,20 +67,14 @@ def facts() -> Facts:
     in_bands, by_rows = (dram_share(8192, group) for group in (None, 1))
     return Facts(
         rows=[row(p, b) for p, b in zip(plans, bounds, strict=True)],
-        binding=[b.binding for b in bounds],
-        second=max(sorted(s.values())[-2] for s in shares),
+        binding=[b.binding for b in bounds], second=max(sorted(s.values())[-2] for s in shares),
         late=between(loop_of("warp_tiled"), "STS", "BAR"),
-        early=between(loop_of("fp32_turing"), "STS", "BAR"),
-        by_rows=by_rows,
-        in_bands=in_bands,
+        early=between(loop_of("fp32_turing"), "STS", "BAR"), by_rows=by_rows, in_bands=in_bands,
         small=tflops(costs.bounds("warp_tiled", 1024, gpu="t4")),
-        chosen=tflops(costs.of_plan(chosen, "t4")),
-        tile=chosen.tile,
-        warps=occupancies[-1].warps,
-        warps_large=occupancies[-2].warps,
-        rates=[tflops(b) for b in bounds],
+        chosen=tflops(costs.of_plan(chosen, "t4")), tile=chosen.tile, warps=occupancies[-1].warps,
+        warps_large=occupancies[-2].warps, rates=[tflops(b) for b in bounds],
         rate=tflops(bounds[-1]),
-    )
+    )  # fmt: skip
 
 
 def tflops(b: costs.Bounds) -> float:

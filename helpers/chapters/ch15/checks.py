@@ -80,14 +80,9 @@ def fits(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
         (8, 8, 640, 1, "one block of twenty warps"),
     )
     answers = [answer(*case[:4]) for case in cases]
-    slip = next(
-        (
-            hint
-            for slip, hint in _SLIPS
-            if [slip(*c[:4]) for c in cases] == [bool(s) for s in answers]
-        ),
-        "",
-    )
+    given = [bool(s) for s in answers]
+    slips = (hint for slip, hint in _SLIPS if [slip(*c[:4]) for c in cases] == given)
+    slip = next(slips, "")
     for (tm, tn, threads, blocks, why), got in zip(cases, answers, strict=True):
         right = _fits(tm, tn, threads, blocks)
         case = f"{tm}x{tn} a thread, {threads} threads, {blocks} blocks ({why})"

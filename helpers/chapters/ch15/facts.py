@@ -20,8 +20,7 @@ Row = dict[str, Any]
 
 
 class Candidates:
-    """The tiles that `choose` weighs for fp32_best on the H200, and what the formula says of
-    each."""
+    """The tiles that `choose` weighs for fp32_best on the H200, and the formula's word on each."""
 
     def __init__(self) -> None:
         self.kernel, self.gpu = catalog["fp32_best"], device.gpu("h200")
@@ -75,17 +74,11 @@ def the_record(candidates: Candidates) -> SimpleNamespace:
     }
     small = measure(["tiled_8", "tiled_32"], sizes=1024, gpu="h200")
     return SimpleNamespace(
-        gpu=rec.gpu,
-        share=share,
-        at={f"n{n}": share["fp32_best", n] for n in SIZES},
-        peak=peak,
-        slots=100 * 32 / candidates.gpu.sms,
-        library=100 * peak / share["fp32_best", 1024],
-        promised=math.prod(promised) ** (1 / len(promised)),
-        shapes=len(promised),
+        gpu=rec.gpu, share=share, at={f"n{n}": share["fp32_best", n] for n in SIZES}, peak=peak,
+        slots=100 * 32 / candidates.gpu.sms, library=100 * peak / share["fp32_best", 1024],
+        promised=math.prod(promised) ** (1 / len(promised)), shapes=len(promised),
         before=100 * found.default if found else math.nan,
         after=100 * found.share if found else math.nan,
         gain=found.share / found.default if found else math.nan,
-        p_small=printed["32x32"] / printed["8x8"],
-        h_small=small.gain("tiled_8", "tiled_32", 1024),
-    )
+        p_small=printed["32x32"] / printed["8x8"], h_small=small.gain("tiled_8", "tiled_32", 1024),
+    )  # fmt: skip

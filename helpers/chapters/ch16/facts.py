@@ -1,6 +1,5 @@
 """What the sentences of chapter 16 stand on: counts of tiles, bits and stores, and what the record
-says.
-"""
+says."""
 
 from __future__ import annotations
 
@@ -13,7 +12,8 @@ from helpers.ladder.kernel import cdiv
 from helpers.ladder.launch import Trace, trace_of
 from helpers.ladder.rungs import catalog, lay_out
 from helpers.ladder.usage import instruction_mix
-from helpers.record import DEFAULT_GPU, load
+from helpers.record import load
+from helpers.record.reading import PICKED_ON
 from helpers.record.shape_sets import Everywhere
 from nogpu.device import Gpu
 
@@ -28,8 +28,7 @@ def tiles(n: int) -> dict[tuple[int, int], int]:
 
 def full_chip(gpu: Gpu) -> float:
     """How many times the clocks of the default tile fp32_sliced takes with 32x32 at 4096, as
-    predicted.
-    """
+    predicted."""
     small = next(
         t for t in catalog["fp32_sliced"].candidates if (t.get("BM"), t.get("BN")) == (32, 32)
     )
@@ -41,8 +40,7 @@ def full_chip(gpu: Gpu) -> float:
 
 
 def whole_steps(gpu: Gpu) -> bool:
-    """Whether fp32_sliced is predicted the same for all K of one step of BK, and more for the
-    next."""
+    """Whether fp32_sliced is predicted the same for all K of one step of BK, more for the next."""
     one, all_of_it, more = (
         choosing.predicted(lay_out("fp32_sliced", 64, 64, k, **SMALL), gpu) for k in (1, 16, 17)
     )
@@ -56,8 +54,7 @@ def same(first: Trace, second: Trace) -> bool:
 
 
 def times_the_stores() -> float:
-    """Requests that store C where its rows start anywhere, over those where they start on 16
-    bytes."""
+    """Requests that store C where its rows start anywhere, over those where on 16 bytes."""
     whole, odd = (trace_of(lay_out("fp32_sliced", 64, n, 32, **SMALL)) for n in (64, 63))
     return odd.requests("global", "store") / whole.requests("global", "store")
 
@@ -93,26 +90,21 @@ def thin(gpu: Gpu) -> Thin:
 
 def sixteen(gpu: Gpu) -> bool:
     """Whether a product of bfloat16 is given thin kernels as well as those of chapters 17 to 22,
-    and `mma_sliced` where rows are few, K is short or rows do not start on 16 bytes, but not a
-    large product of whole tiles.
+    and `mma_sliced` or `mma_pieces` where rows are few, K is short or rows do not start on 16
+    bytes, but not a large product of whole tiles.
     """
     found = choosing.contenders("bfloat16", gpu)
     few, short, odd, large = (
-        choosing.best("bfloat16", *shape, gpu).kernel.entry == "mma_sliced"
+        choosing.best("bfloat16", *shape, gpu).kernel.entry in ("mma_sliced", "mma_pieces")
         for shape in ((16, 4096, 4096), (500, 500, 20), (301, 501, 701), (4096, 4096, 4096))
     )
-    return (
-        {16} < {k.chapter for k in found} <= {16, *range(17, 23)}
-        and few
-        and short
-        and odd
-        and not large
-    )
+    rungs = {16} < {k.chapter for k in found} <= {16, *range(17, 23)}
+    return rungs and few and short and odd and not large
 
 
 def source(found: Everywhere) -> str:
     """Where, when and with what the picks were measured, in a line."""
-    return load(DEFAULT_GPU).label(found.entries)
+    return load(PICKED_ON).label(found.entries)
 
 
 def told(found: Everywhere | None, library: str) -> str:

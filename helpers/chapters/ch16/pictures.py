@@ -14,10 +14,8 @@ from helpers.record.shape_sets import Everywhere
 EDGE = 8192
 """The largest edge of the drawn shapes."""
 DEPTHS = (
-    ("K below 64", 1, 64),
-    ("K from 64 to 1023", 64, 1024),
-    ("K from 1024 on", 1024, EDGE + 1),
-)
+    ("K below 64", 1, 64), ("K from 64 to 1023", 64, 1024), ("K from 1024 on", 1024, EDGE + 1),
+)  # fmt: skip
 
 
 def place(edge: int, length: float) -> float:
@@ -28,11 +26,8 @@ def place(edge: int, length: float) -> float:
 def _free(taken: list[tuple[float, float]], u: float, v: float, step: float) -> float:
     """How far a number at (u, v) moves up or down, so that it covers none that is there."""
     shifts = (s * step for s in (0, -1, 1, -2, 2, -3, 3))
-    far = (
-        s
-        for s in shifts
-        if all(abs(u - a) > 2.2 * step or abs(v + s - b) >= step for a, b in taken)
-    )
+    near = 2.2 * step
+    far = (s for s in shifts if all(abs(u - a) > near or abs(v + s - b) >= step for a, b in taken))
     return next(far, 0.0)
 
 
@@ -70,10 +65,8 @@ def ahead(picks: Everywhere, source: str) -> Figure:
                     u, v = x0 + place(n, panel), top + height - place(m, height)
                     v += _free(taken, u, v, at.tiny + 1.5)
                     taken.append((u, v))
-                    u, v = (
-                        min(max(u, x0 + 9), x0 + panel - 9),
-                        min(max(v, top + 6), top + height - 6),
-                    )
+                    u = min(max(u, x0 + 9), x0 + panel - 9)
+                    v = min(max(v, top + 6), top + height - 6)
                     ink = BLUE if share >= 100 else VERMILION
                     canvas.centred(
                         u, v, 0, 0, f"{share:.0f}", size=at.tiny + 0.5, colour=ink, bold=True

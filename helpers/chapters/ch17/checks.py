@@ -67,10 +67,8 @@ def two_tiles(answer: object) -> Iterator[Check]:
         report = emulator.launch(str(answer), "two_tiles", shape, (32, 1, 1), [a, b, c, m, n, k])
         differ = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
         never = int(np.isnan(c).sum())
-        got, hint = (
-            f"{differ} wrong elements of {c.size}",
-            "which leading dimension has each matrix?",
-        )
+        got = f"{differ} wrong elements of {c.size}"
+        hint = "which leading dimension has each matrix?"
         if differ:
             got += f", {never} of them never stored" if never else ""
             if never == c.size:

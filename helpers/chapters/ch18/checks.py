@@ -28,18 +28,11 @@ def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         hint="32 lanes, two registers and two halves are as many places as B has elements",
     )
     # What ldmatrix.x2 does: lane l receives elements 2t, 2t+1 of row g of matrix i in register i.
-    loaded = {
-        (lane, i, half): (8 * i + lane // 4, lane % 4 * 2 + half)
-        for lane in range(32)
-        for i in range(2)
-        for half in range(2)
-    }
+    slots = ((lane, i, half) for lane in range(32) for i in range(2) for half in range(2))
+    loaded = {(n, i, half): (8 * i + n // 4, n % 4 * 2 + half) for n, i, half in slots}
     misplaced = [element for element, place in places.items() if loaded.get(place) != element]
-    first = (
-        f"B[{misplaced[0][0]}, {misplaced[0][1]}] is not at {places[misplaced[0]]}"
-        if misplaced
-        else ""
-    )
+    at = misplaced[0] if misplaced else None
+    first = f"B[{at[0]}, {at[1]}] is not at {places[at]}" if at else ""
     wrong_part = ""
     if misplaced:  # the first of the three numbers that is ever wrong
         right = {element: place for place, element in loaded.items()}
@@ -78,31 +71,20 @@ def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     rows, cols = 16, 32
     index = np.array([[int(answer(r, c)) for c in range(cols)] for r in range(rows)])
     own = (index // cols == np.arange(rows)[:, None]).all()
-    yield Check(
-        bool(own),
-        "every row stays within its own 32 elements",
-        hint="row r keeps the indices from 32r on: only chunks within it change places",
-    )
+    hint = "row r keeps the indices from 32r on: only chunks within it change places"
+    yield Check(bool(own), "every row stays within its own 32 elements", hint=hint)
     whole = len(np.unique(index)) == index.size
-    yield Check(
-        whole,
-        "no two elements share a place",
-        hint="an XOR of the chunk with a number below four keeps chunks apart",
-    )
+    hint = "an XOR of the chunk with a number below four keeps chunks apart"
+    yield Check(whole, "no two elements share a place", hint=hint)
     first = index[:, ::8]
     whole_chunks = (index.reshape(rows, -1, 8) == first[:, :, None] + np.arange(8)).all()
     aligned = (first % 8 == 0).all()
-    yield Check(
-        bool(whole_chunks and aligned),
-        "chunks of eight stay whole and aligned to 16 bytes",
-        hint="only the number of the chunk, col // 8, changes; col % 8 stays",
-    )
+    what = "chunks of eight stay whole and aligned to 16 bytes"
+    hint = "only the number of the chunk, col // 8, changes; col % 8 stays"
+    yield Check(bool(whole_chunks and aligned), what, hint=hint)
     groups = (first // 8 % 8).reshape(rows // 8, 8, -1)  # groups of four banks, by eight rows
-    most = max(
-        int(np.bincount(groups[i, :, c]).max())
-        for i in range(groups.shape[0])
-        for c in range(groups.shape[2])
-    )
+    columns = (groups[i, :, c] for i in range(groups.shape[0]) for c in range(groups.shape[2]))
+    most = max(int(np.bincount(column).max()) for column in columns)
     yield Check(
         most == 1,
         "eight neighbouring rows of a chunk lie in 32 different banks",
@@ -125,12 +107,8 @@ def fragments(answer: object) -> Iterator[Check]:
         row = lane // 4 + i % 2 * 8
         expected[step, lane, i, half] = x[row, step * 16 + i // 2 * 8 + lane % 4 * 2 + half]
     differ = int((out.view(np.uint16).reshape(expected.shape) != expected).sum())
-    yield Check(
-        differ == 0,
-        "every lane gets its elements",
-        got=f"{differ} wrong elements",
-        hint="a chunk must be read from where it was stored",
-    )
+    got, hint = f"{differ} wrong elements", "a chunk must be read from where it was stored"
+    yield Check(differ == 0, "every lane gets its elements", got=got, hint=hint)
     faults = "; ".join(str(f) for f in report.findings)
     yield Check(not report.findings, "no fault", got=faults)
     by_ldmatrix = sum(n for op, n in report.instructions.items() if op.startswith("ldmatrix"))
@@ -146,9 +124,6 @@ def fragments(answer: object) -> Iterator[Check]:
     for op, words in (("load", "read"), ("store", "store")):
         accesses = [a for a in report.by_line() if a.space == "shared" and a.op == op]
         most = max((a.wavefronts_per_request for a in accesses), default=0.0)
-        yield Check(
-            0 < most <= 4,
-            f"at most four wavefronts for each {words}",
-            got=f"{most:g} wavefronts for each",
-            hint="where do the chunks of eight neighbouring rows lie?",
-        )
+        what, got = f"at most four wavefronts for each {words}", f"{most:g} wavefronts for each"
+        hint = "where do the chunks of eight neighbouring rows lie?"
+        yield Check(0 < most <= 4, what, got=got, hint=hint)

@@ -69,12 +69,8 @@ def count(name: str) -> dict[str, Any]:
 
         return (total(two) - total(one)) / work
 
-    return {
-        "kernel": name,
-        "requests": more("load", "requests"),
-        "reads": more("load", "wavefronts"),
-        "writes": more("store", "wavefronts"),
-    }
+    of_loads = {"requests": more("load", "requests"), "reads": more("load", "wavefronts")}
+    return {"kernel": name, **of_loads, "writes": more("store", "wavefronts")}
 
 
 def counts() -> list[dict[str, Any]]:
@@ -94,11 +90,8 @@ def counts() -> list[dict[str, Any]]:
 def searched(name: str, **tile: int) -> list[float]:
     """% of cuBLAS of a kernel's tiles with these sizes, in the recorded search at 4096."""
     found = load("h200").find("sweep", kernel=name, m=SIZE)
-    return [
-        100 * e["cublas_ratio"]
-        for e in found
-        if e["cublas_ratio"] and tile.items() <= e["params"].items()
-    ]
+    found = [e for e in found if e["cublas_ratio"] and tile.items() <= e["params"].items()]
+    return [100 * e["cublas_ratio"] for e in found]
 
 
 def longest_waits() -> list[str]:

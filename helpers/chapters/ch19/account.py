@@ -83,11 +83,8 @@ def of_the_ring(gpu: Gpu, notes: str | None = None) -> Account:
     if not {"pipelined", "mma_only", "copies", "ldmatrix", "wait"} <= clocks.keys():
         raise DataError(f"{NOTES.name} has no clocks with parts left out: the notes have changed")
     whole, only = clocks.pop("pipelined"), clocks.pop("mma_only")
-    each, alone, alone_ghz = numbers(
-        NOTES.name,
-        r"m16n8k16 takes (\d+) cycles of a sub-core \(peak (\d+) TFLOP/s at ([\d.]+) GHz",
-        text,
-    )
+    words = r"m16n8k16 takes (\d+) cycles of a sub-core \(peak (\d+) TFLOP/s at ([\d.]+) GHz"
+    each, alone, alone_ghz = numbers(NOTES.name, words, text)
     (rate,) = numbers(NOTES.name, r"Run 3, result [^\n]*\npipelined (\d+) \(", text)
     math_busy, latency = numbers(
         NOTES.name, r"HMMA math pipe busy (\d+) %, fixed latency (\d+) %", text

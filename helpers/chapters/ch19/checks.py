@@ -1,6 +1,5 @@
 """Checks for the exercises of chapter 19: a warp tile by bytes a clock, a ring's missing wait, how
-many stages fit.
-"""
+many stages fit."""
 
 from __future__ import annotations
 
@@ -35,12 +34,8 @@ def need(flop: float, wm: int, wn: int) -> float:
 def warp_tile(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
     """The warp tile with the fewest sums that shared memory can feed; None where there is none."""
     for flop, delivered, registers in SMS:
-        fits = [
-            (wm, wn)
-            for wm in EDGES
-            for wn in EDGES
-            if wm * wn // 32 <= registers and need(flop, wm, wn) <= delivered
-        ]
+        small = [(wm, wn) for wm in EDGES for wn in EDGES if wm * wn // 32 <= registers]
+        fits = [(wm, wn) for wm, wn in small if need(flop, wm, wn) <= delivered]
         fewest = min((wm * wn for wm, wn in fits), default=0)
         right = [tile for tile in fits if tile[0] * tile[1] == fewest]
         returned = answer(flop, delivered, registers)
@@ -85,12 +80,9 @@ def missing_wait(answer: object) -> Iterator[Check]:
         c = np.full((16, 16), np.nan, np.float32)
         report = emulator.launch(source, "ring", (1, 1, 1), (32, 1, 1), [a, b, c, k], arch="sm_80")
         differ = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
-        yield Check(
-            differ == 0,
-            f"K = {k} is right",
-            got=f"{differ} wrong elements of {c.size}",
-            hint="keep the copies and the products of the starter; only a wait is missing",
-        )
+        got = f"{differ} wrong elements of {c.size}"
+        hint = "keep the copies and the products of the starter; only a wait is missing"
+        yield Check(differ == 0, f"K = {k} is right", got=got, hint=hint)
         faults = [str(f) for f in report.findings]
         yield Check(
             not faults,

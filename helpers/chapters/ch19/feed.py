@@ -64,23 +64,17 @@ def glued() -> dict[str, Any]:
     share = recorded("mma_pipelined", SIZE) / h200.peak_gflops("fp16")
     feed = need(h200, tile["WM"], tile["WN"])
     return {
-        "alone": alone,
-        "fair_factor": alone["wide"] / alone["deep"],
+        "alone": alone, "fair_factor": alone["wide"] / alone["deep"],
         "ring_factor": alone["ring_4"] / alone["swizzle"],
-        "wide_gain": alone["wide"] - alone["ring_4"],
-        "tile": tile,
-        "feed": feed,
-        "taken": feed * share,
-        "of_peak": 100 * share,
-        "peak": h200.peak_gflops("fp16") / 1e3,
+        "wide_gain": alone["wide"] - alone["ring_4"], "tile": tile, "feed": feed,
+        "taken": feed * share, "of_peak": 100 * share, "peak": h200.peak_gflops("fp16") / 1e3,
         "limit": h200.limits.max_registers_per_thread,
-    }
+    }  # fmt: skip
 
 
 def too_large() -> bool:
     """Whether a 64 x 64 warp tile needs all 128 bytes of an H200's banks, a quarter on a T4, and
-    the accumulators of the next larger one are more than the registers of a lane.
-    """
+    the accumulators of the next larger one are more than the registers of a lane."""
     h200, t4 = device.gpu("h200"), device.gpu("t4")
     fits = need(h200, 64, 64) == 128 == 4 * need(t4, 64, 64)
     return fits and 128 * 64 // 32 > h200.limits.max_registers_per_thread

@@ -58,12 +58,9 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     stays = all(offsets[row, col] % BOX_BYTES // 128 == row for row, col in places)
     yield Check(stays, "an element stays in its row of the box", hint="a row is 128 bytes")
     banks = {offsets[row, 0] % 128 // 16 for row in range(8)}
-    yield Check(
-        len(banks) == 8,
-        "the first chunks of eight rows lie in eight different groups of banks",
-        got=f"{len(banks)} different",
-        hint="exclusive or with the row",
-    )
+    what = "the first chunks of eight rows lie in eight different groups of banks"
+    got = f"{len(banks)} different"
+    yield Check(len(banks) == 8, what, got=got, hint="exclusive or with the row")
     off = next((place for place in places if offsets[place] != _swizzled(*place)), None)
     yield Check(
         off is None,
@@ -107,12 +104,8 @@ def relay(answer: object) -> Iterator[Check]:
         hint="both roles go through the stages in the same order, one step at a time",
     )
     bars = without_comments(source).count("__syncthreads")
-    yield Check(
-        bars == 1,
-        "the whole block meets once, when the barriers are set up",
-        got=f"{bars} times in the text",
-        hint=BARS,
-    )
+    what = "the whole block meets once, when the barriers are set up"
+    yield Check(bars == 1, what, got=f"{bars} times in the text", hint=BARS)
     yield Check(
         stages == DEPTH,
         f"the ring has {DEPTH} stages",
@@ -124,8 +117,7 @@ def relay(answer: object) -> Iterator[Check]:
 
 def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array, Array, int]:
     """Findings, those of barriers first and of bytes before them; what the kernel wrote, and what
-    it should have; how many places in shared memory the engine copied to.
-    """
+    it should have; how many places in shared memory the engine copied to."""
     height = ROWS * STEPS - 3  # the engine fills in zeros
     x = np.random.default_rng(20).integers(-99, 100, (height, COLS)).astype(np.float32)
     y = np.full((STEPS, COLS), np.nan, np.float32)

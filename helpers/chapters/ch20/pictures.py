@@ -1,4 +1,5 @@
-"""Pictures of chapter 20: the turns of a ring as it ran, a box, and the call for a tensor map."""
+"""Pictures of chapter 20: the turns of a ring as it ran, a box and the bits of its addresses, two
+ways to shared memory, and the call for a tensor map."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from helpers.colours import BLUE, GREY, VERMILION
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
@@ -15,6 +18,7 @@ from helpers.draw.surface import Canvas, Mark, draw_key
 from helpers.ladder import hopper
 from helpers.ladder.hopper import BOX_COLS, ITEM_BYTES
 from helpers.wording import join
+from nogpu.emulator.machine.bulk import swizzled
 from nogpu.errors import DataError
 
 if TYPE_CHECKING:
@@ -181,6 +185,154 @@ def box(chunk: int = 2) -> Figure:
         f"eight chunks {chunk} share four banks; swizzled, they lie at positions {positions}, in "
         "all 32."
     )
+    return both(draw, alt, caption)
+
+
+# -- the swizzle, bit by bit -----------------------------------------------------------------------
+
+BITS = 13
+"""Bits of an address within a box: 64 rows of 128 bytes."""
+CHUNK_BITS, ROW_BITS = (4, 5, 6), (7, 8, 9)
+"""Bits that say which chunk of a swizzled row, and which row of eight."""
+
+
+def _mixed(address: int, swizzle: int) -> int:
+    return int(swizzled(np.array(address), swizzle))
+
+
+def crossings(swizzle: int = 128) -> dict[int, int]:
+    """Of a swizzle of so many bytes: which bit of an address takes which other by exclusive or."""
+    mixed = {bit: _mixed(1 << bit, swizzle) ^ 1 << bit for bit in range(BITS)}
+    return {to.bit_length() - 1: bit for bit, to in mixed.items() if to}
+
+
+def address_bits(row: int = 5, col: int = 20) -> Figure:
+    """An address in plain rows of 64 two-byte elements, and what the 128-byte swizzle makes of it.
+
+    row, col: of the element whose address is followed; bits are computed as the emulator's copy
+    engine has them. Raises DataError for an element that a box has not.
+    """
+    if not (0 <= row < 64 and 0 <= col < BOX_COLS):
+        raise DataError(f"{row=}, {col=}: a box has rows 0 to 63 and columns 0 to {BOX_COLS - 1}")
+    plain = CHUNKS * 16 * row + ITEM_BYTES * col
+    mixed, takes = _mixed(plain, 128), crossings()
+    chunk = Mark("chunk of 16 bytes", BLUE, 0.28, INK)
+    line = Mark("row of eight", VERMILION, 0.28, INK)
+
+    def draw(at: Column) -> Canvas:
+        canvas, small, tiny = Canvas(at), at.small, at.tiny
+        y = draw_key(canvas, [chunk, line])
+        cell, tall, rise = (at.width - 2) / BITS, small + 9, small + 1
+        middle = [1 + (BITS - 1 - bit + 0.5) * cell for bit in range(BITS)]
+
+        def word(y: float, value: int, title: str) -> float:
+            canvas.text(1, y + small / 2, title, size=small, weight="bold")
+            y += small + 6
+            for bit in range(BITS):
+                canvas.text(middle[bit], y + tiny / 2, str(bit), size=tiny, ha="center")
+            y += tiny + 3
+            for bit in range(BITS):
+                mark = chunk if bit in CHUNK_BITS else line if bit in ROW_BITS else Mark("", None)
+                place = middle[bit] - cell / 2, y, cell, tall
+                canvas.marked(*place, mark, lw=0.8)
+                canvas.centred(*place, value >> bit & 1, size=small, bold=bit in takes)
+            return y + tall
+
+        y = word(y, plain, f"row {row}, column {col} in plain rows: byte {plain:,}")
+        below = y + rise * (len(takes) + 1)
+        for turn, (to, source) in enumerate(sorted(takes.items(), reverse=True)):
+            level = y + rise * (turn + 0.6)
+            canvas.line(middle[source], y, middle[source], level, colour=VERMILION, lw=1.4)
+            canvas.arrow(middle[source], level, middle[to] + 2, level, colour=VERMILION, lw=1.4)
+            canvas.arrow(middle[to], y, middle[to], below, colour=BLUE, lw=1.4)
+        canvas.text(1, (y + below) / 2, "exclusive or", size=small)
+        y = word(below + 2, mixed, f"swizzled: byte {mixed:,}")
+        return canvas.end(y + 4)
+
+    pairs = join([f"bit {to} takes bit {source}" for to, source in sorted(takes.items())])
+    was, line_of, now = plain >> 4 & 7, plain >> 7 & 7, mixed >> 4 & 7
+    alt = (
+        f"The {BITS} bits of an address within a box. Bits 0 to 3 are the byte of a chunk, 4 to 6 "
+        f"the chunk of a row, 7 to 9 the row of eight, the others the group of eight rows. In the "
+        f"128-byte swizzle {pairs} by exclusive or; all others stay. Row {row}, column {col} is "
+        f"byte {plain} in plain rows and byte {mixed} swizzled: chunk {was} XOR {line_of} is {now}."
+    )
+    caption = (
+        f"The 128-byte swizzle as bits of an address: {pairs}, by exclusive or. Chunk {was} of row "
+        f"{row} goes to place {now}."
+    )
+    return both(draw, alt, caption)
+
+
+# -- two ways to shared memory ---------------------------------------------------------------------
+
+CASES = (
+    ("threads store", "TMA copies it out, or wgmma multiplies it", "fence.proxy.async, a barrier"),
+    ("a thread sets up an mbarrier", "TMA counts bytes there", "fence.mbarrier_init, a barrier"),
+    ("TMA has filled a stage", "threads read it", "the mbarrier's phase"),
+    ("wgmma has read a stage", "TMA fills it again", "wgmma's wait, an arrival at empty"),
+)
+"""What comes first, what then, and what must stand between, by who goes which way."""
+GENERIC_FIRST, GENERIC_LAST = (0, 1), (2,)
+
+
+def two_ways() -> Figure:
+    """Who reaches shared memory the generic way and who the asynchronous, and what joins the two.
+
+    One message for each case: from the way of what comes first to that of what comes then.
+    """
+    fence = Mark("an order that you must write", VERMILION, 0.3, VERMILION)
+    done = Mark("an order that a wait brings with it", BLUE, 0.28, BLUE)
+
+    def draw(at: Column) -> Canvas:
+        canvas, small = Canvas(at), at.small
+        y, line, pad = draw_key(canvas, [fence, done]), at.small + 4, 6.0
+        ways = (("generic way", "threads: st, ld, stmatrix, ldmatrix"),
+                ("asynchronous way", "engines: TMA, wgmma"))  # fmt: skip
+        half = (at.width - 12) / 2
+        xs = [1 + half / 2, 11 + half * 1.5]
+        top, low = y, y
+        for x, (name, who) in zip(xs, ways, strict=True):
+            canvas.text(x, top + line / 2 + 2, name, size=small, ha="center", weight="bold")
+            low = max(low, canvas.lines(x, top + 1.5 * line + 2, who, width=half - 8, size=small,
+                                        ha="center"))  # fmt: skip
+        low += line / 2 + 3
+        for x in xs:
+            canvas.rect(x - half / 2, top, half, low - top, lw=1.0)
+        y = low + pad
+        for i, (first, then, between) in enumerate(CASES):
+            source = xs[0 if i in GENERIC_FIRST else 1]
+            target = xs[0 if i in GENERIC_LAST else 1]
+            mark = fence if i in GENERIC_FIRST else done
+            y = canvas.lines(1, y + line / 2, f"{i + 1}. {first}; then {then}", width=at.width - 2,
+                             size=small) + line / 2 + 4  # fmt: skip
+            x, wide = xs[0] + 8, xs[1] - xs[0] - 16
+            end = canvas.lines(x + wide / 2, y + line / 2 + 1, between, width=wide - 6, size=small,
+                               ha="center") + line / 2 + 1  # fmt: skip
+            canvas.marked(x, y, wide, end - y, mark)
+            reach = end + 9
+            for of in xs:
+                canvas.line(of, y, of, reach + 3, colour=GREY, dash=True)
+            if source == target:
+                canvas.line(source, reach, source - 60, reach, colour=str(mark.fill), lw=1.6)
+                canvas.line(
+                    source - 60, reach, source - 60, reach + 7, colour=str(mark.fill), lw=1.6
+                )
+                canvas.arrow(
+                    source - 60, reach + 7, source, reach + 7, colour=str(mark.fill), lw=1.6
+                )
+            else:
+                canvas.arrow(source, reach, target, reach, colour=str(mark.fill), lw=1.6)
+            y = reach + (11 if source != target else 16)
+        return canvas.end(y)
+
+    words = "; ".join(f"{first}, then {then}: {between}" for first, then, between in CASES)
+    alt = (
+        "Two ways to shared memory: the generic one of threads and the asynchronous one of TMA and "
+        f"wgmma. Four orders between them. {words}. The first two must be written as a fence; the "
+        "other two come with the wait."
+    )
+    caption = "Two ways to the same memory, and what must stand between a first use and a second."
     return both(draw, alt, caption)
 
 

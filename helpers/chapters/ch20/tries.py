@@ -1,6 +1,5 @@
 """What the record and the notes of the tuning runs (data/tries/mma.md) say of the kernel of chapter
-20.
-"""
+20."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def found() -> dict[str, Any]:
     """Of mma_pipelined and mma_tma, by kernel: instructions of the main loop (`ops`), those that
     multiply (`hmma`, %), `mix` of the first, `copies` by cp.async in the second; `fastest` of
     chapters 18 and 19 at 4096 on an H200; `peak` in TFLOP/s. `waits`: at a barrier (%), and the two
-    reasons that cost mma_tma `most`; empty where that is not recorded.
-    """
+    reasons that cost mma_tma `most`; empty where that is not recorded."""
     before = [n for n, k in catalog.items() if k.chapter in (18, 19) and k.dtype == "float16"]
     rec = measure(before, sizes=[4096], gpu="h200")
     rate = {row["kernel"]: row["gflops"] for row in rec.rows if row["gflops"] == row["gflops"]}

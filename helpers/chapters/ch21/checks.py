@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.chapters.ch21.pictures import ROWS
 from helpers.ladder.hopper import DESCRIPTOR, wgmma_descriptor
+from helpers.ladder.hopper import WGMMA_ROWS as ROWS
 from helpers.page.exercises import Check, exercise, number
 from helpers.page.exercises.results import raised
 from nogpu import emulator
@@ -107,11 +107,8 @@ def _hint(messages: str) -> str:
             "the Tensor Cores may see what lay in the tiles before. Each thread says of its own "
             "stores that an engine may read them, and then all of them meet"
         )
-    if (
-        "while the product of line" in messages
-        or "may still read it" in messages
-        or "wait_group" in messages
-    ):
+    told = ("while the product of line", "may still read it", "wait_group")
+    if any(words in messages for words in told):
         return (
             "wgmma runs on its own. Until a wait has covered its group nobody may refill the tiles "
             "or read the sums"

@@ -1,6 +1,5 @@
 """What the record and the notes of the tuning runs (data/tries/hopper.md) say of the kernels of
-chapter 21.
-"""
+chapter 21."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ STEPS = ("hopper_1", "hopper_2", "hopper_3")
 def said() -> dict[str, float]:
     """Of step 2 with four stages, so one block an SM, and of step 1, % of cuBLAS in one run at 4096
     and 8192; `least` and `most` of step 2 at 8192 in all runs; `beside`: bytes a clock of copies
-    beside which wgmma ran no slower.
-    """
+    beside which wgmma ran no slower."""
     found: dict[str, float] = {}
     for name, words in (
         ("four", r"k2 s4 \d+/\d+ = (\d+)/(\d+) %"),
@@ -37,16 +35,13 @@ def said() -> dict[str, float]:
 def found() -> dict[str, Any]:
     """Of steps 1 to 3 on an H200: `percent` of cuBLAS at 4096, mma_tma's too, and of step 3 at 8192
     (`large`); points that a step gains over the one before, by kernel and size ("hopper_2_4096");
-    `least` and `worst` of their largest errors at 1025; how many `kernels` there are.
-    """
+    `least` and `worst` of their largest errors at 1025; how many `kernels` there are."""
     names = ("mma_tma", *STEPS)
     rec = measure(names, sizes=[4096, 8192], gpu="h200")
     percent = {(n, s): 100 * rec.value(n, s, "cublas_ratio") for n in names for s in (4096, 8192)}
-    errors = [
-        p["max_error"]
-        for name in STEPS
-        for p in load("h200").find("points", kernel=name, m=1025, n=1025, k=1025)
-    ]
+    cube = {"m": 1025, "n": 1025, "k": 1025}
+    points = (p for name in STEPS for p in load("h200").find("points", kernel=name, **cube))
+    errors = [p["max_error"] for p in points]
     return {
         "percent": {name: percent[name, 4096] for name in names},
         "large": percent["hopper_3", 8192],

@@ -9,6 +9,7 @@ from helpers.chapters.ch22.fp8 import LARGEST
 from helpers.ladder import cuts
 from helpers.ladder.hopper import BOX_COLS
 from helpers.page.exercises import Check, close_to, exercise, number
+from nogpu.device import gpu
 
 
 def _deepest(stage_bytes: int, c_bytes: int) -> int:
@@ -120,5 +121,23 @@ number(
         LARGEST: "numbers below one have normal exponents, too",
         2**14: "448 is almost two to the power of nine",
         2**15: "448 is less than two to the power of nine",
+    },
+)
+
+
+_H100 = gpu("h100")
+_SHORT = 2 * _H100.peak_gflops("bf16") / _H100.bandwidth_gbs  # K where both take the same time
+
+number(
+    "22.5",
+    "K from which on a second launch takes less than a twentieth of the product, H100",
+    20 * _SHORT,
+    tolerance=0.01,
+    what="K",
+    hint="M and N cancel: 2 M N K floating-point operations, and 4 M N bytes",
+    mistakes={
+        10 * _SHORT: "C is read and written",
+        40 * _SHORT: "a multiply-add is two operations",
+        _SHORT: "there the second launch takes as long as the product",
     },
 )

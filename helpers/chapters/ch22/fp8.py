@@ -1,5 +1,7 @@
 """The product of 8-bit floats: rounding to e4m3 by scales, the launch, what it should give.
 
+An `epilogue.End` says what becomes of the sums.
+
 kernels/beside/22_fp8.cu is no rung of the catalog: its operands come with scales, and B by columns.
 Elements are e4m3 as the OCP 8-bit Floating Point Specification has it: up to LARGEST, no infinity.
 """
@@ -7,13 +9,14 @@ Elements are e4m3 as the OCP 8-bit Floating Point Specification has it: up to LA
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.chapters.ch22.epilogue import End, long_row, padded, there
 from helpers.ladder import hopper, launch
-from helpers.ladder.hopper import BOX_COLS, ITEM_BYTES, ROW_BYTES, ROW_SWIZZLE
+from helpers.ladder.hopper import BOX_COLS, ROW_BYTES, ROW_SWIZZLE
 from helpers.ladder.kernel import Geometry, Kernel, Rule, cdiv, geometry
 from helpers.ladder.numbers import UNIT_ROUNDOFF, poison
 from nogpu import device, toolchain
@@ -45,11 +48,7 @@ KERNEL = Kernel(
         Rule("PROMOTE == 1 or BM == 128", "sums that are not promoted cannot take turns"),
     ),
     block=("384", "1", "1"),
-    grid=(
-        "cdiv(cdiv(M, BM) * cdiv(N, 128), cdiv(cdiv(M, BM) * cdiv(N, 128), SMS))",
-        "1",
-        "1",
-    ),
+    grid=("cdiv(cdiv(M, BM) * cdiv(N, 128), cdiv(cdiv(M, BM) * cdiv(N, 128), SMS))", "1", "1"),
     shared=f"{_BUFFERS} + 1024",
     tile=("BM", "128"),
     dtype="e4m3",
@@ -133,23 +132,34 @@ def _rounded(x: np.ndarray, scales: np.ndarray) -> Scaled:
     return Scaled(bits, scales, cols)
 
 
-def plan(A: Scaled, B: Scaled, **params: int) -> Geometry:
+PLAIN = End()
+
+
+def plan(A: Scaled, B: Scaled, end: End = PLAIN, /, **params: int) -> Geometry:
     """The launch of C (M, N) = A (M, K) times the transpose of B (N, K).
 
-    Raises ShapeError where their K differ, ConfigError for a rule of the tile, and where columns of
-    B that share a tile, or stages that share a promotion, have several scales.
+    Raises ShapeError where their K or the shapes of `end` differ, ConfigError for a rule of the
+    tile, and where columns of B that share a tile, or stages that share a promotion, have several
+    scales.
     """
     if A.cols != B.cols:
         raise ShapeError(
             f"A is {A.rows}x{A.cols} and B, by columns, {B.rows}x{B.cols}: give both the same K"
         )
+    for name, more, shape in (
+        ("bias", end.bias, (B.rows,)), ("residual", end.residual, (A.rows, B.rows)),
+    ):  # fmt: skip
+        if more is not None and more.shape != shape:
+            raise ShapeError(f"{name} of shape {more.shape} for a C of {A.rows}x{B.rows}: it takes "
+                             f"{shape}")  # fmt: skip
     first = np.repeat(B.scales[::BLOCK], BLOCK, axis=0)[: B.rows]
     if not np.array_equal(first, B.scales):
         raise ConfigError(
             f"B has several scales for the {BLOCK} columns of a tile, and the kernel multiplies by "
             f"one: make it by scaled(B, {BLOCK})"
         )
-    p = geometry(KERNEL, A.rows, B.rows, A.cols, **params)
+    kernel = replace(KERNEL, defines={**KERNEL.defines, **end.macros})
+    p = geometry(kernel, A.rows, B.rows, A.cols, **params)
     if p.params["PROMOTE"] > 1 and any((m.scales != m.scales[:, :1]).any() for m in (A, B)):
         raise ConfigError(
             f"PROMOTE={p.params['PROMOTE']} adds up blocks of k before it multiplies by a scale, "
@@ -159,24 +169,26 @@ def plan(A: Scaled, B: Scaled, **params: int) -> Geometry:
     return p
 
 
-def arguments(p: Geometry, A: Scaled, B: Scaled) -> list[Any]:
-    """What the kernel is launched with after the three maps: scales of A and of B, M, N, K."""
+def laid_out(p: Geometry, A: Scaled, B: Scaled) -> list[np.ndarray]:
+    """Scales of A and of B as the kernel takes them."""
     a, b = A.scales.T, B.scales[::BLOCK]
     a = np.pad(a, ((0, 0), (0, -p.M % p.params["BM"])))
     b = np.pad(b, ((0, 0), (0, -b.shape[1] % B_AT_ONCE)))
-    return [np.ascontiguousarray(a), np.ascontiguousarray(b), p.M, p.N, p.K]
+    return [np.ascontiguousarray(a), np.ascontiguousarray(b)]
 
 
-def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int) -> np.ndarray:
+def multiply(
+    A: Scaled, B: Scaled, end: End = PLAIN, /, *, backend: str | None = None, **params: int
+) -> np.ndarray:
     """C (M, N) = A (M, K) times the transpose of B (N, K): bfloat16 bits (uint16).
 
     backend: "cuda", "emulator", or None for a Hopper GPU where there is one. params: the tile.
     Raises what `plan` raises, NoGPUError, and EmulationError for what the emulator finds.
     """
-    p, gpu = plan(A, B, **params), device.current()
+    p, gpu = plan(A, B, end, **params), device.current()
     able = gpu is not None and toolchain.runs(gpu.arch, KERNEL.min_arch)
     if (backend or ("cuda" if able else "emulator")) == "emulator":
-        C, report = emulated(p, A, B)
+        C, report = emulated(p, A, B, end)
         if report.findings:
             raise EmulationError(f"{KERNEL.name} ran with faults:\n{report}")
         return C
@@ -185,26 +197,23 @@ def multiply(A: Scaled, B: Scaled, *, backend: str | None = None, **params: int)
     import cupy
 
     with device.faults(f"{KERNEL.name} at {p.M}x{p.N}x{p.K}"):
-        out = cupy.full((p.M, _long_row(p.N)), poison("bfloat16"), np.uint16)[:, : p.N]
-        on_gpu(p, A, B, out)()
+        out = cupy.full((p.M, long_row(p.N)), poison("bfloat16"), np.uint16)[:, : p.N]
+        on_gpu(p, A, B, out, end)()
         return np.asarray(out.get())
 
 
-def _long_row(cols: int) -> int:
-    """Elements of a row of C that ends at a multiple of ROW_BYTES."""
-    return cdiv(cols, ROW_BYTES // ITEM_BYTES) * (ROW_BYTES // ITEM_BYTES)
-
-
 def emulated(
-    p: Geometry, A: Scaled, B: Scaled, *, schedule: str = "ascending", source: str = ""
-) -> tuple[np.ndarray, Report]:
+    p: Geometry, A: Scaled, B: Scaled, end: End = PLAIN, *, schedule: str = "ascending",
+    source: str = "",
+) -> tuple[np.ndarray, Report]:  # fmt: skip
     """C of a launch, as `multiply` gives it, by the emulator, and its report.
 
     source: in place of the file's.
     """
     from nogpu import emulator
 
-    C = np.full((p.M, _long_row(p.N)), poison("bfloat16"), np.uint16)
+    C = np.full((p.M, long_row(p.N)), poison("bfloat16"), np.uint16)
+    more = (np.zeros(8, np.uint16) if x is None else padded(x) for x in (end.bias, end.residual))
     rows = hopper.BOX_ROWS
     maps = [
         emulator.TensorMap(pairs, (rows[name], BOX_COLS), ROW_SWIZZLE, shape=shape)
@@ -215,14 +224,15 @@ def emulated(
         )
     ]
     report = emulator.launch(
-        source or KERNEL.source, KERNEL.entry, p.grid, p.block, [*maps, *arguments(p, A, B)],
+        source or KERNEL.source, KERNEL.entry, p.grid, p.block,
+        [*maps, *laid_out(p, A, B), p.M, p.N, p.K, *more],
         uninitialised=("C_map",), shared_bytes=p.shared_bytes, defines=p.defines,
         arch=KERNEL.min_arch, name=KERNEL.source_name, schedule=schedule,
     )  # fmt: skip
     return np.ascontiguousarray(C[:, : p.N]), report
 
 
-def on_gpu(p: Geometry, A: Scaled, B: Scaled, C: Any) -> Callable[[], None]:
+def on_gpu(p: Geometry, A: Scaled, B: Scaled, C: Any, end: End = PLAIN) -> Callable[[], None]:
     """A function that launches p in CuPy's current stream.
 
     C: a CuPy uint16 array (M, N) whose rows start at multiples of ROW_BYTES; else ConfigError.
@@ -234,10 +244,11 @@ def on_gpu(p: Geometry, A: Scaled, B: Scaled, C: Any) -> Callable[[], None]:
         hopper.build_descriptor(matrix, hopper.BOX_ROWS[name])
         for name, matrix in zip(hopper.BOX_ROWS, (*pairs, C), strict=True)
     ]
-    a_scales, b_scales, *numbers = arguments(p, A, B)
-    scales = cupy.asarray(a_scales), cupy.asarray(b_scales)
+    scales = [cupy.asarray(x) for x in laid_out(p, A, B)]
+    ends = (end.bias, end.residual)
+    more = [C if x is None else there(x.reshape(-1, x.shape[-1])) for x in ends]
     function = launch.cuda_function(p)
-    given = (*maps, *scales, *(np.int32(n) for n in numbers))
+    given = (*maps, *scales, *(np.int32(n) for n in (p.M, p.N, p.K)), *more)
 
     def start(_kept: Any = (pairs, C)) -> None:
         function(p.grid, p.block, given, shared_mem=p.shared_bytes)

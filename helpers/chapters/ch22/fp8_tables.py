@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,9 @@ TITLES = {
     COLUMN: f"a column of A {OUTLIER:,.0f} times larger",
     MADE_UP: f"a column of A {FAR:,.0f} times larger, its row of B as much smaller",
 }
-WAYS = {
-    "none": "no scale",
-    "matrix": "one for the matrix",
-    "row": "by row",
-    "block": "by 1 x 128",
-}
+WAYS = {"none": "no scale", "matrix": "one for the matrix", "row": "by row", "block": "by 1 x 128"}
 """How A is scaled; B has one for 128 x 128 where A has one for 1 x 128, one for its 128 columns
-where A has one a row.
-"""
+where A has one a row."""
 
 
 def with_one_arrival() -> str:
@@ -91,15 +86,15 @@ def errors() -> dict[str, dict[str, float]]:
     }
 
 
-def record() -> dict[str, Any]:
-    """What an H100 said: see RECORD."""
-    found: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
+def record(file: Path = RECORD) -> dict[str, Any]:
+    """What an H100 said: RECORD, or the file of another tool of tools/beside.py."""
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
-def stamp() -> str:
+def stamp(file: Path = RECORD) -> str:
     """A sentence: where and when it was recorded."""
-    kept = record()
+    kept = record(file)
     of = kept["recorded"]
     return (
         f"Recorded {of['date']} on one {kept['gpu']['name']}, driver {of['driver']}, cuBLAS "
@@ -107,11 +102,10 @@ def stamp() -> str:
     )
 
 
-def checked() -> dict[str, int]:
+def checked(file: Path = RECORD) -> dict[str, int]:
     """Launches that were compared on the H100, their elements, and how many of these were wrong,
-    had other bits in a second run (`again`), or in the emulator (`differ`).
-    """
-    rows = record()["shapes"]
+    had other bits in a second run (`again`), or in the emulator (`differ`)."""
+    rows = record(file)["shapes"]
     return {"launches": len(rows)} | {
         what: sum(row[what] for row in rows) for what in ("elements", "wrong", "again", "differ")
     }
@@ -119,8 +113,7 @@ def checked() -> dict[str, int]:
 
 def times() -> list[dict[str, Any]]:
     """A row a shape: TFLOP/s of the kernel, of cuBLASLt with the same scales and with one a matrix,
-    and of hopper_5; percent of the library with the same scales, and times hopper_5, from pairs.
-    """
+    and of hopper_5; percent of the library with the same scales, and times hopper_5, from pairs."""
     shapes: dict[tuple[int, ...], dict[str, Any]] = {}
     for row in record()["times"]:
         shapes.setdefault((row["m"], row["n"], row["k"]), {})[row["kernel"]] = row
@@ -144,13 +137,21 @@ def times() -> list[dict[str, Any]]:
 
 def said() -> dict[str, float]:
     """What the notes of the tuning runs say of 4096, in percent of the kernel's time: what went
-    when scales came through the `ring`; what would go without `promotion`, and without `scales`.
+    when scales came through the `ring`; what would go without `promotion`, without `scales` and
+    without the `store`; what comes where `pairs` share a tile, at 8192 too.
     """
     (before,) = numbers(NOTES, r"## 2\..*?4096: as it is ([\d.]+)")
     now, bare, constant = numbers(
         NOTES, r"## 3\..*?4096: as it is ([\d.]+);.*?promoted ([\d.]+); scales constant ([\d.]+)"
     )
+    shared = r"## 4\..*?{}: as it is ([\d.]+);.*?share A ([\d.]+);.*?not stored ([\d.]+)"
+    (base, pairs, bare_c), (base_8192, pairs_8192, _) = (
+        numbers(NOTES, shared.format(size)) for size in (4096, 8192)
+    )
     return {
+        "store": 100 * (1 - bare_c / base),
+        "pairs": 100 * (pairs / base - 1),
+        "pairs_8192": 100 * (pairs_8192 / base_8192 - 1),
         "ring": 100 * (1 - now / before),
         "promotion": 100 * (1 - bare / now),
         "scales": 100 * (1 - constant / now),
@@ -159,15 +160,13 @@ def said() -> dict[str, float]:
 
 def promotion() -> list[dict[str, Any]]:
     """Error of C in percent by data and K: promoted every 128 of k, every 512, never; and what
-    rounding to e4m3 costs there.
-    """
+    rounding to e4m3 costs there."""
     return sorted(record()["promotion"], key=lambda row: (row["data"], row["k"]))
 
 
 def feed(rows: int) -> dict[str, float]:
     """Bytes a clock of shared memory if the Tensor Cores never waited, for blocks of so many rows:
-    read by wgmma, 64 rows by 128 columns at a time, and written by the copy engine.
-    """
+    read by wgmma, 64 rows by 128 columns at a time, and written by the copy engine."""
     per_clock = device.gpu("h100").tensor_fp16_flop_per_clock_per_sm  # twice BF16's multiply-adds
     clocks = rows * fp8.BLOCK / per_clock  # for one step of k
     read = (rows // 64) * (64 + fp8.BLOCK) / clocks

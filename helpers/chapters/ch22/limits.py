@@ -1,6 +1,5 @@
 """The rows of chapter 22's tables: rounds of tiles, one kernel at two powers, what is left of the
-peak.
-"""
+peak."""
 
 from __future__ import annotations
 
@@ -24,34 +23,26 @@ def percent(name: str, size: int) -> float:
 
 def gains(sizes: tuple[int, ...] = (4096, 8192)) -> dict[str, float]:
     """Points of cuBLAS that steps 4 and 5 give over the one before, by step and size: "5_4096"."""
-    return {
-        f"{i}_{size}": percent(f"hopper_{i}", size) - percent(f"hopper_{i - 1}", size)
-        for i in (4, 5)
-        for size in sizes
-    }
+    pairs = ((i, size) for i in (4, 5) for size in sizes)
+    return {f"{i}_{n}": percent(f"hopper_{i}", n) - percent(f"hopper_{i - 1}", n) for i, n in pairs}
 
 
 def found() -> dict[str, Any]:
     """Of the record: points that steps `gain`; `rounds` of tiles by size; registers of a `packed`
     tile; `sms` of the GPU; percent of step 3's time in which its Tensor Cores are `busy` by ncu,
-    and would be `needed` at their peak.
-    """
+    and would be `needed` at their peak."""
     p = catalog["hopper_5"].params
     three, [waits] = costs.bounds("hopper_3", 4096, gpu="h200"), stalls("hopper_3")
     return {
-        "gain": gains(),
-        "busy": waits["tensor_percent"],
-        "needed": 100 * (three.share or 0),
+        "gain": gains(), "busy": waits["tensor_percent"], "needed": 100 * (three.share or 0),
         "rounds": {size: rounds(size) for size in (1024, 4096, 8192)},
-        "packed": p["BM"] // 128 * p["BN"] // 4,
-        "sms": H200.sms,
-    }
+        "packed": p["BM"] // 128 * p["BN"] // 4, "sms": H200.sms,
+    }  # fmt: skip
 
 
 def rounds(size: int) -> dict[str, Any]:
     """Pairs of tiles of hopper_5 over the clusters that an H200 has room for: rounds and busy share
-    (%), whole and cut; MB of sums that cut tiles hand over. A model: handing over takes no time.
-    """
+    (%), whole and cut; MB of sums that cut tiles hand over. A model: handing over takes no time."""
     p, room = catalog["hopper_5"].params, H200.sms // 2
     pairs = -(-size // (2 * p["BM"])) * -(-size // p["BN"])
     steps = -(-size // cuts.BK)
@@ -113,8 +104,7 @@ def cut_at(size: int) -> bool:
 
 def twice() -> list[dict[str, Any]]:
     """Step 5 at 8192 as it was recorded, and launched without a pause in the tuning notes: TFLOP/s,
-    MHz and W as nvidia-smi had them, % of cuBLAS.
-    """
+    MHz and W as nvidia-smi had them, % of cuBLAS."""
     rec, notes = measure(["hopper_5"], sizes=[8192], gpu="h200"), said()
     return [
         {"protocol": "recorded", "tflops": rec.value("hopper_5", 8192, "gflops") / 1e3,
@@ -127,8 +117,7 @@ def twice() -> list[dict[str, Any]]:
 
 
 def at_clock(mhz: float) -> float:
-    """TFLOP/s of hopper_5 at 8192, were every clock of its SMs as the one that the notes
-    counted."""
+    """TFLOP/s of hopper_5 at 8192, were each clock of its SMs as the one that the notes counted."""
     notes, blocks = said(), lay_out("hopper_5", 8192, 8192, 8192).grid[0]
     peak = H200.peak_gflops("bf16") / 1e3 * mhz / H200.boost_mhz
     return peak * blocks / H200.sms * notes["ideal"] / notes["counted"]
@@ -136,8 +125,7 @@ def at_clock(mhz: float) -> float:
 
 def left_of_peak() -> list[dict[str, Any]]:
     """What remains of the peak, TFLOP/s and %, as the limits of hopper_5 at 8192 are taken off one
-    by one, in the run in which it counted its clocks.
-    """
+    by one, in the run in which it counted its clocks."""
     notes, peak = said(), H200.peak_gflops("bf16") / 1e3
     blocks = lay_out("hopper_5", 8192, 8192, 8192).grid[0]
     used = peak * blocks / H200.sms

@@ -9,8 +9,7 @@ NOTES = "hopper.md"
 
 def predicted() -> dict[int, float]:
     """What steps 4, 5 and 6 were to give over the one before at 4096, in points of cuBLAS, written
-    down before they ran: of rates against the one that cuBLAS was taken to reach, and of points.
-    """
+    down before they ran: of rates against the one that cuBLAS was taken to reach, and of points."""
     three, four, five, cublas = numbers(
         NOTES,
         r"k3 128x256 persistent: (\d+)\n- k4 2x1: (\d+);.*?k5 2x1: (\d+) at 4096.*?cuBLAS (\d+) at"
@@ -39,8 +38,7 @@ def said() -> dict[str, float]:
     )
     at_once, deferred = numbers(NOTES, r"epilogue at once ([\d.]+)/[\d.]+; deferred ([\d.]+)/")
     library, rate, watts, clock = numbers(
-        NOTES,
-        r"Sustained alone 8192: cuBLAS (\d+) \(691 W.*?deferred (\d+) \((\d+) W, (\d+) MHz\)",
+        NOTES, r"Sustained alone 8192: cuBLAS (\d+) \(691 W.*?deferred (\d+) \((\d+) W, (\d+) MHz\)"
     )
     five_4096, five_8192, cut_4096, cut_8192 = numbers(
         NOTES, r"k5 ([\d.]+)/([\d.]+); k6 stream-K ([\d.]+)/([\d.]+) "
@@ -49,20 +47,8 @@ def said() -> dict[str, float]:
     (lost,) = numbers(NOTES, r"k5 1x1 lost (\d+) %: `mbarrier.arrive.release")
     (energy,) = numbers(NOTES, r"multicast saves (\d+) % of energy")
     return {
-        "counted": counted,
-        "ideal": ideal,
-        "busy": busy,
-        "mhz": mhz,
-        "then": then,
-        "library": library,
-        "sustained": rate,
-        "sustained_w": watts,
-        "sustained_mhz": clock,
-        "at_once": at_once,
-        "deferred": deferred,
-        "lost": lost,
-        "cut_4096": cut_4096 - five_4096,
-        "cut_8192": cut_8192 - five_8192,
-        "hand_over": hand_over,
-        "energy": energy,
-    }
+        "counted": counted, "ideal": ideal, "busy": busy, "mhz": mhz, "then": then,
+        "library": library, "sustained": rate, "sustained_w": watts, "sustained_mhz": clock,
+        "at_once": at_once, "deferred": deferred, "lost": lost, "cut_4096": cut_4096 - five_4096,
+        "cut_8192": cut_8192 - five_8192, "hand_over": hand_over, "energy": energy,
+    }  # fmt: skip

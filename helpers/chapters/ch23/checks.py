@@ -16,20 +16,13 @@ def overflow(answer: object) -> Check:
     names = [answer] if isinstance(answer, str) or not isinstance(answer, Iterable) else [*answer]
     chosen = {str(name).strip().upper() for name in names}
     if "FP16" in chosen and len(chosen) > 1:
-        return Check(
-            False,
-            "format",
-            got=", ".join(sorted(chosen)),
-            hint="One of them is right. The others have the exponent of FP32.",
-        )
+        hint = "One of them is right. The others have the exponent of FP32."
+        return Check(False, "format", got=", ".join(sorted(chosen)), hint=hint)
     return one_of(
-        names[0] if len(names) == 1 else str(answer),
-        "FP16",
-        options=("FP16", "BF16", "TF32"),
-        what="format",
-        hint="See the column of the largest numbers.",
+        names[0] if len(names) == 1 else str(answer), "FP16", options=("FP16", "BF16", "TF32"),
+        what="format", hint="See the column of the largest numbers.",
         mistakes={"BF16": "it has the exponent of FP32", "TF32": "it has the exponent of FP32"},
-    )
+    )  # fmt: skip
 
 
 class _ShapeError(ValueError):
@@ -70,12 +63,9 @@ def row_major(answer: Callable[..., Any]) -> Iterator[Check]:
         try:
             got = answer(a, b, library)
         except _ShapeError as error:
-            yield Check(
-                False,
-                f"the library can multiply what it gets, for {case}",
-                got=str(error),
-                hint="the library sees transposes: of which shapes, and which of them comes first?",
-            )
+            what = f"the library can multiply what it gets, for {case}"
+            hint = "the library sees transposes: of which shapes, and which of them comes first?"
+            yield Check(False, what, got=str(error), hint=hint)
             return
         product = same_array(got, a @ b, what=f"C for {case}")
         yield product

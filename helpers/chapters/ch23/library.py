@@ -24,22 +24,12 @@ Row = dict[str, Any]
 def input_formats() -> list[Row]:
     """Formats of the inputs: bits, rounding error, largest number."""
     rows: list[Row] = []
-    for name, exponent, significand in (
-        ("FP32", 8, 24),
-        ("TF32", 8, 11),
-        ("FP16", 5, 11),
-        ("BF16", 8, 8),
-    ):
+    bits = {"FP32": (8, 24), "TF32": (8, 11), "FP16": (5, 11), "BF16": (8, 8)}
+    for name, (exponent, significand) in bits.items():
         off = 2.0**-significand
-        rows.append(
-            {
-                "format": name,
-                "exponent bits": exponent,
-                "significand bits": significand,
-                "rounding error": off,
-                "largest": 2.0 ** (2 ** (exponent - 1)) * (1 - off),
-            }
-        )
+        row = {"format": name, "exponent bits": exponent, "significand bits": significand}
+        largest = 2.0 ** (2 ** (exponent - 1)) * (1 - off)
+        rows.append({**row, "rounding error": off, "largest": largest})
     return rows
 
 
@@ -85,71 +75,50 @@ def errors() -> list[Row]:
 
 def speed() -> SimpleNamespace:
     """Rates in TFLOP/s by call and size (at), clocks (mhz), power (watt), how long a call ran in ms
-    (run), and what a watt brings (joule) at 8192.
-    """
+    (run), and what a watt brings (joule) at 8192."""
     at = {(c, n): recorded(c, n) / 1e3 for c in CALLS for n in SIZES}
     watt = {(c, n): recorded(c, n, "power_w") for c in CALLS for n in (4096, 8192)}
     mhz = {(c, n): recorded(c, n, "clock_mhz") for c in CALLS for n in (4096, 8192)}
     run = {(c, n): timed_for(c, n) for c in CALLS for n in (4096, 8192)}
     joule = {c: 1e3 * at[c, 8192] / watt[c, 8192] for c in CALLS}
     return SimpleNamespace(
-        gpu=load("h200").gpu["name"],
-        small_tiles=(512 // 128) ** 2,
-        sms=H200.sms,
-        power_limit=float(load("h200").gpu["power_limit_w"]),
-        at=at,
-        watt=watt,
-        mhz=mhz,
-        run=run,
-        joule=joule,
-        small_us=1e3 * recorded("cublas_fp16", 512, "ms"),
+        gpu=load("h200").gpu["name"], small_tiles=(512 // 128) ** 2, sms=H200.sms,
+        power_limit=float(load("h200").gpu["power_limit_w"]), at=at, watt=watt, mhz=mhz, run=run,
+        joule=joule, small_us=1e3 * recorded("cublas_fp16", 512, "ms"),
         fp32=at["cublas_fp32", 4096],
         fp32_peak=1e5 * at["cublas_fp32", 4096] / H200.fp32_peak_gflops,
         fp16=at["cublas_fp16", 4096],
         fp16_peak=1e5 * at["cublas_fp16", 8192] / H200.peak_gflops("fp16"),
         fp16_ratio=at["cublas_fp16", 4096] / at["cublas_fp32", 4096],
         small=100 * at["cublas_fp16", 512] / at["cublas_fp16", 8192],
-        ragged=at["cublas_fp16", 1024] / at["cublas_fp16", 1025],
-        tf32_4096=at["cublas_tf32", 4096],
-        tf32_8192=at["cublas_tf32", 8192],
-        tf32_mhz=mhz["cublas_tf32", 8192],
-        tf32_w=watt["cublas_tf32", 8192],
-        fp32_w=watt["cublas_fp32", 8192],
-        tf32_run_4096=run["cublas_tf32", 4096],
-        tf32_run=run["cublas_tf32", 8192],
-        fp16_run=run["cublas_fp16", 8192],
-        fp16_w=watt["cublas_fp16", 8192],
-        fp16_w_4096=watt["cublas_fp16", 4096],
-        fp32_joule=joule["cublas_fp32"],
-        tf32_joule=joule["cublas_tf32"],
-        more_joule=joule["cublas_tf32"] / joule["cublas_fp32"],
-    )
+        ragged=at["cublas_fp16", 1024] / at["cublas_fp16", 1025], tf32_4096=at["cublas_tf32", 4096],
+        tf32_8192=at["cublas_tf32", 8192], tf32_mhz=mhz["cublas_tf32", 8192],
+        tf32_w=watt["cublas_tf32", 8192], fp32_w=watt["cublas_fp32", 8192],
+        tf32_run_4096=run["cublas_tf32", 4096], tf32_run=run["cublas_tf32", 8192],
+        fp16_run=run["cublas_fp16", 8192], fp16_w=watt["cublas_fp16", 8192],
+        fp16_w_4096=watt["cublas_fp16", 4096], fp32_joule=joule["cublas_fp32"],
+        tf32_joule=joule["cublas_tf32"], more_joule=joule["cublas_tf32"] / joule["cublas_fp32"],
+    )  # fmt: skip
 
 
 def accurate() -> SimpleNamespace:
     """Errors of whole products against float64: error by call at the largest size (err), what is
-    left for rounded inputs (remains), and both over those at the smallest size.
-    """
+    left for rounded inputs (remains), and both over those at the smallest size."""
     found = {(e["kernel"], e["m"]): e for e in accuracy()}
     low, high = min(n for _, n in found), max(n for _, n in found)
     err = {c: found[c, high]["frobenius"] for c in CALLS}
     left = {c: found[c, high][LEFT] for c in CALLS}
     grow = {c: left[c] / found[c, low][LEFT] for c in ("cublas_fp32", "cublas_fp16")}
     return SimpleNamespace(
-        small_n=low,
-        err_n=high,
-        err=err,
-        remains=left,
+        small_n=low, err_n=high, err=err, remains=left,
         err_grows={c: err[c] / found[c, low]["frobenius"] for c in CALLS},
         err_tf32=err["cublas_tf32"] / err["cublas_fp32"],
         err_bf16_fp16=err["cublas_bf16"] / err["cublas_fp16"],
         input_part=err["cublas_fp16"] / left["cublas_fp16"],
-        left_fp16=left["cublas_fp16"] / err["cublas_fp32"],
-        left=left["cublas_fp16"],
-        grow_fp32=grow["cublas_fp32"],
-        grow_fp16=grow["cublas_fp16"],
+        left_fp16=left["cublas_fp16"] / err["cublas_fp32"], left=left["cublas_fp16"],
+        grow_fp32=grow["cublas_fp32"], grow_fp16=grow["cublas_fp16"],
         fast_ratio=err["cublas_bf16"] / err["cublas_fast_16bf"],
-    )
+    )  # fmt: skip
 
 
 def runnable() -> list[str]:
@@ -203,8 +172,6 @@ def errors_shown() -> Row:
 
 def formats_shown() -> Row:
     """`input_formats` for a table."""
-    return {
-        "rows": input_formats(),
-        "formats": {"rounding error": ".1e", "largest": ".2g"},
-        "caption": "Formats of the inputs. The significand counts the leading one.",
-    }
+    caption = "Formats of the inputs. The significand counts the leading one."
+    formats = {"rounding error": ".1e", "largest": ".2g"}
+    return {"rows": input_formats(), "formats": formats, "caption": caption}

@@ -39,13 +39,8 @@ def pipeline(answer: object) -> Check:
 @exercise("24.2", kind="python")
 def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
     """Panels that cover every row once, cut between tiles, for ragged matrices."""
-    for rows, count, tile in (
-        (4096, 8, 128),
-        (1000, 3, 128),
-        (1025, 8, 32),
-        (7, 7, 1),
-        (33, 2, 32),
-    ):
+    cases = ((4096, 8, 128), (1000, 3, 128), (1025, 8, 32), (7, 7, 1), (33, 2, 32))
+    for rows, count, tile in cases:
         panels = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
         fault, hint = _fault(panels, rows, count, tile)
         what = f"{rows} rows in {count} panels, tiles of {tile}"

@@ -1,16 +1,14 @@
-"""Every limit of every rung on the H200, what the next rung removed, and the numbers of the
-summit."""
+"""Every limit of every rung on the H200, what the next rung removed, and the summit's numbers."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, groupby, pairwise
 from typing import Any
 
+from helpers.chapters import summit
 from helpers.chapters.facts import Facts, recorded
-from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import REMOVED, catalog
 from helpers.record import costs, evidence, stalls, tuned
 from helpers.record.costs import Bounds
@@ -20,15 +18,10 @@ SIZE = 4096
 EDGES = ((4096, 4096, 4096), (4095, 4095, 4095), (4097, 4097, 4097), (5000, 3000, 2000))
 ON_THE_EDGE = (
     *(
-        "warp_tiled",
-        "fp32_best",
-        "mma_pipelined",
-        "mma_tma",
-        "hopper_5",
-        "cublas_fp32",
+        "warp_tiled", "fp32_best", "mma_pipelined", "mma_tma", "hopper_5", "cublas_fp32",
         "cublas_fp16",
     ),
-)
+)  # fmt: skip
 FP32 = tuple(REMOVED)[:12]
 TENSOR = tuple(REMOVED)[12:]
 Row = dict[str, Any]
@@ -82,31 +75,24 @@ def shown(every: Sequence[Bounds]) -> Row:
 
 def neighbours() -> Row:
     """The table of other repositories' kernels beside ours and cuBLAS, timed in one run."""
-    file = ROOT / "data" / "validation" / "neighbours_h100.json"
-    kept = json.loads(file.read_text(encoding="utf-8"))
-    by_name: dict[tuple[str, str], Row] = {}
-    for r in kept["rows"]:
-        whose = r["repository"].removeprefix("https://github.com/")
-        name = (r["kernel"], f"{whose} at {r['commit']}" if whose else "this book")
-        if r["kernel"].startswith("cublas"):
-            name = (r["kernel"], "NVIDIA")
-        row = by_name.setdefault(name, {"kernel": name[0], "of": name[1], "type": r["dtype"]})
-        row[f"TFLOP/s, {r['size']}"] = r["gflops"] / 1e3
-        row[f"% of cuBLAS, {r['size']}"] = 100 * r["share"]
+    by_name: dict[str, Row] = {}
+    for r in summit.times(does=""):
+        if r["m"] == r["n"] == r["k"] and "cublas" in r["ratio"]:
+            whose = r.get("repository", "").removeprefix("https://github.com/")
+            of = f"{whose} at {r['commit']}" if whose else "this book"
+            of = "NVIDIA" if r["kernel"].startswith("cublas") else of
+            row = by_name.setdefault(
+                r["kernel"] + r["form"], {"kernel": r["kernel"], "of": of, "type": r["form"]}
+            )
+            row["best of"] = r["tried"] if r["tried"] > 1 else None
+            row[f"TFLOP/s, {r['m']}"] = r["tflops"]
+            row[f"% of cuBLAS, {r['m']}"] = 100 * r["ratio"]["cublas"]
     rows = sorted(by_name.values(), key=lambda row: (row["type"], -row["TFLOP/s, 8192"]))
-    stamp = kept["recorded"]
     return {
         "rows": rows,
-        "caption": (
-            "Other repositories' kernels as they are, beside this book's and cuBLAS, in turn on"
-            f" one {kept['gpu']['name']}."
-        ),
+        "caption": "Other repositories' kernels as they are, beside this book's, in turn.",
         "formats": {key: ".1f" for row in rows for key in row if key[0] in "T%"},
-        "note": (
-            f"Recorded {stamp['date']}, driver {stamp['driver']}, cuBLAS {stamp['cublas']}, commit"
-            f" {stamp['commit']}. fast.cu gets B and C by columns, as it wants them. A kernel that"
-            " stands in several runs is shown once, from the last."
-        ),
+        "note": f"{summit.stamp()} fast.cu gets B and C by columns, as it wants them.",
     }
 
 
@@ -137,8 +123,7 @@ def slower(every: Sequence[Bounds]) -> list[str]:
 
 
 def low(every: Sequence[Bounds]) -> list[str]:
-    """The rungs whose bound explains less than 0.7 of their time, and whose stalls are on
-    record."""
+    """The rungs whose bound explains less than 0.7 of their time, with stalls on record."""
     names = [b.kernel for b in every if b.share is not None and b.share < 0.7]
     return [row["kernel"] for row in stalls(names, gpu="h200")] if names else []
 
@@ -154,9 +139,7 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
     timed = [b for b in fp32 if b.measured]
     far = [(a, b) for a, b in combinations(timed, 2) if a.ms > 1.05 * b.ms]
     out.say(
-        first_issue=first.kernel,
-        slots_first=first.ms,
-        slots_last=last.ms,
+        first_issue=first.kernel, slots_first=first.ms, slots_last=last.ms,
         waited_first=100 * (first.share or float("nan")),
         waited_last=100 * (last.share or float("nan")),
         closest=100 * max(b.share or 0 for b in known),
@@ -164,22 +147,15 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
         farthest_name=min(known, key=lambda b: b.share or 1).kernel,
         dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
         uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1),
-        uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1),
-        time_first=first.measured,
-        time_last=last.measured,
-        slower=join(up),
-        slower_count=len(up),
+        uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1), time_first=first.measured,
+        time_last=last.measured, slower=join(up), slower_count=len(up),
         steps=len([b for b in fp32 if b.measured]) + len([b for b in tensor if b.measured]) - 2,
-        fp32_rungs=len(timed),
-        near_pipe=100 * last[last.pipe].ms / last.ms,
-        rungs=len(known),
-    )
+        fp32_rungs=len(timed), near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
+    )  # fmt: skip
     out.check("below", all((b.share or 0) <= 1 for b in known))
     out.check("order", all((a.measured or 0) > (b.measured or 0) for a, b in far) and len(far) > 20)
-    out.check(
-        "first half",
-        [b.kernel for b in early] == [b.kernel for b in fp32][: len(early)] and len(early) == 5,
-    )
+    half = [b.kernel for b in early]
+    out.check("first half", half == [b.kernel for b in fp32][: len(early)] and len(early) == 5)
     out.check(
         "slots",
         len(late) == len(fp32) - len(early)
@@ -191,11 +167,8 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
     out.check("closer", shares == sorted(shares))
     carried, copied = by["double_buffer"], by["cp_async"]
     timed_both = [b.measured or float("nan") for b in (carried, copied)]
-    out.check(
-        "copies add",
-        copied.ms > 1.02 * carried.ms and timed_both[1] > 0.98 * timed_both[0],
-        *timed_both,
-    )
+    longer = timed_both[1] > 0.98 * timed_both[0]
+    out.check("copies add", copied.ms > 1.02 * carried.ms and longer, *timed_both)
     pipe = [b.binding.endswith(" pipe") for b in tensor]
     out.check("tensor", pipe == sorted(pipe) and pipe[-1] and not pipe[0])
     names = [name for name, _ in groupby(b.binding for b in [*timed, *tensor] if b.measured)]
@@ -209,16 +182,12 @@ def climbed() -> Facts:
     out = Facts()
     at = {n: recorded(n, 8192) for n in ("naive", "fp32_best", "hopper_5")}
     share = {n: 100 * recorded(n, 8192, "cublas_ratio") for n in ("fp32_best", "hopper_5")}
-    here = {
-        n: 100 * recorded(n, SIZE, "cublas_ratio")
-        for n in ("warp_tiled", "fp32_best", "hopper_4", "hopper_5")
-    }
+    names = ("warp_tiled", "fp32_best", "hopper_4", "hopper_5")
+    here = {n: 100 * recorded(n, SIZE, "cublas_ratio") for n in names}
     found = evidence.shapes_table()
     tried = found.rows if found else []
-    best = {
-        n: 100 * float((tuned(n, SIZE) or {"cublas_ratio": float("nan")})["cublas_ratio"])
-        for n in ("warp_tiled", "fp32_best")
-    }
+    none = {"cublas_ratio": float("nan")}
+    best = {n: 100 * float((tuned(n, SIZE) or none)["cublas_ratio"]) for n in names[:2]}
     out.say(
         first=at["naive"] / 1e3, best=at["fp32_best"] / 1e3, best_share=share["fp32_best"],
         tensor=at["hopper_5"] / 1e3, tensor_share=share["hopper_5"],
@@ -227,12 +196,9 @@ def climbed() -> Facts:
         packed_gain=here["hopper_5"] - here["hopper_4"], tested=len(tried),
         tested_shapes=min((row["shapes"] for row in tried), default=0),
     )  # fmt: skip
-    out.check(
-        "copies",
-        here["fp32_best"] > here["warp_tiled"] + 3 and best["fp32_best"] > best["warp_tiled"] + 3,
-        *here.values(),
-        *best.values(),
-    )
+    both = (here, best)
+    ahead = all(of["fp32_best"] > of["warp_tiled"] + 3 for of in both)
+    out.check("copies", ahead, *here.values(), *best.values())
     out.check("packed", here["hopper_5"] > here["hopper_4"] + 3, *here.values())
     out.check(
         "right", len(tried) > 30 and all(row["wrong"] == row["shifted_wrong"] == 0 for row in tried)
@@ -260,14 +226,9 @@ def edges() -> Row:
 def kept() -> Facts:
     """How much of its rate a kernel keeps at 4097."""
     out = Facts()
-    left = {
-        n: 100 * recorded(n, 4097) / recorded(n, 4096)
-        for n in ("fp32_best", "mma_tma", "cublas_fp16")
-    }
+    names = ("fp32_best", "mma_tma", "cublas_fp16")
+    left = {n: 100 * recorded(n, 4097) / recorded(n, 4096) for n in names}
     out.say(fp32_kept=left["fp32_best"], tma_kept=left["mma_tma"], library_kept=left["cublas_fp16"])
-    out.check(
-        "far more",
-        left["mma_tma"] < 0.75 * left["fp32_best"] and left["cublas_fp16"] < left["mma_tma"],
-        *left.values(),
-    )
+    less = left["mma_tma"] < 0.75 * left["fp32_best"] and left["cublas_fp16"] < left["mma_tma"]
+    out.check("far more", less, *left.values())
     return out

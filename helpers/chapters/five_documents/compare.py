@@ -21,10 +21,8 @@ from nogpu import device
 
 SIZE = 8192
 """Edge of document L's matrices: its rate times its time is 2 * 8192^3 operations."""
-L_RUNGS = (
-    *("naive", "coalesced", "tiled_16", "tiled_32", "block_1d", "block_2d"),
-    *("vectorised", "warp_tiled", "cublas_fp32"),
-)
+_SIMT = ("naive", "coalesced", "tiled_16", "tiled_32", "block_1d", "block_2d", "vectorised")
+L_RUNGS = (*_SIMT, "warp_tiled", "cublas_fp32")
 LAPTOP, H200, T4, RTX = (device.gpu(k) for k in ("rtx3070_laptop", "h200", "t4", "rtx4090"))
 Row = dict[str, Any]
 
@@ -113,12 +111,8 @@ def lab_copies() -> list[Row]:
     rows = []
     for rung, name in (("naive", "MatmulXrow"), ("coalesced", "MatmulYrow")):
         part = {p: said("L", f"time_{p}", rung=rung) for p in ("h2d", "kernel", "d2h", "total")}
-        steps = {
-            "B": part["h2d"] / 2,
-            "A": part["h2d"] / 2,
-            "kernel": part["kernel"],
-            "C": part["d2h"],
-        }
+        half = part["h2d"] / 2
+        steps = {"B": half, "A": half, "kernel": part["kernel"], "C": part["d2h"]}
         rows.append({"rung": name, **part, "gflops": said("L", "gflops", rung=rung),
                      "share": 100 * (part["h2d"] + part["d2h"]) / sum(steps.values()),
                      "most": 100 * (1 - bound(steps) / sum(steps.values()))})  # fmt: skip
@@ -176,11 +170,8 @@ def lab_rows() -> Facts:
     out.check(
         "pageable", min(link) < into < max(link) < 0.5 * max(pinned) and times[1]["most"] < 10
     )
-    out.check(
-        "bank",
-        lookups[LAPTOP.key] > 1.05 and 0.93 < lookups[H200.key] < 1.02,
-        recorded("naive", SIZE),
-    )
+    bank = lookups[LAPTOP.key] > 1.05 and 0.93 < lookups[H200.key] < 1.02
+    out.check("bank", bank, recorded("naive", SIZE))
     out.check("ints", gap(ints.values()) < 0.05 and gap(here.values()) < 0.02, *here.values())
     out.check(
         "not dram", dram_ms < 0.02 * recorded("naive", 1024, "ms"), dram_ms, recorded("naive", 1024)
@@ -192,10 +183,8 @@ def lab_tiles() -> Facts:
     """L's tiles of 16 and 32, their intensities and what was promised of them."""
     out = Facts()
     doc = rates("L")
-    reach = {
-        n: model.arithmetic_intensity(n, SIZE, SIZE, SIZE)
-        for n in ("coalesced", "tiled_16", "tiled_32")
-    }
+    names = ("coalesced", "tiled_16", "tiled_32")
+    reach = {n: model.arithmetic_intensity(n, SIZE, SIZE, SIZE) for n in names}
     fill = {(n, g.key): resources(n, arch=g.arch).occupancy.fraction
             for n in ("coalesced", "tiled_16", "tiled_32") for g in (LAPTOP, H200)}  # fmt: skip
     observed = doc["coalesced"] / said("L", "bandwidth")
@@ -213,22 +202,13 @@ def lab_tiles() -> Facts:
         l_gain_32=100 * (doc["tiled_32"] / doc["coalesced"] - 1),
         hits=counted("coalesced")["l1_hit_percent"],
     )  # fmt: skip
-    out.check(
-        "order",
-        doc["tiled_16"] > doc["tiled_32"]
-        and not recorded("tiled_32", SIZE) < recorded("tiled_16", SIZE),
-    )
-    out.check(
-        "fill",
-        fill["coalesced", LAPTOP.key] < 0.7
-        and 0.6 < fill["tiled_32", LAPTOP.key] < 0.7
-        and fill["tiled_16", LAPTOP.key] == 1
-        and fill["tiled_32", H200.key] == 1,
-    )
-    out.check(
-        "formula",
-        abs(reach["coalesced"] - 0.48479) < 5e-6 and abs(reach["tiled_32"] - 7.9844) < 5e-5,
-    )
+    ours = recorded("tiled_32", SIZE) < recorded("tiled_16", SIZE)
+    out.check("order", doc["tiled_16"] > doc["tiled_32"] and not ours)
+    full = fill["tiled_16", LAPTOP.key] == fill["tiled_32", H200.key] == 1
+    part = fill["coalesced", LAPTOP.key] < 0.7 and 0.6 < fill["tiled_32", LAPTOP.key] < 0.7
+    out.check("fill", part and full)
+    plain, tiled = abs(reach["coalesced"] - 0.48479), abs(reach["tiled_32"] - 7.9844)
+    out.check("formula", plain < 5e-6 and tiled < 5e-5)
     out.check("half", 0.48 < reach["tiled_16"] / reach["tiled_32"] < 0.52)
     out.check("observed", observed > 1.1 * reach["coalesced"])
     out.check("caches", not out.numbers["hits"] < 90)
@@ -260,12 +240,8 @@ def lab_ladder() -> list[Row]:
 
 def ladder_shown() -> Row:
     """`lab_ladder` for a table."""
-    shares = {
-        "l_peak": "L: % of peak",
-        "h_peak": "H200: % of peak",
-        "l_lib": "L: % of cuBLAS",
-        "h_lib": "H200: % of cuBLAS",
-    }
+    shares = {"l_peak": "L: % of peak", "h_peak": "H200: % of peak"}
+    shares |= {"l_lib": "L: % of cuBLAS", "h_lib": "H200: % of cuBLAS"}
     return {
         "rows": lab_ladder(),
         "caption": (
@@ -297,16 +273,9 @@ def lab_gains() -> list[Row]:
         ("recorded", here.label, {n: recorded(n, SIZE) for n in L_RUNGS}),
         ("published", "published in document L", doc),
     ):
-        out += [
-            {
-                "kernel": n,
-                "size": SIZE,
-                "gain_over_coalesced": of[n] / of["coalesced"],
-                "origin": origin,
-                "source": source,
-            }
-            for n in L_RUNGS
-        ]
+        gains = [(n, {"gain_over_coalesced": of[n] / of["coalesced"]}) for n in L_RUNGS]
+        told = {"origin": origin, "source": source}
+        out += [{"kernel": n, "size": SIZE, **gain, **told} for n, gain in gains]
     return [row for row in out if not math.isnan(row["gain_over_coalesced"])]
 
 
@@ -314,27 +283,19 @@ def lab_registers() -> Facts:
     """L's four kernels of Part 2 and its conclusion."""
     out = Facts()
     doc = rates("L")
-    pairs = {
-        "block_1d": "tiled_32",
-        "block_2d": "block_1d",
-        "vectorised": "block_2d",
-        "warp_tiled": "vectorised",
-    }
+    pairs = {"block_1d": "tiled_32", "block_2d": "block_1d"}
+    pairs |= {"vectorised": "block_2d", "warp_tiled": "vectorised"}
     for new, old in pairs.items():
         out.say(**{f"l_{new}": doc[new] / doc[old], f"h_{new}": gain(new, old, SIZE)})
     reuse = {n: counted(n)["multiply_adds_per_wavefront"] for n in ("tiled_32", "block_1d")}
-    over = {
-        "l": [doc[n] / doc["tiled_32"] for n in L_RUNGS[4:8]],
-        "h": [recorded(n, SIZE) / recorded("tiled_32", SIZE) for n in L_RUNGS[4:8]],
-    }
-    row = {
-        "l": [doc[n] / doc["coalesced"] for n in L_RUNGS[4:8]],
-        "h": [recorded(n, SIZE) / recorded("coalesced", SIZE) for n in L_RUNGS[4:8]],
-    }
-    lib = {
-        "l": [doc[n] / doc["cublas_fp32"] for n in L_RUNGS[:-1]],
-        "h": [recorded(n, SIZE) / recorded("cublas_fp32", SIZE) for n in L_RUNGS[:-1]],
-    }
+    here = {n: recorded(n, SIZE) for n in (*L_RUNGS, "tiled_32")}
+
+    def against(rungs: Iterable[str], base: str) -> dict[str, list[float]]:
+        """L's rates and the record's over those of one of the rungs."""
+        return {of: [r[n] / r[base] for n in rungs] for of, r in (("l", doc), ("h", here))}
+
+    over, row = (against(L_RUNGS[4:8], base) for base in ("tiled_32", "coalesced"))
+    lib = against(L_RUNGS[:-1], "cublas_fp32")
     listed = ", ".join
     out.say(
         l_tile_gains=listed(f"{x:.1f}" for x in over["l"]),
@@ -357,12 +318,8 @@ def lab_registers() -> Facts:
     flat = [x for pair in (over, row, lib) for x in pair["h"]]
     out.check("leads", all(a > b for a, b in zip(over["l"], over["h"], strict=True))
               and all(a > b for a, b in zip(row["l"], row["h"], strict=True)), *flat)  # fmt: skip
-    out.check(
-        "library",
-        lib["h"][0] < lib["l"][0]
-        and all(h > a for a, h in zip(lib["l"][1:], lib["h"][1:], strict=True)),
-        *flat,
-    )
+    tail = all(h > a for a, h in zip(lib["l"][1:], lib["h"][1:], strict=True))
+    out.check("library", lib["h"][0] < lib["l"][0] and tail, *flat)
     out.check("cut", 2.935 < doc["block_1d"] / doc["tiled_32"] < 2.945)
     roofs = reuse["block_1d"] / reuse["tiled_32"]
     out.check("roofs", 1.5 < roofs < 0.95 * doc["block_1d"] / doc["tiled_32"], roofs)
@@ -371,13 +328,7 @@ def lab_registers() -> Facts:
     out.say(l_slope=100 * slope["tiled_16"])
     out.check("slope", 0.7 < slope["tiled_16"] < 1 and doc["tiled_32"] < doc["tiled_16"])
     steps = [float(out.numbers[f"h_{n}"]) for n in ("block_2d", "vectorised")]
-    out.check(
-        "larger",
-        all(
-            doc[n] / doc[pairs[n]] > 1.03 * h for n, h in zip(("block_2d",), steps[:1], strict=True)
-        ),
-        *steps,
-    )
+    out.check("larger", doc["block_2d"] / doc["block_1d"] > 1.03 * steps[0], *steps)
     n = out.numbers
     out.check(
         "ends",
@@ -400,10 +351,8 @@ def lab_tensor() -> Facts:
     worse = error["cublas_fp16", 4096] / error["cublas_fp32", 4096]
     tf32 = error["cublas_fast_16bf", 4096] / error["cublas_tf32", 4096]
     mixed, own = doc["cublas_fast_16bf"], doc["wmma_launch_l"]
-    watt = {
-        n: recorded(n, 4096) / recorded(n, 4096, "power_w")
-        for n in ("tiled_16", "wmma_launch_l", "warp_tiled")
-    }
+    names = ("tiled_16", "wmma_launch_l", "warp_tiled")
+    watt = {n: recorded(n, 4096) / recorded(n, 4096, "power_w") for n in names}
     best_tile = tuned("wmma_tiled", 4096) or {"cublas_ratio": math.nan, "tiles": 0}
     best, tiles = 100 * float(best_tile["cublas_ratio"]), int(best_tile["tiles"])
     moved = {n: trace(n, M=64, N=64, K=128).sectors() - trace(n, M=64, N=64, K=64).sectors()
@@ -426,17 +375,10 @@ def lab_tensor() -> Facts:
     out.check("accuracy", worse > 100)
     out.check("bytes", 0.98 < moved["wmma"] / moved["tiled_16"] < 1.02)
     out.check("idle", own < 0.3 * LAPTOP.peak_gflops("fp16"))
-    out.check(
-        "watts",
-        watt["wmma_launch_l"] > 2 * watt["tiled_16"]
-        and watt["wmma_launch_l"] < 0.95 * watt["warp_tiled"],
-        *watt.values(),
-    )
-    out.check(
-        "over",
-        out.numbers["l_over"] > 1.2 * out.numbers["h_over"] and ratio[LAPTOP.key] < ratio[H200.key],
-        out.numbers["h_over"],
-    )
+    tile, wmma, warp = watt.values()
+    out.check("watts", wmma > 2 * tile and wmma < 0.95 * warp, *watt.values())
+    lead = out.numbers["l_over"] > 1.2 * out.numbers["h_over"]
+    out.check("over", lead and ratio[LAPTOP.key] < ratio[H200.key], out.numbers["h_over"])
     out.check("half", 0.45 < own / doc["cublas_fp32"] < 0.55 and own < 0.3 * mixed)
     out.check("bf16", mixed > LAPTOP.peak_gflops("tf32") and 0.99 < tf32 < 1.01)
     out.check("choosing", best < 60, best)
@@ -478,11 +420,8 @@ def over_a_cpu() -> list[Row]:
         {"who": "P, RTX 4090", "cpu": "C++ "
         "loop", "cpu_ms": p["cpu_ijk", ""], "gpu_ms": p["tiled_32", "32x32"]},
     ]  # fmt: skip
-    for key, name in (
-        ("ijk", "C++ loop, the same order"),
-        ("ikj", "C++ loop, good order"),
-        ("numpy", "NumPy"),
-    ):
+    loops = {"ijk": "C++ loop, the same order", "ikj": "C++ loop, good order", "numpy": "NumPy"}
+    for key, name in loops.items():
         rows.append({"who": "the record, H200", "cpu": name, "cpu_ms": host[key], "gpu_ms": here})
     return [{**r, "factor": r["cpu_ms"] / r["gpu_ms"]} for r in rows]
 
@@ -490,14 +429,9 @@ def over_a_cpu() -> list[Row]:
 # --- document S ----------------------------------------------------------------------------------
 
 S_NAMES = {
-    "coalesced": "V1",
-    "unrolled": "V2",
-    "tiled": "V3",
-    "coarsened": "V4",
-    "privatised_2": "V5, two",
-    "privatised_4": "V5, four",
-    "tiled_pad_rows": "V6",
-}
+    "coalesced": "V1", "unrolled": "V2", "tiled": "V3", "coarsened": "V4",
+    "privatised_2": "V5, two", "privatised_4": "V5, four", "tiled_pad_rows": "V6",
+}  # fmt: skip
 
 
 def _study() -> dict[tuple[str, str, int], float]:
@@ -618,12 +552,9 @@ def study() -> Facts:
     out.check("least", max(at_2048) < min(below))
     out.check("32", all(doc["tiled", "32x32", n] >= doc["tiled", "16x16", n] for n in (512, 1024)))
     out.check("spills", spilled == 0)
-    out.check(
-        "v6",
-        sum(x < 1 for x in six) == 1
-        and over["tiled_pad_rows", "32x32"] > over["tiled", "32x32"]
-        and not here["tiled_pad_rows"] > here["tiled"],
-    )
+    ahead = over["tiled_pad_rows", "32x32"] > over["tiled", "32x32"]
+    mine = here["tiled_pad_rows"] > here["tiled"]
+    out.check("v6", sum(x < 1 for x in six) == 1 and ahead and not mine)
     out.check("high", all(doc["tiled", b, n] > 500 for b in blocks for n in (512, 1024)))
     return out
 
@@ -658,23 +589,14 @@ def tuning_shown() -> Row:
         "its profiler occupancy and throughput of the SM (%); % of peak at 1024, and the record's "
         "nearest kernel.",
         "headers": {
-            "a": "1024",
-            "b": "1025",
-            "filled": "occ.",
-            "busy": "SM",
-            "p_peak": "peak: P",
-            "kernel": "here",
-            "h_peak": "peak: H200",
+            "a": "1024", "b": "1025", "filled": "occ.", "busy": "SM", "p_peak": "peak: P",
+            "kernel": "here", "h_peak": "peak: H200",
         },
         "formats": {
-            "a": ",.1f",
-            "b": ",.1f",
-            "filled": ".2f",
-            "busy": ".2f",
-            "p_peak": ".1f",
+            "a": ",.1f", "b": ",.1f", "filled": ".2f", "busy": ".2f", "p_peak": ".1f",
             "h_peak": ".1f",
         },
-    }
+    }  # fmt: skip
 
 
 def tuning() -> Facts:
@@ -688,66 +610,42 @@ def tuning() -> Facts:
     ijk = {n: cpu_loops(n, gpu="h200").value("ijk", "gflops") for n in (1024, 1025)}
     profile = {(r["metric"], r["block"]): r["value"] for r in _printed(document="P")}
     slope = RTX.bandwidth_gbs * model.arithmetic_intensity("tiled_32", 1024, 1024, 1024)
-    loads = [
-        r
-        for r in trace("tiled_8", M=64, N=64, K=64).by_line()
-        if r.space == "global" and r.op == "load"
-    ]
+    rows = trace("tiled_8", M=64, N=64, K=64).by_line()
+    loads = [r for r in rows if r.space == "global" and r.op == "load"]
     out.say(
-        p_printed=first["a"],
-        p_slow=2 * 1024**3 / first["a"] / 1e6,
-        p_fast=2 * 1024**3 / first["a"] / 1e3,
-        p_core=one_core,
-        p_peak=first["p_peak"],
-        h_peak=first["h_peak"],
-        p_slope=100 * 2 * 1024**3 / first["a"] / 1e3 / slope,
-        p_minutes=float(str(cpu[1024]["printed"])) / 6e4,
-        p_loop=loop[1024],
-        ijk_1024=ijk[1024],
-        ijk_1025=ijk[1025],
-        p_pad_1024=100 * (first["a"] / padded["a"] - 1),
+        p_printed=first["a"], p_slow=2 * 1024**3 / first["a"] / 1e6,
+        p_fast=2 * 1024**3 / first["a"] / 1e3, p_core=one_core, p_peak=first["p_peak"],
+        h_peak=first["h_peak"], p_slope=100 * 2 * 1024**3 / first["a"] / 1e3 / slope,
+        p_minutes=float(str(cpu[1024]["printed"])) / 6e4, p_loop=loop[1024], ijk_1024=ijk[1024],
+        ijk_1025=ijk[1025], p_pad_1024=100 * (first["a"] / padded["a"] - 1),
         p_pad_1025=100 * (first["b"] / padded["b"] - 1),
-        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1),
-        p_fill=padded["filled"],
+        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1), p_fill=padded["filled"],
         p_fill_rect=rect["filled"],
         p_formula=100 * resources("tiled_32", arch="sm_89").occupancy.fraction,
         p_busy=padded["busy"],
         p_by_shared=resources("tiled_32", arch="sm_89").occupancy.by["shared memory"],
-        p_busy_rect=rect["busy"],
-        p_l1=profile["l1_throughput", "8x8"],
-        p_fill_8=profile["occupancy", "8x8"],
-        p_warps=int(profile["theoretical_warps", "8x8"]),
+        p_busy_rect=rect["busy"], p_l1=profile["l1_throughput", "8x8"],
+        p_fill_8=profile["occupancy", "8x8"], p_warps=int(profile["theoretical_warps", "8x8"]),
         p_blocks=int(profile["blocks_per_sm", "8x32"]),
         p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)),
-        p_8=small["a"],
-        p_8_odd=small["b"],
-        p_times=float(str(cpu[1024]["printed"])) / first["a"],
-    )
+        p_8=small["a"], p_8_odd=small["b"], p_times=float(str(cpu[1024]["printed"])) / first["a"],
+    )  # fmt: skip
     over = {
         k: first["a"] / r["a"] for k, r in (("padded", padded), ("small", small), ("rect", rect))
     }
-    here = {
-        k: gain(n, "tiled_32", 1024)
-        for k, n in (("padded", "tiled_padded"), ("small", "tiled_8"), ("rect", "tiled_rect"))
-    }
+    twins = {"padded": "tiled_padded", "small": "tiled_8", "rect": "tiled_rect"}
+    here = {k: gain(n, "tiled_32", 1024) for k, n in twins.items()}
     out.check("microseconds", 2 * 1024**3 / first["a"] / 1e6 < one_core)
-    out.check(
-        "level",
-        first["p_peak"] < 0.4 * first["h_peak"] and 2 * 1024**3 / first["a"] / 1e3 < 0.6 * slope,
-        first["h_peak"],
-    )
+    slow = 2 * 1024**3 / first["a"] / 1e3 < 0.6 * slope
+    out.check("level", first["p_peak"] < 0.4 * first["h_peak"] and slow, first["h_peak"])
     out.check("loop", ijk[1024] < loop[1024] < ijk[1025] and loop[1025] < 1.05 * loop[1024])
     out.check(
         "padding", 0.97 < over["padded"] < 1.03 and 0.97 < here["padded"] < 1.03, here["padded"]
     )
     out.check("small", over["small"] < 0.92 and here["small"] < 0.92, here["small"])
-    out.check(
-        "rect",
-        0.99 < over["rect"] < 1.01
-        and rect["b"] < min(first["b"], padded["b"])
-        and here["rect"] < 0.96,
-        here["rect"],
-    )
+    least = min(first["b"], padded["b"])
+    rect_ok = 0.99 < over["rect"] < 1.01 and rect["b"] < least and here["rect"] < 0.96
+    out.check("rect", rect_ok, here["rect"])
     out.check("used", out.numbers["p_used"] == 100)
     out.check("swapped", small["b"] < small["a"])
     return out

@@ -1,6 +1,5 @@
 """The best rung of each chapter as recorded, what a T4 could give of it, and the documents: the
-first page.
-"""
+first page."""
 
 from __future__ import annotations
 
@@ -37,11 +36,8 @@ def row(chapter: int) -> dict[str, str]:
     shares = {k.name: recorded(k.name, SIZE, "cublas_ratio") for k in rungs_of(chapter)}
     shares = {name: share for name, share in shares.items() if share == share}
     bounds = costs.ladder(list(shares), SIZE, gpu="t4")
-    there = {
-        name: (costs.powered(b) or (b,))[0].gflops / 1e3
-        for name, b in bounds.items()
-        if b is not None
-    }
+    known = {name: b for name, b in bounds.items() if b is not None}
+    there = {name: (costs.powered(b) or (b,))[0].gflops / 1e3 for name, b in known.items()}
     if not shares:
         return {"best": "not recorded", "rate": "–", "share": "–", "t4": "–"}
     best = max(shares, key=lambda name: shares[name])
@@ -49,12 +45,9 @@ def row(chapter: int) -> dict[str, str]:
     if best in there:
         on_t4 = best
     other = "" if on_t4 in (best, None) else f" ({on_t4})"
-    return {
-        "best": best,
-        "rate": f"{recorded(best, SIZE) / 1e3:.1f}",
-        "share": f"{100 * shares[best]:.0f} %",
-        "t4": f"{there[on_t4]:.1f}{other}" if on_t4 else "does not run",
-    }
+    rate, share = f"{recorded(best, SIZE) / 1e3:.1f}", f"{100 * shares[best]:.0f} %"
+    t4 = f"{there[on_t4]:.1f}{other}" if on_t4 else "does not run"
+    return {"best": best, "rate": rate, "share": share, "t4": t4}
 
 
 def best() -> list[str]:

@@ -14,15 +14,11 @@ from nogpu.errors import DataError
 SECONDS = 4.0
 """How long the picture runs: the time in which the last float32 rung computes the product."""
 RUNGS = {
-    "naive": "a thread an element",
-    "coalesced": "neighbours ask together",
-    "tiled_32": "a block shares tiles",
-    "block_1d": "a thread keeps a column",
-    "block_2d": "a thread keeps a tile",
-    "vectorised": "sixteen bytes at once",
-    "fp32_best": "copies under way",
-    "hopper_5": "Tensor Cores, 16 bits",
-}
+    "naive": "a thread an element", "coalesced": "neighbours ask together",
+    "tiled_32": "a block shares tiles", "block_1d": "a thread keeps a column",
+    "block_2d": "a thread keeps a tile", "vectorised": "sixteen bytes at once",
+    "fp32_best": "copies under way", "hopper_5": "Tensor Cores, 16 bits",
+}  # fmt: skip
 """Rungs from the first to the last, and what each changes. The last but one ends the race."""
 *FLOATS, END, _ = RUNGS
 

@@ -29,11 +29,8 @@ Row = dict[str, Any]
 def one_more_column() -> Facts:
     """The CPU loops at 1024 and 1025."""
     out = Facts()
-    at = {
-        (k, n): cpu_loops(n, gpu="h200").value(k, "gflops")
-        for k in ("ijk", "ikj")
-        for n in (1024, 1025)
-    }
+    pairs = [(k, n) for k in ("ijk", "ikj") for n in (1024, 1025)]
+    at = {(k, n): cpu_loops(n, gpu="h200").value(k, "gflops") for k, n in pairs}
     for (loop, n), rate in at.items():
         out.say(**{f"{loop}_{n}": rate})
     ijk, ikj = at["ijk", 1025] / at["ijk", 1024], at["ikj", 1025] / at["ikj", 1024]
@@ -78,14 +75,11 @@ def steps_table() -> list[Row]:
             waves = counted(kernel, n)["l1_wavefronts"] / (n**3 / 32)
             rows.append(
                 {
-                    "kernel": kernel,
-                    "n": n,
-                    "clocks": predicted(kernel, n),
-                    "took": clocks(kernel, n),
-                    "deliveries": sum(map(deliveries, STEP[kernel](n))),
+                    "kernel": kernel, "n": n, "clocks": predicted(kernel, n),
+                    "took": clocks(kernel, n), "deliveries": sum(map(deliveries, STEP[kernel](n))),
                     "counted": waves,
                 }
-            )
+            )  # fmt: skip
     return rows
 
 
@@ -105,17 +99,10 @@ def inside_l1() -> Facts:
         worst=max(missed, default=math.nan), counted_1024=rows["naive", 1024]["counted"],
         counted_1025=rows["naive", 1025]["counted"],
     )  # fmt: skip
-    out.check(
-        "hits",
-        min(c["l1_hit_percent"] for c in hit.values()) > 90,
-        *(c["l1_hit_percent"] for c in hit.values()),
-    )
-    out.check(
-        "dram",
-        0.98 < dram < 1.05 and dram_ms < 0.02 * recorded("naive", 1024, "ms"),
-        dram,
-        recorded("naive", 1024),
-    )
+    hits = [c["l1_hit_percent"] for c in hit.values()]
+    out.check("hits", min(hits) > 90, *hits)
+    small = dram_ms < 0.02 * recorded("naive", 1024, "ms")
+    out.check("dram", 0.98 < dram < 1.05 and small, dram, recorded("naive", 1024))
     out.check("bound", all(r["took"] > r["clocks"] for r in known))
     queue = rows["naive", 1024]["counted"] / rows["naive", 1024]["deliveries"]
     out.check("queue", abs(queue - 1) < 0.03, queue)
@@ -135,12 +122,8 @@ def waits() -> Facts:
     naive, coalesced = warps["naive"], warps["coalesced"]
     loads = [coalesced["waits"][why] for why in ("long_scoreboard", "lg_throttle")]
     out.say(pipe=coalesced["shared_percent"], issue=coalesced["issue_percent"], loads=sum(loads))
-    out.check(
-        "full",
-        naive["shared_percent"] > 95
-        and naive["waits"]["lg_throttle"] > 90
-        and naive["issue_percent"] < 6,
-    )
+    queue = naive["waits"]["lg_throttle"] > 90 and naive["issue_percent"] < 6
+    out.check("full", naive["shared_percent"] > 95 and queue)
     busiest = max(coalesced[unit] for unit in ("shared_percent", "issue_percent", "fma_percent"))
     out.check("none full", busiest < 85)
     out.check("loads", min(loads) > 25 and sum(loads) > 70)
@@ -181,13 +164,10 @@ def unrolling() -> tuple[list[Row], Facts]:
         ops = [op.split(".")[0] for op in loop]
         rows.append(
             {
-                "build": name,
-                "ffma": ops.count("FFMA"),
-                "ldg": ops.count("LDG"),
-                "per": len(ops) / ops.count("FFMA"),
-                "ahead": ops[: ops.index("FFMA")].count("LDG"),
+                "build": name, "ffma": ops.count("FFMA"), "ldg": ops.count("LDG"),
+                "per": len(ops) / ops.count("FFMA"), "ahead": ops[: ops.index("FFMA")].count("LDG"),
             }
-        )
+        )  # fmt: skip
     by = {r["build"]: r for r in rows}
     speedups = {
         r["kernel"]: r["speedup"]
@@ -206,17 +186,12 @@ def unrolling() -> tuple[list[Row], Facts]:
     out.check("own", by["no pragma"]["ffma"] >= 4)
     out.check("loads", all(r["ldg"] == 2 * r["ffma"] for r in rows))
     out.check(
-        "late",
-        hand < 0.02 and by["unrolled by hand"]["per"] > 0.98 * by["coalesced"]["per"],
-        hand,
+        "late", hand < 0.02 and by["unrolled by hand"]["per"] > 0.98 * by["coalesced"]["per"], hand
     )
     out.check("worth", 1 / speedups["coalesced"] > 1.2 * fewer, speedups["coalesced"])
     out.check("ahead", by["one step"]["ahead"] == 2 and by["coalesced"]["ahead"] >= 6)
-    out.check(
-        "naive",
-        abs(speedups["naive"] - 1) < 0.02 and speedups["coalesced"] < 0.8,
-        *speedups.values(),
-    )
+    same, other = abs(speedups["naive"] - 1) < 0.02, speedups["coalesced"] < 0.8
+    out.check("naive", same and other, *speedups.values())
     return rows, out
 
 
@@ -234,12 +209,9 @@ def coarsening() -> Facts:
     loss = gain("coalesced", "coarsened", 4096)
     done = {n: counted(n)["instructions"] for n in b}
     out.say(
-        coarse_loss=loss,
-        coarse_b=b["coarsened"],
-        plain_b=b["coalesced"],
-        coarse_registers=r.registers,
-        coarse_spills=spilled,
-    )
+        coarse_loss=loss, coarse_b=b["coarsened"], plain_b=b["coalesced"],
+        coarse_registers=r.registers, coarse_spills=spilled,
+    )  # fmt: skip
     out.check("slower", loss > 1.2, loss)
     out.check("fewer", done["coarsened"] < 0.97 * done["coalesced"], *done.values())
     out.check("sectors", b["coarsened"] == 4 * b["coalesced"])
@@ -314,14 +286,8 @@ def tiles_table() -> list[Row]:
 def small_tile() -> Facts:
     """Why a tile of 8 is slower than a tile of 32 on an H200."""
     out = Facts()
-    loads = {
-        n: [
-            r
-            for r in trace(n, M=128, N=128, K=64).by_line()
-            if r.space == "global" and r.op == "load"
-        ]
-        for n in TILES
-    }
+    lines = {n: trace(n, M=128, N=128, K=64).by_line() for n in TILES}
+    loads = {n: [r for r in of if (r.space, r.op) == ("global", "load")] for n, of in lines.items()}
     sent = {n: sum(r.requests for r in loads[n]) for n in TILES}
     busy = {n: a_clock(n, counted(n)["l1_wavefronts"]) for n in TILES}
     took = {n: recorded(n, 1024, "ms") for n in TILES}
@@ -341,39 +307,20 @@ def small_tile() -> Facts:
         small_took=took["tiled_8"] / took["tiled_32"], each_small=each_global("tiled_8"),
         each_square=each_global("tiled_32"), filled_low=min(filled), filled_high=max(filled),
     )  # fmt: skip
-    out.check(
-        "occupancy",
-        max(filled) - min(filled) < 6
-        and rate["tiled_32"] > 1.02 * rate["tiled_rect"] > 1.3 * rate["tiled_8"],
-        *filled,
-        *rate.values(),
-    )
+    rates = rate["tiled_32"] > 1.02 * rate["tiled_rect"] > 1.3 * rate["tiled_8"]
+    out.check("occupancy", max(filled) - min(filled) < 6 and rates, *filled, *rate.values())
     out.check("sectors", all(r.sectors == 4 * r.requests for n in TILES for r in loads[n]))
+    between = sent["tiled_32"] < sent["tiled_rect"] < sent["tiled_8"]
+    out.check("four", sent["tiled_8"] == 4 * sent["tiled_32"] and between)
+    more = all(of["tiled_rect"] > by * of["tiled_8"] for of, by in ((issue, 1.1), (l2, 1.05)))
+    slower = took["tiled_rect"] < took["tiled_8"]
+    out.check("neither", more and slower, *issue.values(), *l2.values())
+    alike = max(busy.values()) < 1.05 * min(busy.values())
     out.check(
-        "four",
-        sent["tiled_8"] == 4 * sent["tiled_32"]
-        and sent["tiled_32"] < sent["tiled_rect"] < sent["tiled_8"],
+        "full", min(*busy.values(), min(pipes) / 100) > 0.85 and alike, *busy.values(), *pipes
     )
-    out.check(
-        "neither",
-        issue["tiled_rect"] > 1.1 * issue["tiled_8"]
-        and l2["tiled_rect"] > 1.05 * l2["tiled_8"]
-        and took["tiled_rect"] < took["tiled_8"],
-        *issue.values(),
-        *l2.values(),
-    )
-    out.check(
-        "full",
-        min(*busy.values(), min(pipes) / 100) > 0.85
-        and max(busy.values()) < 1.05 * min(busy.values()),
-        *busy.values(),
-        *pipes,
-    )
-    out.check(
-        "loads",
-        each_global("tiled_8") > 3 * each_global("tiled_32") and each_global("tiled_8") >= 4,
-        each_global("tiled_8"),
-    )
+    small = each_global("tiled_8")
+    out.check("loads", small > 3 * each_global("tiled_32") and small >= 4, small)
     return out
 
 
@@ -391,12 +338,8 @@ def flag_builds() -> tuple[list[Row], Facts]:
         ("unroll", (), "#pragma unroll\n"),
         ("no unrolling", (), "#pragma unroll 1\n"),
     ):
-        loop = loop_of(
-            k.source.replace("for (int k = 0;", f"{pragma}        for (int k = 0;"),
-            k,
-            "sm_89",
-            options=options,
-        )
+        text = k.source.replace("for (int k = 0;", f"{pragma}        for (int k = 0;")
+        loop = loop_of(text, k, "sm_89", options=options)
         rows.append(
             {
                 "build": label,
@@ -414,12 +357,8 @@ def flag_builds() -> tuple[list[Row], Facts]:
         fast_math=100 * (fast["tiled_rect"] / default["tiled_rect"] - 1),
         no_unrolling=100 * (rolled["tiled_rect"] / default["tiled_rect"] - 1),
     )  # fmt: skip
-    out.check(
-        "ftz",
-        default["ftz"] == 0
-        and fast["ftz"] == fast["ffma"] == default["ffma"]
-        and fast["loop"] == default["loop"],
-    )
+    alike = fast["ftz"] == fast["ffma"] == default["ffma"] and fast["loop"] == default["loop"]
+    out.check("ftz", default["ftz"] == 0 and alike)
     out.check(
         "same", all(abs(r - 1) < 0.015 for r in same) and unrolled["loop"] == default["loop"], *same
     )
@@ -440,15 +379,10 @@ def private_sums() -> tuple[list[Row], Facts]:
     rate = {n: recorded(n, 4096) for n in PRIVATE}
     built = {n: resources(n, arch="sm_90") for n in PRIVATE}
     rows = [
-        {
-            "kernel": n,
-            "ratio": reuse[n],
-            "registers": built[n].registers,
-            "occupancy": 100 * built[n].occupancy.fraction,
-            "gflops": rate[n],
-        }
+        {"kernel": n, "ratio": reuse[n], "registers": built[n].registers, "gflops": rate[n],
+         "occupancy": 100 * built[n].occupancy.fraction}
         for n in PRIVATE
-    ]
+    ]  # fmt: skip
     four = counted("privatised_4")
     reads = four["ffma_thread_instructions"] / 32 / four["shared_load_wavefronts"]
     a, b = 2 / 4, 1  # wavefronts for a value of A (two for four) and of B
@@ -459,13 +393,9 @@ def private_sums() -> tuple[list[Row], Facts]:
         row_4_all=reuse["privatised_4"],
     )
     pairs = list(pairwise(PRIVATE))
-    out.check(
-        "order",
-        all(reuse[x] < reuse[y] and rate[x] < rate[y] for x, y in pairs)
-        and reuse["block_1d"] > 1.5 * reuse["privatised_4"],
-        *reuse.values(),
-        *rate.values(),
-    )
+    rising = all(reuse[x] < reuse[y] and rate[x] < rate[y] for x, y in pairs)
+    far = reuse["block_1d"] > 1.5 * reuse["privatised_4"]
+    out.check("order", rising and far, *reuse.values(), *rate.values())
     out.check("reads", abs(reads * (a / 4 + b) - 1) < 0.02, reads)
     out.check("stores", reuse["privatised_4"] < 0.95 * reads, reads)
     return rows, out
@@ -483,20 +413,14 @@ def supply(gpu: str) -> dict[str, Any]:
     apart = [e.per_clock for e in level if e.sharing == 1]
     few = [e.per_clock for e in level if e.way == "TMA boxes" and 1 < e.sharing <= 6]
     pairs = [e.per_clock for e in level if e.way == "multicast"]
-    (far,) = [
-        e
-        for e in supplies(gpu)
-        if e.way == "TMA boxes" and e.skew == 4 * 32 * 1024 and e.sharing > 100
-    ]
+    boxes = (e for e in supplies(gpu) if e.way == "TMA boxes")
+    (far,) = [e for e in boxes if e.skew == 4 * 32 * 1024 and e.sharing > 100]
     return {
         "numbers": {
-            "apart": max(apart),
-            "together": max(e.per_clock for e in level),
-            "skew": far.skew / 1024,
-            "skewed": far.per_clock,
-            "multicast": sum(pairs) / len(pairs),
+            "apart": max(apart), "together": max(e.per_clock for e in level),
+            "skew": far.skew / 1024, "skewed": far.per_clock, "multicast": sum(pairs) / len(pairs),
         },
         "even": max(apart) < 1.1 * min(apart),
         "boxes": max(few) < 1.1 * max(apart),
         "multicast_even": max(pairs) < 1.1 * min(pairs) and min(pairs) > 1.5 * max(apart),
-    }
+    }  # fmt: skip

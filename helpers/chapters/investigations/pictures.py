@@ -23,11 +23,7 @@ def set_of(address: int, sets: int = 64, line: int = 64) -> int:
 
 
 def cache_sets(
-    rows: int,
-    row_bytes: Sequence[int] = (4096, 4100),
-    *,
-    sets: int = 64,
-    line: int = 64,
+    rows: int, row_bytes: Sequence[int] = (4096, 4100), *, sets: int = 64, line: int = 64
 ) -> Figure:
     """In which sets of a cache the first column of a row-major matrix lies, for each row length.
 

@@ -1,15 +1,133 @@
-"""Tables of the page on teaching: what was recorded of grading its labs."""
+"""Tables of the page on teaching: hours of labs and of a course, and records of grading."""
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 from collections import Counter
 from typing import Any
 
 from helpers.ladder.kernel import ROOT
 from nogpu.errors import DataError
+from nogpu.text import without_comments
+from tilelabs.labs import Lab, all_labs, lab, rehearsing
 
 RECORDS = ROOT / "data" / "validation"
+RATES = {"read": 1 / 130, "write": 3.0, "count": 30.0, "fill": 1.0, "explain": 3.0}
+"""Minutes for a word that is read, a line of the kernel that the starter lacks, a part that is
+counted and improved, a cell of a table in a comment, and a point for a written answer. The first is
+that of `tools.essays`, the others are estimates that no class has tried.
+"""
+READING = {
+    12: ("tour 01 02 03", "04 05", "06 07", "08 09", "10", "11 12", "15", "17 18", "19 20",
+         "21 22", "23 25", ""),
+    8: ("tour 01 02 03", "04 05", "06 07", "08 09", "10 11", "12 15", "17 18", ""),
+}  # fmt: skip
+"""Pages by week, of a course of so many weeks; the last one is for talks and the exam."""
+HANDED_OUT = {
+    12: {"1": (2, 1), "2": (3, 1), "3": (4, 2), "4": (6, 2), "5": (8, 2), "6": (10, 3)},
+    8: {"1": (2, 1), "2": (3, 1), "3": (4, 2), "4": (5, 2), "5": (7, 2)},
+}
+"""Of such a course: in which week a lab is handed out, and for how many weeks."""
+
+
+def steps(one: Lab) -> dict[str, float]:
+    """Minutes of a lab by step, in its first variant: what is counted of it, times `RATES`.
+
+    Empty where the book has no solutions to count from, as the copy that a notebook fetches.
+    """
+    tried = rehearsing.sources(one) if rehearsing.texts(one) else ()
+    variant = one.variants[0]
+    solved = [s.text for s in tried if s.kind == "solution" and s.variant == variant.name]
+    if not solved:
+        return {}
+    told = " ".join([one.task, variant.words, *one.hints, *(p.words + p.ask for p in one.parts)])
+    before, after = (_code(text) for text in (one.starter(variant), solved[0]))
+    amounts = {
+        "read": len(told.split()),
+        "write": sum(row.startswith("+ ") for row in difflib.ndiff(before, after)),
+        "count": sum(p.limit is not None or p.least is not None for p in one.parts),
+        "fill": sum(p.rows * len(p.table) for p in one.parts),
+        "explain": sum(p.points for p in one.parts if p.by_hand),
+    }
+    return {step: amount * RATES[step] for step, amount in amounts.items()}
+
+
+def _code(text: str) -> list[str]:
+    """Its lines without comments, and without those that only close."""
+    lines = (line.strip() for line in without_comments(text).splitlines())
+    return [line for line in lines if line.strip("{} ")]
+
+
+def steps_table() -> dict[str, Any]:
+    """Minutes of each lab by step, as what `pages.table` takes."""
+    rows = [
+        {"lab": one.number, **found, "hours": f"{sum(found.values()) / 60:.1f}"}
+        for one in all_labs()
+        if (found := steps(one))
+    ] or [{"lab": one.number, "hours": f"{one.hours}"} for one in all_labs()]
+    return {
+        "rows": rows,
+        "caption": "Minutes of a lab, step by step, and its hours.",
+        "headers": {
+            "read": "read what is asked",
+            "write": "write the kernel",
+            "count": "look at a count and improve it",
+            "fill": "fill in the table",
+            "explain": "write answers",
+        },
+        "formats": dict.fromkeys(RATES, ".0f"),
+        "note": (
+            f"Counted from each lab's words, from the lines that a solution has and the starter "
+            f"lacks ({RATES['write']:g} minutes each), its counts ({RATES['count']:g}), cells of a "
+            f"table ({RATES['fill']:g}) and points for written answers ({RATES['explain']:g}): "
+            "estimates that no class has tried."
+        ),
+    }
+
+
+def calendar(weeks: int) -> dict[str, Any]:
+    """A course week by week, with its hours outside class, as what `pages.table` takes.
+
+    weeks: 12 or 8.
+    """
+    rows = []
+    for week, pages in enumerate(READING[weeks], 1):
+        out = HANDED_OUT[weeks]
+        under_way = [n for n, (start, length) in out.items() if start <= week < start + length]
+        minutes = sum(map(_minutes, pages.split())) + sum(
+            60 * lab(n).hours / out[n][1] for n in under_way
+        )
+        new = [f"lab {n}, for {out[n][1]} weeks" for n in under_way if out[n][0] == week]
+        rows.append(
+            {
+                "week": f"{week}",
+                "read": ", ".join(page.lstrip("0") for page in pages.split()) or "talks, exam",
+                "hand_out": "".join(new).replace("1 weeks", "a week") or "-",
+                "hours": f"{minutes / 60:.1f}",
+            }
+        )
+    return {
+        "rows": rows,
+        "caption": f"A course of {weeks} weeks.",
+        "headers": {"read": "chapters", "hand_out": "hand out", "hours": "hours of a student"},
+        "note": (
+            "Minutes as each page states them, and a lab's hours spread over its weeks. The tour "
+            "is for class; a lab is due when its last week ends."
+        ),
+    }
+
+
+def _minutes(page: str) -> int:
+    """What a page says that it takes; none of the tour, which is read in class."""
+    if page == "tour":
+        return 0
+    [path] = (ROOT / "book").glob(f"{page}_*.md")
+    found = re.search(r"Time: about (\d+) minutes", path.read_text(encoding="utf-8"))
+    if found is None:
+        raise DataError(f"{path} does not say its minutes: add `Time: about N minutes`")
+    return int(found[1])
 
 
 def _record(name: str) -> Any:
@@ -30,30 +148,26 @@ def _timed(held: Any) -> list[dict[str, Any]]:
 
 def times_table() -> dict[str, Any]:
     """Points beside times of what labs are rehearsed on, graded on a GPU, as what `pages.table`
-    takes.
-    """
+    takes."""
     held = _record("labs_h200.json")
     on = held["machine"]
     every = Counter((row["lab"], row["variant"]) for row in _timed(held))
     shown = {lab: variant for (lab, variant), _ in reversed(every.most_common())}
     rows = [
         {
-            "lab": row["lab"],
-            "kernel": f"{row['source']}",
-            "points": row["points"],
-            "ms": row["timed"]["ms"][0],
-            "rung": row["timed"]["rung"],
+            "lab": row["lab"], "kernel": f"{row['source']}", "points": row["points"],
+            "ms": row["timed"]["ms"][0], "rung": row["timed"]["rung"],
             "over_rung": row["timed"]["over_rung"][0],
             "over_library": row["timed"]["over_library"][0],
         }
         for row in _timed(held)
         if row["variant"] == shown[row["lab"]]
-    ]
+    ]  # fmt: skip
     said = (
         f"{on['gpu']}, driver {on['driver']}, CUDA {on['cuda']}, cuBLAS {on['cublas']},"
         f" {on['date']}, commit {', '.join(sorted({row['commit'] for row in held['rows']}))}, by"
-        " python -m tools.labs_on_a_gpu. Points without the written part; of each lab one variant,"
-        f" {len(_timed(held))} kernels in all."
+        " python -m tools.labs_on_a_gpu. Points as the rubrics were then, without the written part;"
+        f" of each lab one variant, {len(_timed(held))} kernels in all."
     )
     return {
         "rows": rows,
@@ -70,12 +184,9 @@ def times_table() -> dict[str, Any]:
 
 def inversions() -> dict[bool, int]:
     """Pairs of one variant in which the kernel with more points is the slower, beyond 2 %: those in
-    which it has every point of its lab (True), and all others (False).
-    """
+    which it has every point of its lab (True), and all others (False)."""
     held = _record("labs_h200.json")
-    rows = [
-        r for r in held["rows"] if r["timed"] and "ms" in r["timed"] and not r["timed"]["wrong"]
-    ]
+    rows = _timed(held)
     most = {
         lab: max(r["points"] for r in rows if r["lab"] == lab) for lab in {r["lab"] for r in rows}
     }
@@ -118,8 +229,7 @@ def class_table() -> dict[str, Any]:
 
 def exploits_table() -> dict[str, Any]:
     """What was tried against the grader, what holds it, and what it needs to pass, as what
-    `pages.table` takes.
-    """
+    `pages.table` takes."""
     held = _record("exploits.json")
     rows = [
         {
@@ -149,4 +259,12 @@ def exploits_table() -> dict[str, Any]:
     }
 
 
-__all__ = ["class_table", "exploits_table", "inversions", "times_table"]
+__all__ = [
+    "calendar",
+    "class_table",
+    "exploits_table",
+    "inversions",
+    "steps",
+    "steps_table",
+    "times_table",
+]

@@ -18,40 +18,12 @@ from helpers.page.exercises.kernels import (
     lanes_together,
     matmul_problem,
 )
-from helpers.page.exercises.registry import (
-    Exercise,
-    chapters,
-    check,
-    exercise,
-    find,
-    load,
-    number,
-)
+from helpers.page.exercises.registry import Exercise, chapters, check, exercise, find, load, number
 from helpers.page.exercises.results import Check, Result
 
 __all__ = [
-    "AWKWARD",
-    "Axis",
-    "Check",
-    "Exercise",
-    "KernelTask",
-    "Problem",
-    "Result",
-    "Shape",
-    "chapters",
-    "check",
-    "check_chart",
-    "check_kernel_source",
-    "check_table",
-    "checked_report",
-    "close_to",
-    "exercise",
-    "find",
-    "from_tiles",
-    "lanes_together",
-    "load",
-    "matmul_problem",
-    "number",
-    "one_of",
-    "same_array",
-]
+    "AWKWARD", "Axis", "Check", "Exercise", "KernelTask", "Problem", "Result", "Shape", "chapters",
+    "check", "check_chart", "check_kernel_source", "check_table", "checked_report", "close_to",
+    "exercise", "find", "from_tiles", "lanes_together", "load", "matmul_problem", "number",
+    "one_of", "same_array",
+]  # fmt: skip

@@ -25,15 +25,9 @@ def _near(value: float, target: float, tolerance: float) -> bool:
 
 
 def close_to(
-    answer: Any,
-    expected: float,
-    *,
-    tolerance: float = 0.01,
-    what: str = "the number",
-    unit: str = "",
-    hint: str = "",
-    mistakes: Mapping[float, str] | None = None,
-) -> Check:
+    answer: Any, expected: float, *, tolerance: float = 0.01, what: str = "the number",
+    unit: str = "", hint: str = "", mistakes: Mapping[float, str] | None = None,
+) -> Check:  # fmt: skip
     """A number within a relative tolerance of the expected one; 0 asks for equality.
 
     mistakes maps likely mistakes to the hint that each deserves. A failed check does not give the
@@ -59,14 +53,9 @@ def _sentence(text: str) -> str:
 
 
 def one_of(
-    answer: Any,
-    correct: str | Sequence[str],
-    *,
-    options: Sequence[str] | None = None,
-    what: str = "the choice",
-    hint: str = "",
-    mistakes: Mapping[str, str] | None = None,
-) -> Check:
+    answer: Any, correct: str | Sequence[str], *, options: Sequence[str] | None = None,
+    what: str = "the choice", hint: str = "", mistakes: Mapping[str, str] | None = None,
+) -> Check:  # fmt: skip
     """A choice; compared as text without regard to case and outer spaces."""
 
     def plain(text: Any) -> str:
@@ -100,10 +89,5 @@ def same_array(
         hint = (
             "NaN here: nothing wrote the element, or it was read, as by +=, before it was written."
         )
-    return Check(
-        False,
-        f"{what}: {np.count_nonzero(bad)} of {bad.size} elements differ",
-        f"{got[at]:g} at {list(at)}",
-        f"{want[at]:g}",
-        hint,
-    )
+    what = f"{what}: {np.count_nonzero(bad)} of {bad.size} elements differ"
+    return Check(False, what, f"{got[at]:g} at {list(at)}", f"{want[at]:g}", hint)

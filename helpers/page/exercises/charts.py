@@ -38,14 +38,9 @@ class Axis:
 
 
 def check_chart(
-    answer: Any,
-    x: Axis,
-    y: Axis,
-    series: Mapping[str, Points],
-    *,
-    tolerance: float = 0.01,
+    answer: Any, x: Axis, y: Axis, series: Mapping[str, Points], *, tolerance: float = 0.01,
     hint: str = "",
-) -> Iterator[Check]:
+) -> Iterator[Check]:  # fmt: skip
     """Whether an Axes shows these series as lines, bars or dots, and says what its axes are.
 
     series: values by name; a legend must tell several apart. Points beyond these, and lines
@@ -91,13 +86,9 @@ def check_chart(
 
 
 def check_table(
-    answer: Any,
-    key: Axis,
-    columns: Mapping[Axis, Points],
-    *,
-    tolerance: float = 0.01,
+    answer: Any, key: Axis, columns: Mapping[Axis, Points], *, tolerance: float = 0.01,
     hint: str = "",
-) -> Iterator[Check]:
+) -> Iterator[Check]:  # fmt: skip
     """Whether a frame, or a list of dicts, has these columns, by the key in a column or the index.
 
     Rows and columns beyond these are the reader's own. hint: where a value is wrong.
@@ -127,15 +118,10 @@ def check_table(
 
 
 def _values(
-    name: str,
-    got: Mapping[float, float | None],
-    wanted: Points,
-    key: str,
-    tolerance: float,
+    name: str, got: Mapping[float, float | None], wanted: Points, key: str, tolerance: float,
     hint: str,
-) -> Check:
-    """Whether every wanted value is there; else the first that is missing or wrong, not its
-    value."""
+) -> Check:  # fmt: skip
+    """Whether every wanted value is there; else the first missing or wrong, not its value."""
     found = {at: next((v for x, v in got.items() if _near(x, at, 1e-6)), None) for at in wanted}
     if missing := [at for at, value in found.items() if value is None]:
         what = f"{name} at {key} = {', '.join(f'{at:g}' for at in missing)}"
@@ -168,8 +154,7 @@ def _legend(axes: Any) -> Any:
 
 def _names(axes: Any, drawn: Sequence[Any]) -> list[str]:
     """What the legend calls each, by its colour; their own labels where there is no legend, or
-    colours do not tell them apart.
-    """
+    colours do not tell them apart."""
     legend, colours = _legend(axes), [_colour(artist) for artist in drawn]
     if legend is None or len(set(colours)) < len(colours):
         return [str(artist.get_label()) for artist in drawn]
@@ -189,8 +174,7 @@ def _plain(name: str) -> str:
 
 
 def _points(axes: Any, artist: Any) -> dict[float, float]:
-    """Values by x; where ticks are categories, 0, 1, 2 and so on, x is the number that one
-    names."""
+    """Values by x; where ticks are categories, 0, 1, 2 and so on, the number that one names."""
     if hasattr(artist, "patches"):
         pairs = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in artist.patches]
     elif hasattr(artist, "get_offsets"):

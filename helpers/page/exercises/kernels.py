@@ -27,6 +27,8 @@ from nogpu.device import WARP
 from nogpu.errors import TileError
 from nogpu.text import without_comments
 from nogpu.toolchain import runs
+from tilelabs.apart import room
+from tilelabs.judging.compiling import check_text, door
 
 Shape = tuple[int, int, int]
 AWKWARD: tuple[Shape, ...] = ((1, 1, 1), (33, 17, 5), (16, 48, 32), (31, 65, 47), (70, 7, 33))
@@ -115,6 +117,7 @@ class KernelTask:
         return values[0], values[1], values[2]
 
 
+@door()
 def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
     """Run a kernel's source in the emulator on awkward shapes and count what it asks of memory.
 
@@ -128,6 +131,7 @@ def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
     checks = _words(source, task)
     where = ""
     try:
+        check_text(source)
         runs: list[Launch] = []
         for shape in task.shapes:
             where = _at(shape)
@@ -231,6 +235,7 @@ def _drawn_multiple(source: str, task: KernelTask) -> Shape:
     return M, N, K * 3 // 2 if K % 2 == 0 else K
 
 
+@room()
 def _launched(
     source: str, task: KernelTask, shape: Shape, made: Problem | None = None, **options: Any
 ) -> Launch:
@@ -240,18 +245,10 @@ def _launched(
     made = made or _problem(task, shape)
     before = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in made.args)
     report = emulator.launch(
-        source,
-        task.entry,
-        task.numbers(task.grid, shape),
-        task.numbers(task.block, shape),
-        list(made.args),
-        shared_bytes=task.shared_bytes,
-        defines=dict(task.defines),
-        arch=task.arch,
-        name=f"{task.entry}.cu",
-        max_seconds=task.max_seconds,
-        **options,
-    )
+        source, task.entry, task.numbers(task.grid, shape), task.numbers(task.block, shape),
+        list(made.args), shared_bytes=task.shared_bytes, defines=dict(task.defines), arch=task.arch,
+        name=f"{task.entry}.cu", max_seconds=task.max_seconds, **options,
+    )  # fmt: skip
     return Launch(shape, made, before, report)
 
 
@@ -263,11 +260,8 @@ def _unforeseen(source: str, task: KernelTask) -> list[Check]:
         problem = fractions_problem if task.problem is matmul_problem else task.problem
         made = problem(np.random.default_rng(seed), *shape, task.dtype)
         launch = _launched(source, task, shape, made, schedule="permuted", seed=seed % 1000)
-        faults = [
-            c
-            for c in (*_results([launch]), *_inputs([launch]), *_findings([launch], task))
-            if not c.ok
-        ]
+        every = (*_results([launch]), *_inputs([launch]), *_findings([launch], task))
+        faults = [c for c in every if not c.ok]
         if faults:
             hint = (
                 "It is right where warps run one after the other, on other shapes and numbers. "
@@ -287,14 +281,9 @@ def _on_gpu(source: str, task: KernelTask) -> list[Check]:
     for tried in (*(s for s in task.shapes if s != shape), shape):
         made = _problem(task, tried)
         ms = launch_on_gpu(
-            source,
-            task.entry,
-            task.numbers(task.grid, tried),
-            task.numbers(task.block, tried),
-            list(made.args),
-            shared_bytes=task.shared_bytes,
-            defines=task.defines,
-        )
+            source, task.entry, task.numbers(task.grid, tried), task.numbers(task.block, tried),
+            list(made.args), shared_bytes=task.shared_bytes, defines=task.defines,
+        )  # fmt: skip
         where = "M={} N={} K={}".format(*tried)
         for index, expected in made.outputs.items():
             same = same_array(
@@ -349,8 +338,7 @@ def _findings(runs: Sequence[Launch], task: KernelTask) -> list[Check]:
 
 def _one_cure(findings: list[str]) -> list[str]:
     """Findings, those first that a block's barrier cures. It orders the lanes of a warp as well, so
-    beside them a race within one warp asks for nothing of its own.
-    """
+    beside them a race within one warp asks for nothing of its own."""
     block = [text for text in findings if "put __syncthreads" in text.lower()]
     warp = [text for text in findings if "put __syncwarp" in text.lower()]
     if not (block and warp):

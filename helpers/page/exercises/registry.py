@@ -100,12 +100,8 @@ def load(chapter: str) -> tuple[Exercise, ...]:
     """The exercises of one chapter, in order. An empty tuple if it has none."""
     if chapter in chapters():
         importlib.import_module(f"helpers.chapters.ch{chapter}.checks")
-    return tuple(
-        sorted(
-            (e for e in _known.values() if e.id.startswith(f"{chapter}.")),
-            key=lambda e: int(e.id.split(".")[1]),
-        )
-    )
+    of_chapter = (e for e in _known.values() if e.id.startswith(f"{chapter}."))
+    return tuple(sorted(of_chapter, key=lambda e: int(e.id.split(".")[1])))
 
 
 def find(id: str) -> Exercise:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from helpers.colours import GREEN, GREY, VERMILION
 from nogpu.errors import CompileError, TileError
@@ -20,13 +20,17 @@ def ended(text: str) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: what, whether it holds, and what to think about if not."""
+    """One thing that was looked at: what, whether it holds, and what to think about if not.
+
+    error: what was raised on the way.
+    """
 
     ok: bool
     what: str
     got: str = ""
     expected: str = ""
     hint: str = ""
+    error: Exception | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         parts = [f"{'passed' if self.ok else 'not yet'}: {self.what}"]
@@ -119,10 +123,11 @@ def raised(what: str, error: Exception) -> Check:
     if isinstance(error, CompileError) and error.log:
         log = "\n" + _errors(error.log)
         return Check(
-            False, "the source compiles", got=log, hint=ended(error.hint) if error.hint else ""
-        )
+            False, "the source compiles", log, hint=ended(error.hint) if error.hint else "",
+            error=error,
+        )  # fmt: skip
     kind = "" if isinstance(error, TileError) else f"{type(error).__name__}: "
-    return Check(False, what, got=f"{kind}{error}")
+    return Check(False, what, got=f"{kind}{error}", error=error)
 
 
 def _errors(log: str) -> str:

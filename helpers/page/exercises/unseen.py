@@ -58,8 +58,7 @@ class Unseen:
 class Facts:
     """What is so: sectors for each load from global memory and wavefronts for each from shared
     memory (0 where there is none), blocks on an SM of the H200, the resource that binds, the bound
-    in ms.
-    """
+    in ms."""
 
     sectors: float
     wavefronts: float
@@ -170,17 +169,11 @@ def judged(kernels: tuple[Unseen, ...], answer: Any) -> Iterator[Check]:
         if isinstance(prediction, Mapping):
             lacks = [what for what in ASKED if prediction.get(what) in (None, ...)]
         if lacks:
-            yield Check(
-                False,
-                f"{kernel.name}: {', '.join(lacks)}",
-                hint="Replace each ... by a prediction.",
-            )
+            what = f"{kernel.name}: {', '.join(lacks)}"
+            yield Check(False, what, hint="Replace each ... by a prediction.")
         if isinstance(prediction, Mapping):
-            made = [
-                *_one(
-                    kernel, {k: v for k, v in prediction.items() if k in ASKED and k not in lacks}
-                )
-            ]
+            told = {k: v for k, v in prediction.items() if k in ASKED and k not in lacks}
+            made = [*_one(kernel, told)]
             yield from made
             if not lacks and all(check.ok for check in made) and kernel.name in measured():
                 yield Check(True, f"{kernel.name}: {measured()[kernel.name]}")

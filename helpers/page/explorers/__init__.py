@@ -28,25 +28,7 @@ from helpers.page.explorers._tile import tile
 from helpers.page.explorers.core import Control, Explorer, Reading
 
 __all__ = [
-    "Control",
-    "Explorer",
-    "Reading",
-    "banks",
-    "coalescing",
-    "descriptor",
-    "fragments",
-    "hierarchy",
-    "ladder",
-    "ldmatrix",
-    "march",
-    "occupancy",
-    "pipeline",
-    "request",
-    "ring",
-    "roofline",
-    "scorecard",
-    "stepper",
-    "stream_k",
-    "swizzle",
-    "tile",
-]
+    "Control", "Explorer", "Reading", "banks", "coalescing", "descriptor", "fragments", "hierarchy",
+    "ladder", "ldmatrix", "march", "occupancy", "pipeline", "request", "ring", "roofline",
+    "scorecard", "stepper", "stream_k", "swizzle", "tile",
+]  # fmt: skip

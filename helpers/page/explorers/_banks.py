@@ -35,8 +35,7 @@ def cost(starts: np.ndarray, width: int, load: bool) -> int:
 
 def phases(starts: np.ndarray, width: int, load: bool) -> int:
     """Groups of lanes that are served one after the other: a warp, halves or quarters; loads merge
-    neighbouring groups whose lanes agree (see nogpu.emulator.observe.counts).
-    """
+    neighbouring groups whose lanes agree (see nogpu.emulator.observe.counts)."""
     if width == 4:
         return 1
     groups = starts.reshape(width // 8, -1)
@@ -55,14 +54,10 @@ def read(state: State) -> Reading:
     n, groups = cost(starts, width, load), phases(starts, width, load)
     distinct = len(np.unique(starts)) * width // 4
     shown = {
-        "takes": counted(n, "wavefront"),
-        "wants": counted(distinct, "different word"),
-        "wavefronts": text(n),
-        "phases": text(groups),
-        "words": text(distinct),
-        "least": text(-(-distinct // counts.BANKS)),
-        "bytes": text(4 * distinct / n, 1),
-    }
+        "takes": counted(n, "wavefront"), "wants": counted(distinct, "different word"),
+        "wavefronts": text(n), "phases": text(groups), "words": text(distinct),
+        "least": text(-(-distinct // counts.BANKS)), "bytes": text(4 * distinct / n, 1),
+    }  # fmt: skip
     return Reading("conflict" if n > groups else "clean", shown)
 
 

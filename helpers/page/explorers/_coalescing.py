@@ -12,12 +12,9 @@ from nogpu.emulator.observe import counts
 
 FOLLOWS = {"column": "the column", "row": "the row", "none": "neither: all lanes the same"}
 ELEMENTS = {
-    1: "1 byte (int8)",
-    2: "2 bytes (half)",
-    4: "4 bytes (float)",
-    8: "8 bytes (double)",
+    1: "1 byte (int8)", 2: "2 bytes (half)", 4: "4 bytes (float)", 8: "8 bytes (double)",
     16: "16 bytes (float4)",
-}
+}  # fmt: skip
 COLUMNS = 64
 """Elements in a row of the matrix that is read."""
 
@@ -40,13 +37,10 @@ def read(state: State) -> Reading:
     n = sectors(elements, state["size"])
     used = len(np.unique(elements)) * state["size"]
     shown = {
-        "touched": counted(n, "sector"),
-        "sectors": text(n),
-        "fetched": text(counts.SECTOR * n),
-        "used": text(used),
-        "share": text(100 * used / (counts.SECTOR * n), 1),
+        "touched": counted(n, "sector"), "sectors": text(n), "fetched": text(counts.SECTOR * n),
+        "used": text(used), "share": text(100 * used / (counts.SECTOR * n), 1),
         "least": text(-(-used // counts.SECTOR)),
-    }
+    }  # fmt: skip
     return Reading("request", shown)
 
 
@@ -86,11 +80,8 @@ def coalescing(*, follows: str = "column", size: int = 4) -> Explorer:
             Control("offset", "first element", tuple(range(33)), 0),
         ),
         labels={
-            "sectors": "sectors per request",
-            "fetched": "bytes fetched",
-            "used": "bytes used",
-            "share": "used (%)",
-            "least": "sectors at least",
+            "sectors": "sectors per request", "fetched": "bytes fetched", "used": "bytes used",
+            "share": "used (%)", "least": "sectors at least",
         },
         sentences={
             "request": "The request touches {touched}: {fetched} bytes are fetched and "

@@ -87,13 +87,8 @@ def read(state: State) -> Reading:
         return Reading("middle", shown)
     if at.max() >= BEGIN + BOXES * BOX_BYTES:
         return Reading("outside", shown)
-    says = (
-        "start",
-        "leading" if along[0] else "unread",
-        "stride",
-        "base",
-        "swizzle" if size else "plain",
-    )
+    leading, swizzle = "leading" if along[0] else "unread", "swizzle" if size else "plain"
+    says = ("start", leading, "stride", "base", swizzle)
     return Reading(says[field], shown)
 
 
@@ -122,14 +117,8 @@ def _picture(state: State) -> str:
     for bit in range(64):
         x, y = 1 + (31 - bit % 32) * b, 4 + (bit < 32) * 20
         own = [i for i, f in enumerate(DESCRIPTOR) if f.first <= bit <= f.last]
-        body += rect(
-            x,
-            y,
-            b,
-            16,
-            tint(PALETTE[own[0]], "0.3") if own else "none",
-            'stroke="currentColor" stroke-width=".4"',
-        )
+        fill = tint(PALETTE[own[0]], "0.3") if own else "none"
+        body += rect(x, y, b, 16, fill, 'stroke="currentColor" stroke-width=".4"')
         body += words(x + b / 2, y + 12, str(code >> bit & 1), "middle", 10.5)
     for box in range(BOXES):
         body += words(1 + 162 * box, 60, f"box {box}", size=10.5)
@@ -213,12 +202,8 @@ def descriptor(*, operand: str = "B") -> Explorer:
             ),
         },
         data={
-            "fields": [[f.name, f.first, f.last] for f in DESCRIPTOR],
-            "begin": BEGIN,
-            "box": BOX_BYTES,
-            "first": first,
-            "of": [f for f, _ in CHANGES],
-            "across": ACROSS,
+            "fields": [[f.name, f.first, f.last] for f in DESCRIPTOR], "begin": BEGIN,
+            "box": BOX_BYTES, "first": first, "of": [f for f, _ in CHANGES], "across": ACROSS,
             "states": shown,
         },
         compute=read,
@@ -227,4 +212,4 @@ def descriptor(*, operand: str = "B") -> Explorer:
             {"operand": of, "change": c}
             for of, c in (("B", 8), ("B", 7), ("B", 10), ("B", 17), ("A", 0), ("A", 1))
         ),
-    )
+    )  # fmt: skip

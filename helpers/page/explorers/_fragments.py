@@ -26,11 +26,8 @@ def _label(name: str, slot: int) -> str:
     return f"{name}, register {_register(name, slot)}{half}"
 
 
-SLOTS = {
-    FIRST[name] + slot: _label(name, slot)
-    for name, count in (("A", 8), ("B", 4), ("C", 4))
-    for slot in range(count)
-}
+_COUNTS = {"A": 8, "B": 4, "C": 4}
+SLOTS = {FIRST[n] + slot: _label(n, slot) for n, most in _COUNTS.items() for slot in range(most)}
 
 
 HELD: dict[tuple[int, int], tuple[str, Element]] = {

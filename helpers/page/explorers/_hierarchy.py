@@ -62,18 +62,10 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
         "warp": f"{text(waves)} wavefronts of shared memory, for {device.WARP * (tm + tn)} copies",
         "thread": f"{text(reads)} reads of shared memory",
     }
-    counts = {
-        "matrix": 1,
-        "block": math.prod(p.grid),
-        "warp": p.threads // device.WARP,
-        "thread": device.WARP,
-    }
-    inside = {
-        "matrix": "one product",
-        "block": "blocks in the grid",
-        "warp": "warps in a block",
-        "thread": "threads in a warp",
-    }
+    warps = p.threads // device.WARP
+    counts = {"matrix": 1, "block": math.prod(p.grid), "warp": warps, "thread": device.WARP}
+    inside = {"matrix": "one product", "block": "blocks in the grid", "warp": "warps in a block"}
+    inside["thread"] = "threads in a warp"
     levels = {}
     for name, (rows, columns) in tiles.items():
         values, products = rows + columns, rows * columns
@@ -107,12 +99,9 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
         ),
         controls=(Control("level", "level", ORDER, "thread", labels=LEVELS),),
         labels={
-            "tile": "rows x columns of C",
-            "count": "how many",
-            "kept": "operands kept in",
+            "tile": "rows x columns of C", "count": "how many", "kept": "operands kept in",
             "values": "different values of A and B for each k",
-            "products": "multiply-adds for each k",
-            "cost": "brought by, for each k",
+            "products": "multiply-adds for each k", "cost": "brought by, for each k",
         },
         sentences={
             "level": "{level} is {tile} elements, {count}. For each k it needs {values} different "
@@ -122,4 +111,4 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
         compute=read,
         picture=picture,
         examples=tuple({"level": name} for name in ORDER),
-    )
+    )  # fmt: skip

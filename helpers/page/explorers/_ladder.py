@@ -28,10 +28,7 @@ def _precision(name: str) -> str:
 
 def _units(rate: points.Rate, key: str) -> dict[str, tuple[float, str]]:
     """Value and words of a rate in each unit that it has."""
-    units = {
-        "gflops": (rate.gflops, text(rate.gflops)),
-        "ms": (rate.ms, significant(rate.ms, 4)),
-    }
+    units = {"gflops": (rate.gflops, text(rate.gflops)), "ms": (rate.ms, significant(rate.ms, 4))}
     if rate.share is not None:
         units["share"] = (100 * rate.share, text(100 * rate.share, 1))
     peak = points.peak(key, _precision(rate.kernel))
@@ -42,8 +39,7 @@ def _units(rate: points.Rate, key: str) -> dict[str, tuple[float, str]]:
 
 def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
     """Bars of all rungs: choose the GPU (recorded, the reader's own included, or published), the
-    size and the unit. A GPU recorded with `python -m helpers record` joins the list.
-    """
+    size and the unit. A GPU recorded with `python -m helpers record` joins the list."""
     sources: dict[str, dict[str, Any]] = {}
     seen: dict[points.Size, None] = {}
     for key, (name, rates, label) in points.sources().items():
@@ -57,30 +53,20 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
                     {n: (float(f"{v:.6g}"), w) for n, (v, w) in _units(rate, key).items()},
                 )
             )
-        sources[key] = {
-            "name": name,
-            "label": label,
-            "sizes": ", ".join(by_size),
-            "rates": by_size,
-        }
+        sources[key] = {"name": name, "label": label, "sizes": ", ".join(by_size), "rates": by_size}
     sizes = [points.words(s) for s in sorted(seen)]
 
     def read(state: State) -> Reading:
         source, wanted = sources[state["source"]], state["unit"]
         rows = source["rates"].get(state["size"])
         shown = {
-            "source": source["name"],
-            "size": state["size"],
-            "sizes": source["sizes"],
-            "label": source["label"],
-            "unit": UNITS[wanted],
-            "group": GROUPS[state["group"]],
-        }
-        shown_rates = [
-            (name, *units[wanted])
-            for name, group, units in rows or []
-            if wanted in units and state["group"] in (group, "all")
-        ]
+            "source": source["name"], "size": state["size"], "sizes": source["sizes"],
+            "label": source["label"], "unit": UNITS[wanted], "group": GROUPS[state["group"]],
+        }  # fmt: skip
+        chosen = (
+            row for row in rows or [] if wanted in row[2] and state["group"] in (row[1], "all")
+        )
+        shown_rates = [(name, *units[wanted]) for name, _, units in chosen]
         if not shown_rates:
             return Reading("size" if rows is None else "unit", shown)
         least, most = (f(shown_rates, key=lambda row: row[1]) for f in (min, max))
@@ -116,13 +102,9 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             choice("unit", "unit", UNITS, unit),
         ),
         labels={
-            "best": "fastest",
-            "best_value": "its value",
-            "worst": "slowest",
-            "worst_value": "its value",
-            "span": "factor between them",
-            "label": "where the numbers come from",
-            "all": "every kernel",
+            "best": "fastest", "best_value": "its value", "worst": "slowest",
+            "worst_value": "its value", "span": "factor between them",
+            "label": "where the numbers come from", "all": "every kernel",
         },
         sentences={
             "rungs": "{source}, size {size}, {unit}: {count}, slowest {worst} at {worst_value}, "
@@ -137,4 +119,4 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
         examples=({}, *({"size": s} for s in list(sources[first]["rates"])[:2]), {"unit": "share"}),
         wide=("label",),
         spoken=("all",),
-    )
+    )  # fmt: skip

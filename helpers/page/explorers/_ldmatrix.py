@@ -48,8 +48,7 @@ def read(state: State) -> Reading:
 
 
 def _picture(way: str, lane: int) -> str:
-    """The piece: in each pair its receiver, the given row framed, and in blue what the lane
-    gets."""
+    """The piece: in each pair its receiver, the given row framed, in blue what the lane gets."""
     body, w, h, left = "", 16, 14, 31
     for own, (row, col) in enumerate(GIVES):
         x, ink = (26, "end") if col == 0 else (2 * left + SIDE * w - 26, "start")
@@ -59,13 +58,8 @@ def _picture(way: str, lane: int) -> str:
             continue
         wide, high = (2 * w, h) if way == "plain" else (w, 2 * h)
         lit, x, y = key // 8 == lane, left + col * w, row * h
-        paint = (
-            BLUE
-            if lit
-            else tint(VERMILION, "0.35")
-            if (row, col // 8 * 8) == GIVES[lane]
-            else "none"
-        )
+        given = tint(VERMILION, "0.35") if (row, col // 8 * 8) == GIVES[lane] else "none"
+        paint = BLUE if lit else given
         body += rect(x, y, wide, high, paint, 'stroke="currentColor" stroke-width=".5"')
         body += (
             f'<text x="{x + wide / 2:g}" y="{y + high / 2 + 4:g}" font-size="10.5"'

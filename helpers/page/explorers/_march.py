@@ -17,17 +17,12 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 TILE, STEPS = 4, 3
 """Edge of the tiles, which is the warps of the block and the lanes of a warp; tiles along K."""
 COPY, LATE, PAUSE = (1, 2, 1, 2), 5, 2
-"""Moments that each warp takes to copy; that the late one takes; its wait for a turn to
-multiply."""
+"""Moments that each warp takes to copy; the late one takes; its wait for a turn to multiply."""
 LAST = STEPS * (LATE + 1 + PAUSE + TILE + 1)
 """The moment in which all is done: the late warp waits for nobody."""
 PAINTS = (BLUE, GREEN, PURPLE)
-KEPT = {
-    "12": "both, as in the kernel",
-    "2": "without the first",
-    "1": "without the second",
-    "": "without both",
-}
+KEPT = {"12": "both, as in the kernel", "2": "without the first", "1": "without the second"}
+KEPT[""] = "without both"
 WHY = ("has yet to store that row", "has already stored a later row there")
 ACTIONS = {
     "c": "fetching rows for k0 = {k0}",
@@ -164,11 +159,7 @@ def march() -> Explorer:
         ),
         controls=(
             Control(
-                "at",
-                "moment",
-                moments,
-                3,
-                labels=tuple(f"{i} of {LAST}" for i in moments),
+                "at", "moment", moments, 3, labels=tuple(f"{i} of {LAST}" for i in moments),
                 plays=450,
             ),
             choice("barriers", "__syncthreads()", KEPT, "12"),
@@ -211,7 +202,7 @@ def march() -> Explorer:
         ),
         spoken=("tile", "sums"),
         code=code,
-    )
+    )  # fmt: skip
 
 
 def _picture() -> str:

@@ -23,16 +23,12 @@ def plain_limits(limits: device.Limits) -> dict[str, int]:
     return {
         "threads_block": limits.max_threads_per_block,
         "registers_thread": limits.max_registers_per_thread,
-        "shared_block": limits.shared_per_block_optin,
-        "register_unit": limits.register_alloc_unit,
-        "warp_unit": limits.warp_alloc_granularity,
-        "registers_sm": limits.registers_per_sm,
+        "shared_block": limits.shared_per_block_optin, "register_unit": limits.register_alloc_unit,
+        "warp_unit": limits.warp_alloc_granularity, "registers_sm": limits.registers_per_sm,
         "shared_unit": limits.shared_alloc_unit,
-        "shared_reserved": limits.shared_reserved_per_block,
-        "shared_sm": limits.shared_per_sm,
-        "warps_sm": limits.max_warps_per_sm,
-        "blocks_sm": limits.max_blocks_per_sm,
-    }
+        "shared_reserved": limits.shared_reserved_per_block, "shared_sm": limits.shared_per_sm,
+        "warps_sm": limits.max_warps_per_sm, "blocks_sm": limits.max_blocks_per_sm,
+    }  # fmt: skip
 
 
 def gpu_data() -> dict[str, Any]:
@@ -71,14 +67,10 @@ def read(state: State) -> Reading:
         }
         return Reading("shared" if too_much else "file", why)
     shown = {
-        "gpu": gpu.name,
-        "holds": counted(o.blocks, "block"),
-        "blocks": text(o.blocks),
-        "warps": text(o.warps),
-        "most": text(limits.max_warps_per_sm),
-        "fraction": text(100 * o.fraction, 1),
-        "limited": " and ".join(o.limited_by),
-    }
+        "gpu": gpu.name, "holds": counted(o.blocks, "block"), "blocks": text(o.blocks),
+        "warps": text(o.warps), "most": text(limits.max_warps_per_sm),
+        "fraction": text(100 * o.fraction, 1), "limited": " and ".join(o.limited_by),
+    }  # fmt: skip
     return Reading("fits", shown | {_BY[name]: text(n) for name, n in o.by.items()})
 
 
@@ -103,22 +95,14 @@ def occupancy(
             Control("threads", "threads a block", tuple(range(32, 1025, 32)), threads),
             Control("registers", "registers a thread", REGISTERS, registers),
             Control(
-                "shared",
-                "shared memory a block",
-                tuple(1024 * kb for kb in SHARED_KB),
-                shared,
+                "shared", "shared memory a block", tuple(1024 * kb for kb in SHARED_KB), shared,
                 labels=tuple(f"{kb} KB" for kb in SHARED_KB),
             ),
         ),
         labels={
-            "fraction": "occupancy (%)",
-            "warps": "resident warps",
-            "most": "warps at most",
-            "blocks": "resident blocks",
-            "limited": "limited by",
-            "by_warps": "blocks by warps",
-            "by_blocks": "blocks by the block limit",
-            "by_registers": "blocks by registers",
+            "fraction": "occupancy (%)", "warps": "resident warps", "most": "warps at most",
+            "blocks": "resident blocks", "limited": "limited by", "by_warps": "blocks by warps",
+            "by_blocks": "blocks by the block limit", "by_registers": "blocks by registers",
             "by_shared": "blocks by shared memory",
         },
         sentences={
@@ -134,4 +118,4 @@ def occupancy(
         picture=bars(limit_rows, "Blocks that each resource would allow alone."),
         examples=tuple({"registers": r} for r in (32, 64, 96, 128, 255))
         + ({"threads": 1024, "registers": 128}, {"shared": 32 << 10}),
-    )
+    )  # fmt: skip

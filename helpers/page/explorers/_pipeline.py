@@ -59,14 +59,10 @@ def pipeline(
         stall = times.end - TILES * work
         waits = length if n == 1 else max(0, length - (n - 1) * work)
         shown = {
-            "total": text(times.end),
-            "stall": text(stall),
-            "share": text(100 * stall / times.end, 1),
-            "need": text(-(-length // work) + 1),
-            "tiles": text(TILES),
-            "shared": text(n * tile_bytes),
-            "stages": counted(n, "stage"),
-        }
+            "total": text(times.end), "stall": text(stall),
+            "share": text(100 * stall / times.end, 1), "need": text(-(-length // work) + 1),
+            "tiles": text(TILES), "shared": text(n * tile_bytes), "stages": counted(n, "stage"),
+        }  # fmt: skip
         return Reading("stalls" if waits else "hidden", shown)
 
     first = run(TILES, stages, copy, compute)
@@ -92,11 +88,8 @@ def pipeline(
             Control("compute", "a tile's multiply-adds take (clocks)", CLOCKS, compute),
         ),
         labels={
-            "total": "clocks in all",
-            "stall": "of them waiting",
-            "share": "waiting (%)",
-            "need": "stages that hide the copy",
-            "shared": "shared memory (bytes)",
+            "total": "clocks in all", "stall": "of them waiting", "share": "waiting (%)",
+            "need": "stages that hide the copy", "shared": "shared memory (bytes)",
         },
         sentences={
             "stalls": "{stages}: {tiles} tiles take {total} clocks, and the block waits for "
@@ -109,4 +102,4 @@ def pipeline(
         compute=read,
         picture=svg(324, 46, body, "Copies and computation in turns, with one stage."),
         examples=tuple({"stages": n} for n in (1, 2, 3, 4)),
-    )
+    )  # fmt: skip

@@ -92,12 +92,8 @@ def request() -> Explorer:
         controls=(
             choice("loads", "the lanes load", LOADS, "AB"),
             Control(
-                "lanes",
-                "lanes so far",
-                tuple(range(WARP + 1)),
-                WARP,
-                labels=tuple(f"{n} of {WARP}" for n in range(WARP + 1)),
-                plays=250,
+                "lanes", "lanes so far", tuple(range(WARP + 1)), WARP,
+                labels=tuple(f"{n} of {WARP}" for n in range(WARP + 1)), plays=250,
             ),
         ),
         labels={kernel: kernel for kernel in KERNELS},
@@ -121,4 +117,4 @@ def request() -> Explorer:
         picture=_picture(),
         examples=tuple({"lanes": n} for n in (1, 9, 32)) + ({"loads": "A"}, {"loads": "B"}),
         spoken=KERNELS,
-    )
+    )  # fmt: skip

@@ -42,8 +42,7 @@ LOOP = (
 
 def run(tiles: int, stages: int, copy: int, compute: int, *, barriers: bool) -> Run:
     """The schedule of a ring: with groups the pipeline's, which asks when the next tile begins;
-    with barriers a stage is asked for again as soon as it is handed back.
-    """
+    with barriers a stage is asked for again as soon as it is handed back."""
     if not barriers:
         return _pipeline.run(tiles, stages, copy, compute)
     issue: list[int] = []

@@ -70,21 +70,15 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
         g, k = gpus[state["gpu"]], kernels[state["kernel"]]
         peak, bandwidth = g["peaks"][state["precision"]], g["bandwidth"]
         shown = {
-            "gpu": g["name"],
-            "kernel": state["kernel"],
-            "peak": text(peak),
-            "ridge": text(peak / bandwidth, 1),
-            "precision": PRECISIONS[state["precision"]],
+            "gpu": g["name"], "kernel": state["kernel"], "peak": text(peak),
+            "ridge": text(peak / bandwidth, 1), "precision": PRECISIONS[state["precision"]],
             "own": PRECISIONS[k["precision"]],
-        }
+        }  # fmt: skip
         if k["precision"] != state["precision"]:
             return Reading("other", shown)
         roof = min(peak, k["intensity"] * bandwidth)
-        shown |= {
-            "intensity": text(k["intensity"], 2),
-            "roof": text(roof),
-            "limit": "memory" if k["intensity"] * bandwidth < peak else "arithmetic",
-        }
+        limit = "memory" if k["intensity"] * bandwidth < peak else "arithmetic"
+        shown |= {"intensity": text(k["intensity"], 2), "roof": text(roof), "limit": limit}
         if state["kernel"] not in g["points"]:
             return Reading("predicted", shown)
         rate, origin, _ = g["points"][state["kernel"]]
@@ -113,14 +107,9 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
             Control("kernel", "kernel", tuple(kernels), kernel, "select"),
         ),
         labels={
-            "intensity": "FLOP per byte",
-            "ridge": "ridge (FLOP per byte)",
-            "roof": "roof there (GFLOP/s)",
-            "peak": "peak (GFLOP/s)",
-            "limit": "the roof is",
-            "rate": "GFLOP/s",
-            "of_roof": "of its roof (%)",
-            "origin": "where the rate comes from",
+            "intensity": "FLOP per byte", "ridge": "ridge (FLOP per byte)",
+            "roof": "roof there (GFLOP/s)", "peak": "peak (GFLOP/s)", "limit": "the roof is",
+            "rate": "GFLOP/s", "of_roof": "of its roof (%)", "origin": "where the rate comes from",
         },
         sentences={
             "other": (
@@ -143,4 +132,4 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
         examples=({}, *({"gpu": g} for g in ("t4", "a100", "rtx4090") if g != gpu)),
         note="; ".join(labels),
         wide=("origin",),
-    )
+    )  # fmt: skip

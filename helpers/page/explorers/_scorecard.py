@@ -1,5 +1,4 @@
-"""Explorer of chapter 25: what each resource would take alone, rung by rung, and which one
-binds."""
+"""Explorer of chapter 25: what each resource would take alone, rung by rung, and which binds."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ def rungs() -> dict[str, Bounds]:
 
 
 def read(every: dict[str, Bounds], state: State) -> Reading:
-    """What binds a rung, how much of its time that explains, and whether it bound the one
-    before."""
+    """What binds a rung, how much of its time that explains, whether it bound the one before."""
     rung = state["rung"]
     b, at = every[rung], list(every).index(rung)
     before = every[list(every)[at - 1]] if at else b
@@ -46,15 +44,8 @@ def scorecard(*, rung: str = "naive") -> Explorer:
     rung: with which the explorer begins.
     """
     every = rungs()
-    ends = [
-        "naive",
-        "block_2d",
-        "vectorised",
-        "fp32_best",
-        "wmma",
-        "mma_pipelined",
-        list(every)[-1],
-    ]
+    ends = ["naive", "block_2d", "vectorised", "fp32_best", "wmma", "mma_pipelined"]
+    ends += [list(every)[-1]]
     whose = next(iter(every.values()))
     return Explorer(
         kind="scorecard",
@@ -70,11 +61,8 @@ def scorecard(*, rung: str = "naive") -> Explorer:
             Control("rung", "rung", tuple(every), rung, plays=1500),
         ),
         labels={
-            "binding": "what binds",
-            "bound": "its bar (ms)",
-            "time": "measured (ms)",
-            "share": "bar of the time (%)",
-            "all": "every resource",
+            "binding": "what binds", "bound": "its bar (ms)", "time": "measured (ms)",
+            "share": "bar of the time (%)", "all": "every resource",
         },
         sentences={
             "first": (
@@ -110,4 +98,4 @@ def scorecard(*, rung: str = "naive") -> Explorer:
         picture=plots.scorecard(every[rung])._repr_html_(),
         examples=tuple({"rung": name} for name in ends),
         spoken=("all",),
-    )
+    )  # fmt: skip

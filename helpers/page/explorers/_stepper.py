@@ -9,15 +9,7 @@ import numpy as np
 from helpers.colours import BLUE, GREEN
 from helpers.ladder.jobs import Duties, Place, duties
 from helpers.ladder.kernel import Kernel
-from helpers.page.explorers.core import (
-    Control,
-    Explorer,
-    Reading,
-    State,
-    choice,
-    significant,
-    text,
-)
+from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, significant, text
 from helpers.page.explorers.fallbacks import rect, svg, words
 from helpers.page.explorers.loops import loop, marked
 from helpers.wording import counted
@@ -84,14 +76,11 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         sums = A[rows, :done] @ B[:done, cols]
         cells, each = sums.size, len(rows) + len(cols)
         shown = {
-            "thread": str(t),
-            "k0": str(tile * depth),
-            "reuse": significant(cells / each),
-            "madds": text(done * cells),
-            "reads": text(done * each),
+            "thread": str(t), "k0": str(tile * depth), "reuse": significant(cells / each),
+            "madds": text(done * cells), "reads": text(done * each),
             "sums": "; ".join(_line(row) for row in sums.tolist()),
             "products": counted(cells, "product"),
-        }
+        }  # fmt: skip
         if not phase:
             return Reading(
                 "copy", shown | {"a": _copies(d, "A", t, tile), "b": _copies(d, "B", t, tile)}
@@ -129,12 +118,9 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
             ),
         ),
         labels={
-            "a": "of A, copied or read",
-            "b": "of B, copied or read",
-            "madds": "multiply-adds so far",
-            "reads": "values read so far",
-            "reuse": "multiply-adds for each value read",
-            "sums": "its sums, row by row",
+            "a": "of A, copied or read", "b": "of B, copied or read",
+            "madds": "multiply-adds so far", "reads": "values read so far",
+            "reuse": "multiply-adds for each value read", "sums": "its sums, row by row",
         },
         sentences={
             "copy": (
@@ -173,7 +159,7 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         examples=({}, {"step": 0}, {"step": depth}, {"step": steps[-1]}),
         spoken=("a", "b", "sums"),
         code=code,
-    )
+    )  # fmt: skip
 
 
 def _picture(reading: Reading) -> str:

@@ -21,17 +21,12 @@ def read(state: State) -> Reading:
     whole, cut = both(state)
     idle = [100 * (1 - tiles * steps / (way.busiest * sms)) for way in (whole, cut)]
     shown = {
-        "tiles": counted(tiles, "tile"),
-        "sms": counted(sms, "SM"),
+        "tiles": counted(tiles, "tile"), "sms": counted(sms, "SM"),
         "takes": counted(whole.busiest // steps, "round"),
-        "together": counted(len(cut.parts), "tile"),
-        "whole": text(whole.busiest // steps),
-        "idle": text(idle[0], 1),
-        "cut": text(cut.busiest / steps, 2),
-        "idle_cut": text(idle[1], 1),
-        "shared": text(len(cut.parts)),
-        "parts": text(sum(cut.parts.values())),
-    }
+        "together": counted(len(cut.parts), "tile"), "whole": text(whole.busiest // steps),
+        "idle": text(idle[0], 1), "cut": text(cut.busiest / steps, 2), "idle_cut": text(idle[1], 1),
+        "shared": text(len(cut.parts)), "parts": text(sum(cut.parts.values())),
+    }  # fmt: skip
     even = "even" if tiles % sms == 0 else "thin"
     return Reading("cut" if cut.parts else even, shown)
 
@@ -84,11 +79,8 @@ def stream_k(*, tiles: int = 5, sms: int = 4, steps: int = 32) -> Explorer:
         ),
         controls=controls,
         labels={
-            "whole": "rounds, whole tiles",
-            "idle": "idle, whole tiles (%)",
-            "cut": "rounds, cut",
-            "idle_cut": "idle, cut (%)",
-            "shared": "tiles in parts",
+            "whole": "rounds, whole tiles", "idle": "idle, whole tiles (%)", "cut": "rounds, cut",
+            "idle_cut": "idle, cut (%)", "shared": "tiles in parts",
         },
         sentences={
             "cut": (
@@ -112,4 +104,4 @@ def stream_k(*, tiles: int = 5, sms: int = 4, steps: int = 32) -> Explorer:
             {"tiles": t, "sms": n, "steps": k}
             for t, n, k in ((5, 4, 32), (8, 4, 32), (9, 8, 32), (15, 8, 32), (2, 6, 32), (2, 6, 8))
         ),
-    )
+    )  # fmt: skip

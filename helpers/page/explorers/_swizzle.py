@@ -8,11 +8,8 @@ from helpers.page.explorers.fallbacks import rect, svg, words
 from helpers.wording import counted
 from nogpu.emulator.observe import counts
 
-LAYOUTS = {
-    "plain": "as they are",
-    "swizzled": "swizzled: chunk XOR row",
-    "padded": "padded by a chunk",
-}
+LAYOUTS = {"plain": "as they are", "swizzled": "swizzled: chunk XOR row"}
+LAYOUTS["padded"] = "padded by a chunk"
 CHUNK = 16
 """Bytes: the row of an 8 x 8 matrix that a lane asks ldmatrix for, in four banks."""
 

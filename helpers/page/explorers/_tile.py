@@ -163,31 +163,21 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200", together: st
     ms = [recorded.ms.get(tuple(x.values())) for x in t.tiles]
     gpus = roofs(k)
     tied = together.split()
-    sets = {
-        ", ".join(map(str, values)): dict(zip(tied, values, strict=True))
-        for values in sorted({tuple(x[n] for n in tied) for x in t.tiles})
-    }
+    found = sorted({tuple(x[n] for n in tied) for x in t.tiles})
+    sets = {", ".join(map(str, v)): dict(zip(tied, v, strict=True)) for v in found}
 
     def read(state: State) -> Reading:
         state = state | (sets[state[TOGETHER]] if tied else {})
         g, code = gpus[state["gpu"]], t.at(state)
-        shown = {
-            "gpu": g["name"],
-            "kernel": k.name,
-            "tile": " ".join(f"{n}={state[n]}" for n in t.names),
-        }
+        tile = " ".join(f"{n}={state[n]}" for n in t.names)
+        shown = {"gpu": g["name"], "kernel": k.name, "tile": tile}
         if code < 0:
             expr, reason = t.rules[-1 - code]
             return Reading("illegal", shown | {"legal": "no", "expr": expr, "reason": reason})
         intensity, threads = t.legal[code]
         roof = min(g["peak"], intensity * g["bandwidth"])
-        shown |= {
-            "legal": "yes",
-            "threads": text(threads),
-            "intensity": text(intensity, 2),
-            "roof": text(roof),
-            "time": NO_TIME,
-        }
+        shown |= {"legal": "yes", "threads": text(threads), "intensity": text(intensity, 2)}
+        shown |= {"roof": text(roof), "time": NO_TIME}
         if time := ms[code]:
             shown |= {"time": text(time, 3) + " ms", "rate": text(GFLOP / time)}
         say = "timed" if ms[code] else "legal"
@@ -220,11 +210,8 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200", together: st
         own_set = {TOGETHER: ", ".join(str(x[n]) for n in tied)} if tied else {}
         return {n: x[n] for n in t.names if n not in tied} | own_set
 
-    controls = [
-        Control(n, n, values, k.params[n])
-        for n, values in zip(t.names, t.choices, strict=True)
-        if n not in tied
-    ]
+    free = ((n, v) for n, v in zip(t.names, t.choices, strict=True) if n not in tied)
+    controls = [Control(n, n, values, k.params[n]) for n, values in free]
     if tied:
         default = moved(k.params)[TOGETHER]
         controls.append(Control(TOGETHER, ", ".join(tied), tuple(sets), default))
@@ -252,17 +239,10 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200", together: st
         ),
         controls=(*controls, gpu_control(gpu)),
         labels={
-            "legal": "legal",
-            "threads": "threads a block",
-            "shared": "shared memory (bytes)",
-            "registers": "registers a thread",
-            "spills": "spills (bytes)",
-            "occupancy": "occupancy (%)",
-            "limited": "limited by",
-            "intensity": "FLOP per byte",
-            "roof": "roof (GFLOP/s)",
-            "time": f"time at 4096, {name}",
-            "rate": f"GFLOP/s, {name}",
+            "legal": "legal", "threads": "threads a block", "shared": "shared memory (bytes)",
+            "registers": "registers a thread", "spills": "spills (bytes)",
+            "occupancy": "occupancy (%)", "limited": "limited by", "intensity": "FLOP per byte",
+            "roof": "roof (GFLOP/s)", "time": f"time at 4096, {name}", "rate": f"GFLOP/s, {name}",
         },
         sentences={
             "illegal": "{tile} is not legal: {reason} (the rule is {expr}).",

@@ -162,11 +162,8 @@ class Explorer:
         for example in self.examples or ({},):
             full = {**self.default, **example}
             reading = self.read(**example)
-            row = {
-                c.name: c.labels[c.values.index(full[c.name])]
-                for c in self.controls
-                if c.name in moved
-            }
+            moving = (c for c in self.controls if c.name in moved)
+            row = {c.name: c.labels[c.values.index(full[c.name])] for c in moving}
             rows.append(row | {name: reading.text.get(name, "–") for name in short})
         headers = {c.name: c.label for c in self.controls if c.name in moved} | short
         shown = pages.table(rows, caption=self.title + ": some settings.", headers=headers)

@@ -13,13 +13,6 @@ from helpers.page.judging.texts import judge
 from helpers.page.judging.trying import roomy_arch, shapes, whole_tiles
 
 __all__ = [
-    "Case",
-    "Judged",
-    "Tried",
-    "judge",
-    "launch_on_gpu",
-    "roomy_arch",
-    "shapes",
-    "try_program",
+    "Case", "Judged", "Tried", "judge", "launch_on_gpu", "roomy_arch", "shapes", "try_program",
     "whole_tiles",
-]
+]  # fmt: skip

@@ -17,15 +17,10 @@ if TYPE_CHECKING:
 
 STOPS = frozenset(
     {
-        "out-of-bounds",
-        "misaligned",
-        "divergent-barrier",
-        "deadlock",
-        "step-budget",
-        "assert",
+        "out-of-bounds", "misaligned", "divergent-barrier", "deadlock", "step-budget", "assert",
         "trap",
     }
-)
+)  # fmt: skip
 """Kinds of findings that may stop a GPU, or never end on it: such a kernel is not launched there.
 """
 
@@ -35,7 +30,8 @@ class Case:
     """One shape: M, N, K, where it ran ("emulator" or the GPU's name), and how C came out.
 
     wrong_elements: of C beyond the error bound. first: the first of them, in words. findings: the
-    emulator's; of a GPU there are none.
+    emulator's; of a GPU there are none. changed: those of "A" and "B" that were written to. turned:
+    whether warps ran in another order than their own.
     """
 
     shape: tuple[int, int, int]
@@ -43,11 +39,13 @@ class Case:
     wrong_elements: int
     first: str = ""
     findings: tuple[Finding, ...] = ()
+    changed: str = ""
+    turned: bool = False
 
     @property
     def right(self) -> bool:
-        """Every element of C lies within the error bound."""
-        return self.wrong_elements == 0
+        """Every element of C lies within the error bound, and A and B are as they were."""
+        return self.wrong_elements == 0 and not self.changed
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from nogpu.emulator import Prepared, Report
 from nogpu.emulator.launching.request import geometry
 from nogpu.errors import CompileError, EmulationError, GpuFaultError, TileError, ToolchainError
 from nogpu.text import device_code
+from tilelabs.apart import room
+from tilelabs.judging.compiling import check_text, door
 
 SAMPLES, WARM = 20, 3
 """Launches that are timed on a GPU, and launches before them."""
@@ -36,6 +38,7 @@ def sole_entry(source: str) -> str:
     return names[0]
 
 
+@door()
 def try_program(
     source: str,
     grid: int | Sequence[int],
@@ -64,6 +67,7 @@ def try_program(
     options = {"arch": arch, "defines": defines, "name": "your.cu"}
     try:
         outcome = replace(outcome, compiler=toolchain.compiler())
+        check_text(source)
         made = emulator.prepared(source, entry, **options)  # type: ignore[arg-type]
     except (CompileError, ToolchainError) as fault:
         return replace(outcome, fault=fault)
@@ -90,7 +94,14 @@ def try_program(
             _give_back(x, y)
         return replace(outcome, where="emulator", untimed=why)
     assert gpu is not None
-    return _on_gpu(outcome, gpu.name, made, grid, block, args, shared_bytes, defines, expect)
+    try:
+        ms = _timed(made, outcome, grid, block, args, shared_bytes, defines)
+        differs = made.mismatches([_host(x) for x in args], expect) if expect else []
+    except GpuFaultError as fault:
+        return replace(outcome, lost=str(fault))
+    except TileError as fault:
+        return replace(outcome, fault=fault)
+    return replace(outcome, where=gpu.name, differs=tuple(differs), ms=ms)
 
 
 def _why(gpu: device.LiveGpu | None, backend: str | None) -> str:
@@ -145,33 +156,13 @@ def _report(
 ) -> tuple[Report | None, EmulationError | None]:
     """The emulator's report, or why it does not model this kernel."""
     try:
-        return emulator.launch(source, entry, grid, block, inputs, **asked), None
+        with room():
+            return emulator.launch(source, entry, grid, block, inputs, **asked), None
     except EmulationError as fault:
         return None, fault
 
 
 # -- on the GPU ------------------------------------------------------------------------------------
-
-
-def _on_gpu(
-    outcome: Tried,
-    name: str,
-    made: Prepared,
-    grid: Any,
-    block: Any,
-    args: Sequence[Any],
-    shared_bytes: int,
-    defines: Mapping[str, Any] | None,
-    expect: Mapping[str, Any] | None,
-) -> Tried:
-    try:
-        ms = _timed(made, outcome.entry, outcome.arch, grid, block, args, shared_bytes, defines)
-        differs = made.mismatches([_host(x) for x in args], expect) if expect else []
-    except GpuFaultError as fault:
-        return replace(outcome, lost=str(fault))
-    except TileError as fault:
-        return replace(outcome, fault=fault)
-    return replace(outcome, where=name, differs=tuple(differs), ms=ms)
 
 
 def launch_on_gpu(
@@ -192,21 +183,14 @@ def launch_on_gpu(
     gpu = at_hand("cuda")
     assert gpu is not None
     made = emulator.prepared(source, entry, arch=gpu.arch, defines=defines, name="your.cu")
-    return _timed(made, entry, gpu.arch, grid, block, args, shared_bytes, defines)
+    return _timed(made, Tried(entry, gpu.arch), grid, block, args, shared_bytes, defines)
 
 
-def _timed(
-    made: Prepared,
-    entry: str,
-    arch: str,
-    grid: Any,
-    block: Any,
-    args: Sequence[Any],
-    shared_bytes: int,
-    defines: Mapping[str, Any] | None,
-) -> Spread:
-    cubin = _compiled(made, arch, defines).cubin
-    with device.faults(entry):
+def _timed(made: Prepared, of: Tried, *launched: Any) -> Spread:
+    """launched: grid, block, arguments, bytes of shared memory, macros."""
+    grid, block, args, shared_bytes, defines = launched
+    cubin = _compiled(made, of.arch, defines).cubin
+    with device.faults(of.entry):
         function = launch.cuda_entry(cubin, made.entry, shared_bytes)
         return spread(np.array(_ran(function, made, grid, block, args, shared_bytes)))
 

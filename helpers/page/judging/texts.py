@@ -1,7 +1,12 @@
-"""A text in place of a rung's kernel: compiled, tried on awkward shapes, counted, timed."""
+"""A text in place of a rung's kernel: compiled, tried on awkward shapes, counted, timed.
+
+It compiles in a process of its own (`tilelabs.judging.compiling.door`), as a lab's kernel does, and
+what is right and clean runs once more with its warps in another order.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +20,7 @@ from helpers.page.judging.outcomes import STOPS, Case, Judged
 from helpers.page.judging.trying import Shape, common_tiles, roomy_arch, shapes
 from helpers.record.plans import Plan, plan
 from nogpu import device, toolchain
+from nogpu.emulator.launching.declarations import signature
 from nogpu.errors import (
     CompileError,
     ConfigError,
@@ -25,19 +31,18 @@ from nogpu.errors import (
     ToolchainError,
     UnknownKernelError,
 )
+from tilelabs.apart import room
+from tilelabs.judging.compiling import check_text, door
 
 SECONDS = 20.0
 """How long a launch of a reader's kernel may take in the emulator."""
 
 
+@door()
 def judge(
-    text: str,
-    kernel: Kernel,
-    *,
-    size: int = 1024,
-    backend: str | None = None,
+    text: str, kernel: Kernel, *, size: int = 1024, backend: str | None = None,
     seconds: float = SECONDS,
-) -> Judged:
+) -> Judged:  # fmt: skip
     """The facts of a text that stands in for `kernel`'s file (with its params as tile sizes).
 
     What it is compared with is the book's kernel with its own, default tile; a text in place of a
@@ -55,7 +60,9 @@ def judge(
     outcome = Judged(own, book, arch)
     try:
         outcome = replace(outcome, compiler=toolchain.compiler())
+        check_text(text)
         usage.compile_launch(own, arch)
+        _check_head(own, book)
     except (CompileError, ConfigError, ToolchainError) as fault:
         return replace(outcome, fault=fault)
     outcome = replace(outcome, resources=(_resources(own, arch), _resources(book, arch)))
@@ -70,6 +77,29 @@ def judge(
         return replace(outcome, untimed=why)
     assert gpu is not None
     return _on_gpu(outcome, gpu.name, tuple(c.shape for c in outcome.cases) or shapes(kernel))
+
+
+def _check_head(own: Plan, book: Plan) -> None:
+    """Refuse parameters that the launch, which passes what the book's kernel takes, does not fill.
+
+    Of pointers their number counts, and of numbers the type but for the sign.
+    """
+    told, asked = (signature(p.kernel.source, p.kernel.entry, p.defines) for p in (own, book))
+    if told is None or asked is None:
+        return
+    if len(told) != len(asked):
+        raise ConfigError(f"{own.kernel.entry} has {len(told)} parameters, and is called with "
+                          f"{len(asked)}: {', '.join(f.text for f in asked)}")  # fmt: skip
+    for mine, books in zip(told, asked, strict=True):
+        passed = books.pointers or _PLAIN.sub("", books.type) or "int"
+        if passed != (mine.pointers or _PLAIN.sub("", mine.type) or "int"):
+            raise ConfigError(
+                f"the parameter {mine.text!r} of {own.kernel.entry} is passed as {books.text!r}: "
+                "write it so"
+            )
+
+
+_PLAIN = re.compile(r"\b(?:(?:un)?signed\b ?|u?int32_t\b)")
 
 
 def _books(kernel: Kernel) -> Kernel:
@@ -113,25 +143,57 @@ def _resources(p: Plan, arch: str) -> usage.Resources | None:
 # -- in the emulator -------------------------------------------------------------------------------
 
 
+@room()
 def _emulated(outcome: Judged, seconds: float) -> Judged:
-    """Every shape in turn, up to one that does not end; then what the two kernels ask of memory."""
-    own, book, cases = outcome.plan, outcome.book, []
-    at, counted = common_tiles(own.kernel, book.kernel), None
-    for shape in shapes(own.kernel):
-        t = launch.trace_of(plan(own.kernel, *shape), arch=outcome.arch, max_seconds=seconds)
-        differ = [f for f in t.report.findings if f.kind == "wrong-result"]
-        first = differ[0].message if differ else ""
-        cases.append(Case(shape, "emulator", t.wrong, first, t.report.findings))
+    """Every shape in turn, up to one that is wrong or does not end, and what two kernels ask of
+    memory; then the first shape in another order of warps, where nothing is wrong yet.
+    """
+    own, book, cases = outcome.plan, outcome.book, list[Case]()
+    at, counted, tried = common_tiles(own.kernel, book.kernel), None, shapes(own.kernel)
+
+    def traced(shape: Shape, **options: Any) -> launch.Trace:
+        options |= {"arch": outcome.arch, "max_seconds": seconds}
+        return launch.trace_of(plan(own.kernel, *shape), **options)
+
+    for shape in tried:
+        t = traced(shape)
+        cases.append(_case(shape, t))
         if _endless(t):
             break
         if counted is None:
-            mine = (
-                t
-                if shape == at
-                else launch.trace_of(plan(own.kernel, *at), arch=outcome.arch, max_seconds=seconds)
-            )
-            counted = mine, launch.trace_of(plan(book.kernel, *at), arch=outcome.arch)
-    return replace(outcome, cases=tuple(cases), counted=counted)
+            mine = t if shape == at else traced(at)
+            counted = mine, _of_the_book(plan(book.kernel, *at), outcome.arch)
+        if not cases[-1].right:  # the first is what is told
+            break
+    outcome = replace(outcome, cases=tuple(cases), counted=counted)
+    if outcome.ok:
+        turned = _case(tried[0], traced(tried[0], schedule="permuted", analyse=False))
+        if not turned.right or turned.findings:
+            outcome = replace(outcome, cases=(*cases, replace(turned, turned=True)))
+    return outcome
+
+
+def _case(shape: Shape, t: launch.Trace) -> Case:
+    differ = [f for f in t.report.findings if f.kind == "wrong-result"]
+    first = differ[0].message if differ else ""
+    return Case(shape, "emulator", t.wrong, first, t.report.findings, t.changed)
+
+
+_KEPT: dict[tuple[object, ...], launch.Trace] = {}
+"""Traces of the book's kernels, the last four: each text of a reader is held against the same."""
+
+
+def _of_the_book(p: Plan, arch: str) -> launch.Trace:
+    k = p.kernel
+    key = (
+        *(k.name, k.source, *p.params.items(), p.M, p.N, p.K, arch, toolchain.compiler()),
+        *toolchain.header_state(k.source),
+    )
+    if key not in _KEPT:
+        if len(_KEPT) == 4:
+            del _KEPT[next(iter(_KEPT))]
+        _KEPT[key] = launch.trace_of(p, arch=arch)
+    return _KEPT[key]
 
 
 def _endless(t: launch.Trace) -> bool:

@@ -25,27 +25,7 @@ from helpers.record.costs.ordering import TIE, Ordering, order, recorded
 from helpers.record.costs.rates import l2
 
 __all__ = [
-    "DRAM",
-    "ISSUE",
-    "L1",
-    "L2",
-    "TIE",
-    "Bound",
-    "Bounds",
-    "Ordering",
-    "UnderWay",
-    "Waves",
-    "at_hand",
-    "bounds",
-    "l2",
-    "ladder",
-    "little",
-    "missing",
-    "of_counts",
-    "of_plan",
-    "order",
-    "powered",
-    "recorded",
-    "remarks",
-    "uses",
-]
+    "DRAM", "ISSUE", "L1", "L2", "TIE", "Bound", "Bounds", "Ordering", "UnderWay", "Waves",
+    "at_hand", "bounds", "l2", "ladder", "little", "missing", "of_counts", "of_plan", "order",
+    "powered", "recorded", "remarks", "uses",
+]  # fmt: skip

@@ -1,6 +1,4 @@
-"""What each resource alone would take for a kernel, a shape and a GPU; the largest is the
-prediction.
-"""
+"""What each resource alone would take for a kernel, a shape and a GPU; the most is predicted."""
 
 from __future__ import annotations
 
@@ -116,8 +114,7 @@ class Bounds(Mapping[str, Bound]):
     @property
     def pipe(self) -> str:
         """The unit that multiplies: "FMA pipe", "integer pipe" or "Tensor pipe"; "" where none
-        does.
-        """
+        does."""
         return next((name for name in self if name.endswith(" pipe")), "")
 
     @property
@@ -161,9 +158,7 @@ class Bounds(Mapping[str, Bound]):
 
 
 def card(gpu: str | Gpu | None) -> Gpu:
-    """A row of the table of GPUs: by key, itself, or the GPU at hand (the H200 where there is
-    none).
-    """
+    """A row of the table of GPUs: by key, itself, or the GPU at hand (the H200 if none)."""
     if isinstance(gpu, Gpu):
         return gpu
     if gpu is not None:
@@ -206,14 +201,9 @@ def target(launch: Geometry, gpu: Gpu) -> str:
 
 
 def bounds(
-    kernel: str,
-    M: int,
-    N: int | None = None,
-    K: int | None = None,
-    *,
-    gpu: str | Gpu | None = None,
-    **tile: int,
-) -> Bounds:
+    kernel: str, M: int, N: int | None = None, K: int | None = None, *,
+    gpu: str | Gpu | None = None, **tile: int,
+) -> Bounds:  # fmt: skip
     """`of_plan` a product by a kernel of the catalog; bounds(kernel, n) stands for M = N = K = n.
 
     gpu: a key of `device.GPUS` (the time beside is then its record's); default the GPU at hand
@@ -225,10 +215,7 @@ def bounds(
 
 
 def of_plan(
-    plan: Geometry,
-    gpu: str | Gpu | None = None,
-    *,
-    measured: tuple[float, str] | None = None,
+    plan: Geometry, gpu: str | Gpu | None = None, *, measured: tuple[float, str] | None = None
 ) -> Bounds:
     """What each resource alone would take for a planned launch, of a reader's own text too.
 
@@ -269,15 +256,10 @@ def of_plan(
     rate = rates.dram(card_)
     found.append(
         Bound(
-            DRAM,
-            bytes_,
-            "bytes",
-            rate.per_ms,
-            bytes_ / rate.per_ms,
-            "A, B and C once each",
+            DRAM, bytes_, "bytes", rate.per_ms, bytes_ / rate.per_ms, "A, B and C once each",
             rate.source,
         )
-    )
+    )  # fmt: skip
     missing = []
     supply = rates.l2(card_)
     if supply is not None:
@@ -286,13 +268,10 @@ def of_plan(
         missing.append(f"{L2}: nobody measured what it delivers there")
     found.append(
         inside(
-            L1,
-            even * counts.deliveries(K, N, rates.wavefront_clocks(card_)),
-            "wavefronts",
-            rates.deliveries(card_),
-            counts.deliveries_source,
+            L1, even * counts.deliveries(K, N, rates.wavefront_clocks(card_)), "wavefronts",
+            rates.deliveries(card_), counts.deliveries_source,
         )
-    )
+    )  # fmt: skip
     if counts.instructions is not None:
         found.append(
             inside(ISSUE, even * counts.instructions.at(K), "warp instructions", rates.issue(card_),
@@ -407,18 +386,10 @@ def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | Non
 
 
 def of_counts(
-    report: Report,
-    resources: usage.Resources,
-    gpu: str | Gpu,
-    *,
-    blocks: int,
-    dram_bytes: float,
-    multiply_adds: float = 0.0,
-    dtype: str = "float32",
-    instructions: float | None = None,
-    times: float = 1.0,
-    size: tuple[int, int, int] = (0, 0, 0),
-) -> Bounds:
+    report: Report, resources: usage.Resources, gpu: str | Gpu, *, blocks: int, dram_bytes: float,
+    multiply_adds: float = 0.0, dtype: str = "float32", instructions: float | None = None,
+    times: float = 1.0, size: tuple[int, int, int] = (0, 0, 0),
+) -> Bounds:  # fmt: skip
     """The bounds of any kernel, from what the emulator counted of some of its blocks.
 
     report: of a launch with samples=True and sass=True, over arrays with the row lengths of the
@@ -441,12 +412,8 @@ def of_counts(
     where = Waves(
         blocks, card_.sms, resident, max(blocks / card_.sms, float(cdiv(blocks, card_.sms)))
     )
-    waves = (
-        counting.delivered(report, rates.wavefront_clocks(card_))
-        * times
-        * blocks
-        / report.blocks_run
-    )
+    clocks = counting.delivered(report, rates.wavefront_clocks(card_))
+    waves = clocks * times * blocks / report.blocks_run
     asked = [
         (DRAM, dram_bytes, "bytes", rates.dram(card_), "given", 1.0),
         (

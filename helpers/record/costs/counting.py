@@ -125,9 +125,7 @@ class BlockCounts:
 
 
 def depth_of(launch: Geometry) -> int:
-    """How far a block goes along K in one step; 64 for the kernels with wgmma, 16 where none is
-    named.
-    """
+    """How far a block goes along K in one step; 64 for wgmma, 16 where none is named."""
     if launch.kernel.host == "tma":
         return 64
     return next((launch.params[name] for name in DEPTHS if name in launch.params), 16)
@@ -330,8 +328,7 @@ def _by_formula(launch: Geometry) -> list[Part]:
 
 def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, Linear | None, str]:
     """Warp instructions of a block and the waits of one of its warps, by the machine code's main
-    loop.
-    """
+    loop."""
     bm, bn = launch.tile
     if launch.kernel.host == "tma" and "WM" not in launch.params:
         exposed = rates.latency(arch, "L2").clocks if launch.params.get("STAGES", 1) == 1 else 0.0
@@ -361,8 +358,7 @@ def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, Linear | 
 
 def multiplied(opcode: str, dtype: str) -> float:
     """Multiply-adds of elements of this type that one warp instruction does: FFMA 32, HMMA.16816
-    2048.
-    """
+    2048."""
     kind, *words = opcode.split(".")
     if dtype in ("float32", "int32"):
         return WARP if (opcode == "IMAD" if dtype == "int32" else kind == "FFMA") else 0.0

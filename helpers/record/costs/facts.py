@@ -1,5 +1,4 @@
-"""What a kernel needs that a GPU may lack: from the table of kernels, and features by
-architecture."""
+"""What a kernel needs that a GPU may lack: by the table of kernels and features by architecture."""
 
 from __future__ import annotations
 

@@ -47,12 +47,8 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     """
     card_ = card(gpu)
     per_clock = card_.sms * card_.boost_mhz * 1e3  # SM clocks of a millisecond
-    known = {
-        "DRAM": rates.dram(card_),
-        "L1": rates.deliveries(card_),
-        "shared memory": rates.deliveries(card_),
-        "FMA pipe": rates.issue(card_),
-    }
+    into_l1, issued = rates.deliveries(card_), rates.issue(card_)
+    known = {"DRAM": rates.dram(card_), "L1": into_l1, "shared memory": into_l1, "FMA pipe": issued}
     supply = rates.l2(card_)
     if supply is not None:
         known["L2"] = supply.apart

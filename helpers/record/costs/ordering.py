@@ -36,8 +36,7 @@ def recorded(gpu: str = "h200", kernels: Sequence[str] | None = None) -> list[Bo
 @dataclass(frozen=True)
 class Ordering:
     """Pairs of kernels whose predicted order is the measured one, is a tie, or is the other way
-    round.
-    """
+    round."""
 
     agree: tuple[tuple[str, str], ...]
     ties: tuple[tuple[str, str], ...]

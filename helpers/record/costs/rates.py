@@ -1,6 +1,5 @@
 """What a GPU does in a clock, and how long it lets one wait: rates and latencies, each with its
-source.
-"""
+source."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ PUBLISHED_L2: Mapping[str, tuple[float, str]] = MappingProxyType(
     }
 )
 """Bytes a second that all SMs together load from L2, where others measured it: no two SMs are said
-to ask for the same bytes at the same time.
-"""
+to ask for the same bytes at the same time."""
 WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_75": (
@@ -36,8 +34,7 @@ WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
 WAVEFRONT = 1.0, "one wavefront a clock and SM (CUDA C++ Programming Guide: 32 banks)"
 INTEGER_LANES = 64
 """32-bit integer multiply-adds of an SM a clock, from compute capability 7.5 to 9.0 (CUDA C++
-Programming Guide, throughput of arithmetic instructions).
-"""
+Programming Guide, throughput of arithmetic instructions)."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +165,7 @@ SUSTAINED: Mapping[tuple[str, str], tuple[float, str]] = MappingProxyType(
     }
 )
 """GFLOP/s that cuBLAS is reported to sustain on a card whose power limit decides, by its key and
-the type of the operands.
-"""
+the type of the operands."""
 
 
 def sustained(gpu: Gpu, dtype: str) -> tuple[Gpu, str] | None:

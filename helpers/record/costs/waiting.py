@@ -1,6 +1,5 @@
 """The other half, waiting: clocks in which one warp alone waits for what it asked, by its machine
-code.
-"""
+code."""
 
 from __future__ import annotations
 

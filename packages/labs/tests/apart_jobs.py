@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from nogpu.errors import ConfigError
 
 
 def echo(job: dict[str, Any]) -> dict[str, Any]:
-    return {"got": job, "env": dict(os.environ), "cwd": os.listdir("."), "args": sys.argv}
+    return {"got": job, "env": dict(os.environ), "cwd": os.listdir("."), "pid": os.getpid()}
 
 
 def say(job: dict[str, Any]) -> str:
@@ -35,6 +34,13 @@ def fail(job: dict[str, Any]) -> None:
 def spin(job: dict[str, Any]) -> None:
     while True:
         pass
+
+
+def compute(job: dict[str, Any]) -> float:
+    began = time.process_time()
+    while (spent := time.process_time() - began) < job["seconds"]:
+        pass
+    return spent
 
 
 def sleep(job: dict[str, Any]) -> None:

@@ -38,7 +38,8 @@ RUNS = {
     "bom.cu": b"\xef\xbb\xbf" + HONEST.encode(),
     "crlf.cu": HONEST.replace("\n", "\r\n").encode(),
     "cr.cu": HONEST.replace("\n", "\r").encode(),
-    "outputs.ipynb": notebook(CELL, outputs="y" * 50_000_000),
+    "bidi.cu": f"// \u202e}} // \u2066\n{HONEST}".encode(),
+    "outputs.ipynb": notebook(CELL, outputs="y" * 15_000_000),
     "bom_notebook.ipynb": b"\xef\xbb\xbf" + notebook(CELL),
     "two.ipynb": notebook(f"%%cuda lab2\n{CONFLICT}", CELL),
     "bom_in_cell.ipynb": notebook("%%cuda lab2\n\ufeff" + HONEST.replace("\n", "\r\n")),
@@ -52,9 +53,11 @@ REFUSED = {
     "spaces.cu": (b"\xef\xbb\xbf \r\n\t", "the source is empty"),
     "large.cu": (b"x" * 300_000, "hand in the kernel alone"),
     "none.ipynb": (notebook("x = 1"), "no cell begins with %%cuda lab2"),
+    "homoglyph.ipynb": (notebook(f"%%\u0441uda lab2\n{HONEST}"), "no cell begins with %%cuda lab2"),
     "empty_cell.ipynb": (notebook("%%cuda lab2"), "the cell is empty"),
     "nul_cell.ipynb": (notebook(f"%%cuda lab2\nx\0{HONEST}"), "the cell has a NUL byte"),
     "surrogate.ipynb": (notebook("%%cuda lab2\n\ud800"), "the cell is not UTF-8"),
+    "outputs_of_50_mb.ipynb": (notebook(CELL, outputs="y" * 50_000_000), "larger than 20 MB"),
     "no_json.ipynb": (b"{", "no notebook that can be read"),
     "utf16.ipynb": (notebook(CELL).decode().encode("utf-16"), "no notebook that can be read"),
     "renamed.cu": (HEADS["renamed"][0].encode(), "no kernel called lab2"),
@@ -205,7 +208,7 @@ def test_a_traceback_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*a: object) -> None:
         raise AttributeError
 
-    monkeypatch.setattr("tilelabs.grading.collecting.read_notebook", fail)
+    monkeypatch.setattr("tilelabs.grading.collecting.notebooks.read", fail)
     with pytest.raises(AttributeError):
         through("s1.ipynb", b"{}")
 
@@ -214,7 +217,7 @@ def test_a_folder_that_leads_elsewhere_is_not_written_to(tmp_path: Path) -> None
     courses.new(tmp_path / "course")
     write(tmp_path, made("s1"))
     rows = report(TWO, courses.read(tmp_path / "course"), tmp_path / "out")
-    for lay in ("../../x.cu", "/etc/x.cu"):
+    for lay in ("../../x.cu", "/etc/x.cu", "..\\..\\win/x.cu"):
         with zipfile.ZipFile(feedback_zip(TWO, rows, {"s1": lay}, tmp_path)) as held:
             assert held.namelist()[0] == "s1/lab-2-feedback.txt"
 

@@ -18,7 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_grading import CLASS, LOCK, TWO, files, hand_in
+from classes import course_of, hand_in
+from test_grading import CLASS, LOCK, TWO, files
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError
@@ -33,22 +34,13 @@ from tools.hostile import HONEST
 pytestmark = pytest.mark.nvrtc
 
 LOCKED = [] if apart.landlock() else ["--without-landlock"]
-MORE = {
-    **CLASS,
-    "s6": hostile.WRONG["nothing"],
-    "s7": hostile.STRIDED,
-    "s8": HONEST,
-    "s9": "",
-    "t1": HONEST,
-}
+MORE = CLASS | {"s6": hostile.WRONG["nothing"], "s7": hostile.STRIDED}
+MORE |= {"s8": HONEST, "s9": "", "t1": HONEST}
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> courses.Course:
-    made = courses.new(tmp_path_factory.mktemp("clusters") / "course")
-    with (made.folder / "course.toml").open("a", encoding="utf-8") as file:
-        file.write('2 = "A transposed"\n')
-    return courses.read(made.folder)
+    return course_of(tmp_path_factory.mktemp("clusters") / "course")
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +112,8 @@ def test_two_workers_one_of_them_killed_change_no_byte(
     (found, alone), told = here, list[str]()
     with dask(2) as (address, pids), clusters.dask(address) as executor:
         kill_in_the_middle(pids[0], told)
-        grade(
-            TWO, found, course, tmp_path / "there", executor=executor, lock=LOCK, tell=told.append
-        )
+        there = {"executor": executor, "lock": LOCK, "tell": told.append}
+        grade(TWO, found, course, tmp_path / "there", **there)
         with pytest.raises(ProcessLookupError):  # it was killed, and is gone once it is waited for
             os.waitpid(pids[0], 0)
             os.kill(pids[0], 0)
@@ -145,9 +136,8 @@ def test_where_a_dead_worker_takes_its_task_along_that_is_said_and_the_rest_is_j
         clusters.dask(address) as executor,
     ):
         kill_in_the_middle(pids[0], told)
-        grade(
-            TWO, found, course, tmp_path / "there", executor=executor, lock=LOCK, tell=told.append
-        )
+        there = {"executor": executor, "lock": LOCK, "tell": told.append}
+        grade(TWO, found, course, tmp_path / "there", **there)
     assert 1 <= len(files(tmp_path / "there")) < len(MORE)
     grade(TWO, found, course, tmp_path / "there", lock=LOCK)
     assert files(alone) == files(tmp_path / "there")
@@ -192,13 +182,8 @@ def test_at_the_terminal_a_cluster_works_or_says_why_not_in_one_line(
 def test_a_task_holds_neither_the_secret_nor_a_name(course: courses.Course) -> None:
     s = Submission("4711", "Lovelace, Ada", "lovelaceada_4711_9_lab2.cu", HONEST.encode())
     sent = pickle.dumps(judging.task(s, TWO, course, 1))
-    private = [
-        course.secret,
-        course.secret.hex().encode(),
-        b"4711",
-        b"ovelace",
-        str(course.folder).encode(),
-    ]
+    private = [course.secret, course.secret.hex().encode(), b"4711", b"ovelace"]
+    private.append(str(course.folder).encode())
     assert HONEST.encode() in sent and not [p for p in private if p in sent]
     both = pickle.dumps((s, course))
     assert {p for p in private if p in both} >= {course.secret, b"4711", b"ovelace"}

@@ -20,13 +20,13 @@ def told(marked: Marked = BANKS, **more: Any) -> Feedback:
     points: dict[str, float | None] = {
         p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts
     }
-    facts = {"name": "Ada", "checked": found, "points": points, "given": {}, "notes": ()}
-    return Feedback(TWO, "s1", **(facts | {"closing": ("Total: 75 of 100 points",)} | more))
+    facts = {"checked": found, "points": points, "given": {}, "notes": ()}
+    return Feedback(TWO, **(facts | {"closing": ("Total: 42 of 100 points",)} | more))
 
 
 def test_whatever_is_written_stays_words() -> None:
     plain = text(
-        told(Marked(VILE, "compile", VILE), name=VILE, notes=(VILE, "look: for the teacher"),
+        told(Marked(VILE, "compile", VILE), notes=(VILE, "look: for the teacher"),
              given={"written": Override(7.5, VILE)})
     )  # fmt: skip
     unseen = r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]"
@@ -39,7 +39,7 @@ def test_it_tells_every_part_and_what_a_person_gave() -> None:
     plain = text(facts)
     for part in facts.checked.parts if facts.checked else ():
         assert part.words in plain and part.rubric.id in plain
-    for words in ("explained the banks", "2 files", "Total: 75 of 100 points", "attempt 1"):
+    for words in ("explained the banks", "2 files", "Total: 42 of 100 points", "attempt 1"):
         assert words in plain
     assert "no submission" in text(told(checked=None))
 

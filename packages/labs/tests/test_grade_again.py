@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from classes import FIXES, GROUPS, OVERRIDES, hand_in, lay
 from test_grading import notebook
 from test_policy import BANKS, RIGHT, TWO
 
@@ -16,23 +17,15 @@ from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError
 from tilelabs import apart
 from tilelabs.grading import judging, report
-from tilelabs.grading.collecting import collect, read_notebook
+from tilelabs.grading.collecting import collect, kernel_of
 from tilelabs.grading.fixing import Fix, fixed, fixes
-from tilelabs.grading.history import HISTORY
 from tilelabs.grading.judging import Result, grade, results
 from tilelabs.grading.preparing import only, prepared
+from tilelabs.judging import notebooks
 from tilelabs.judging.marking import Marked
 from tilelabs.labs import courses, handout
+from tilelabs.labs.declaring import KEY
 from tools.hostile import HONEST
-
-
-@pytest.fixture
-def course(tmp_path: Path) -> courses.Course:
-    made = courses.new(tmp_path / "course")
-    path = tmp_path / "course" / "course.toml"
-    path.write_text(path.read_text(encoding="utf-8") + '2 = "A transposed"\n', encoding="utf-8")
-    assert made.secret
-    return courses.read(tmp_path / "course")
 
 
 @pytest.fixture
@@ -53,7 +46,7 @@ def judge_all(course: courses.Course, folder: Path, out: Path, **more: object) -
 
 
 def table(course: courses.Course, name: str, text: str) -> None:
-    (course.folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    lay(course.folder, **{f"{name}.csv": text})
 
 
 # -- regrade ---------------------------------------------------------------------------------------
@@ -62,11 +55,8 @@ def table(course: courses.Course, name: str, text: str) -> None:
 def test_a_changed_result_says_old_new_and_why_and_the_earlier_one_is_kept(
     tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    folder, out = tmp_path / "in", tmp_path / "out"
-    folder.mkdir()
-    (folder / "s1.cu").write_text("one")
-    (folder / "s2.cu").write_text("one")
-    table(course, "overrides", "student,lab,part,points,reason\ns1,2,written,7,oral\n")
+    folder, out = hand_in(tmp_path / "in", s1="one", s2="one"), tmp_path / "out"
+    table(course, "overrides", f"{OVERRIDES}s1,2,written,7,oral\n")
     path = out / "lab-2" / judging.file_name("s1")
     judge(BANKS)
     assert not any("->" in line for line in judge_all(course, folder, out))
@@ -75,25 +65,27 @@ def test_a_changed_result_says_old_new_and_why_and_the_earlier_one_is_kept(
     judge(RIGHT)
     assert judge_all(course, folder, out) == ["2 submissions, 2 judged before"]  # control
     (folder / "s1.cu").write_text("two")
-    assert "  s1: 75 -> 90 points (source changed)" in judge_all(course, folder, out)
-    kept = path.parent / HISTORY / f"{path.stem}-1.json"
+    assert "  s1: 36 -> 90 points (source changed, attempt 1 -> 2)" in judge_all(
+        course, folder, out
+    )
+    kept = path.parent / judging.HISTORY / f"{path.stem}-1.json"
     assert kept.read_bytes() == first and kept.stat().st_mode & 0o77 == 0
-    assert {r.student: r.total for r in report(TWO, course, out)} == {"s1": 97, "s2": 75}
+    assert {r.student: r.total for r in report(TWO, course, out)} == {"s1": 97, "s2": 36}
 
     told = judge_all(course, folder, out, again=True)
-    assert "  s2: 75 -> 90 points (judged again)" in told and not any("s1: 9" in t for t in told)
+    assert "  s2: 36 -> 90 points (judged again)" in told and not any("s1: 9" in t for t in told)
     judge(BANKS)
-    assert "  s1: 90 -> 75 points (attempt 1 -> 2)" in judge_all(course, folder, out, attempt=2)
+    assert "  s1: 90 -> 36 points (attempt 2 -> 3)" in judge_all(course, folder, out, attempt=3)
     assert judge_all(course, folder, out) == ["2 submissions, 2 judged before"]  # attempt 2 stays
     judge(RIGHT)
     monkeypatch.setattr(judging, "_JUDGE", "other code")
     told = judge_all(course, folder, out)
-    assert "  s1: 75 -> 90 points (the judge's code changed)" in told
-    assert len(list((path.parent / HISTORY).glob(f"{path.stem}-*.json"))) == 3
-    later = replace(TWO, version=2)
+    assert "  s1: 36 -> 90 points (the judge's code changed)" in told
+    assert len(list((path.parent / judging.HISTORY).glob(f"{path.stem}-*.json"))) == 3
+    later = replace(TWO, version=TWO.version + 1)
     again = grade(later, prepared(folder, later, course).submissions, course, out, tell=told.append)
-    assert again[0].version == 2
-    assert "  s1: points of another version -> 90 points (lab version 1 -> 2)" in told
+    assert again[0].version == 3
+    assert "  s1: points of another version -> 90 points (lab version 2 -> 3)" in told
     assert len(results(out, later)) == 2  # history is no result
 
 
@@ -103,11 +95,8 @@ def test_one_student_is_judged_alone(
     judge: Callable[[Marked], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder, out = tmp_path / "in", tmp_path / "out"
-    folder.mkdir()
-    for s in ("s1", "s2", "s3"):
-        (folder / f"{s}.cu").write_text("same" if s != "s3" else "other")
-    table(course, "groups", "student,group,lab\ns1,one,\ns2,one,\n")
+    folder, out = hand_in(tmp_path / "in", s1="same", s2="same", s3="other"), tmp_path / "out"
+    table(course, "groups", f"{GROUPS}s1,one,\ns2,one,\n")
     judge(RIGHT)
     lock = [] if apart.landlock() else ["--without-landlock"]
     asked = ["grade", "2", str(folder), "--course", str(course.folder), "--out", str(out), *lock]
@@ -124,15 +113,13 @@ def test_one_student_is_judged_alone(
     (folder / "s2.cu").write_text("same")
     assert cli.main(asked) == 0  # s2's own result no longer counts, and is not lost
     assert [r.student for r in results(out, TWO)] == ["s1", "s3"]
-    assert list((out / "lab-2" / HISTORY).glob("*.json"))
+    assert list((out / "lab-2" / judging.HISTORY).glob("*.json"))
 
 
 def test_another_name_or_note_needs_no_run(
     tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None]
 ) -> None:
-    folder, out = tmp_path / "in", tmp_path / "out"
-    folder.mkdir()
-    (folder / "ada_1_9_lab2.cu").write_text("one")
+    folder, out = hand_in(tmp_path / "in", ada_1_9_lab2="one"), tmp_path / "out"
     judge(RIGHT)
     judge_all(course, folder, out)
     (folder / "ada_1_9_lab2.cu").rename(folder / "ada_LATE_1_10_lab2.cu")
@@ -144,19 +131,16 @@ def test_another_name_or_note_needs_no_run(
 
 # -- fixes -----------------------------------------------------------------------------------------
 
-HEAD = "student,lab,old,new,reason\n"
-
 
 def test_a_fix_is_applied_before_judging_and_noted(
     tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None]
 ) -> None:
-    folder, out = tmp_path / "in", tmp_path / "out"
-    folder.mkdir()
-    (folder / "s1.cu").write_text(HONEST.replace("lab2", "mine") + "// determine\n")
+    source = HONEST.replace("lab2", "mine") + "// determine\n"
+    folder, out = hand_in(tmp_path / "in", s1=source), tmp_path / "out"
     judge(RIGHT)
     judge_all(course, folder, out)
     [before] = results(out, TWO)
-    table(course, "fixes", f'{HEAD}s1,2,mine,lab2,"renamed, and\n=said"\ns1,3,x,y,\ns8,2,a,b,\n')
+    table(course, "fixes", f'{FIXES}s1,2,mine,lab2,"renamed, and\n=said"\ns1,3,x,y,\ns8,2,a,b,\n')
     ready = prepared(folder, TWO, course)
     [s] = ready.submissions
     assert s.raw == (HONEST + "// determine\n").encode()  # whole words alone
@@ -173,10 +157,9 @@ def test_a_fix_is_applied_before_judging_and_noted(
 
 
 def test_a_fix_reaches_the_cells_of_a_notebook(tmp_path: Path, course: courses.Course) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "s1.ipynb").write_bytes(notebook("x = 1", f"%%cuda mine\n{HONEST}"))
-    assert "no cell begins" in prepared(tmp_path / "in", TWO, course).submissions[0].problem
-    table(course, "fixes", f"{HEAD}s1,2,%%cuda mine,%%cuda lab2,\n")
+    folder = lay(tmp_path / "in", **{"s1.ipynb": notebook("x = 1", f"%%cuda mine\n{HONEST}")})
+    assert "no cell begins" in prepared(folder, TWO, course).submissions[0].problem
+    table(course, "fixes", f"{FIXES}s1,2,%%cuda mine,%%cuda lab2,\n")
     [s] = prepared(tmp_path / "in", TWO, course).submissions
     assert (s.raw or b"").decode().strip() == HONEST.strip() and not s.problem
 
@@ -184,9 +167,8 @@ def test_a_fix_reaches_the_cells_of_a_notebook(tmp_path: Path, course: courses.C
 def test_a_fix_that_does_not_fit_is_said_to_the_teacher_alone(
     tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None]
 ) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "s1.cu").write_text("int a; a = 1; // a.b")
-    table(course, "fixes", f"{HEAD}s1,2,mine,lab2,\ns1,2,int a;,int c;,\ns1,2,a.b,c,\n")
+    hand_in(tmp_path / "in", s1="int a; a = 1; // a.b")
+    table(course, "fixes", f"{FIXES}s1,2,mine,lab2,\ns1,2,int a;,int c;,\ns1,2,a.b,c,\n")
     judge(RIGHT)
     judge_all(course, tmp_path / "in", tmp_path / "out")
     [row] = report(TWO, course, tmp_path / "out")
@@ -194,7 +176,7 @@ def test_a_fix_that_does_not_fit_is_said_to_the_teacher_alone(
     assert "does not fit" not in row.feedback
     [s] = prepared(tmp_path / "in", TWO, course).submissions
     assert s.raw == b"int c; a = 1; // c"
-    table(course, "fixes", f"{HEAD}s1,2,,lab2,\n")
+    table(course, "fixes", f"{FIXES}s1,2,,lab2,\n")
     with pytest.raises(DataError, match=r"fixes\.csv, line 2: no old text"):
         fixes(course, TWO)
 
@@ -214,25 +196,22 @@ def declaring(**of: object) -> bytes:
 
 
 def test_a_notebook_of_something_else_is_noted(tmp_path: Path, course: courses.Course) -> None:
-    path = course.folder / "course.toml"
-    path.write_text(path.read_text(encoding="utf-8").replace('# tag = "v1"', 'tag = "v1"'))
-    course = courses.read(course.folder)
-    folder = tmp_path / "in"
-    folder.mkdir()
-    right = {"lab": "2", "version": 1, "variant": "A transposed", "tag": "v1", "student": "s1"}
-    (folder / "s1.ipynb").write_bytes(declaring(**right))
+    course, folder = replace(course, tag="v1"), tmp_path / "in"
+    right = {"lab": "2", "version": TWO.version, "variant": "A transposed"}
+    right |= {"tag": "v1", "student": "s1"}
+    lay(folder, **{"s1.ipynb": declaring(**right)})
     assert prepared(folder, TWO, course).submissions[0].notes == ()
     for what, value, told in (
         ("tag", "v0", "the notebook is of tag 'v0', and the course's is 'v1'"),
-        ("version", 3, "of version '3', and the course's is '1'"),
+        ("version", 3, "of version '3', and the course's is '2'"),
         ("variant", "B transposed", "of variant 'B transposed', and the course's is 'A transposed'"),
         ("lab", "4", "of lab '4', and the course's is '2'"),
         ("student", "s7", "look: the notebook says that it is of student 's7'"),
     ):  # fmt: skip
-        (folder / "s1.ipynb").write_bytes(declaring(**(right | {what: value})))
+        lay(folder, **{"s1.ipynb": declaring(**(right | {what: value}))})
         [s] = prepared(folder, TWO, course).submissions
         assert len(s.notes) == 1 and told in s.notes[0] and s.student == "s1"
-    (folder / "s1.ipynb").write_bytes(declaring(**(right | {"tag": "=cmd()\x1b" * 999})))
+    lay(folder, **{"s1.ipynb": declaring(**(right | {"tag": "=cmd()\x1b" * 999}))})
     [s] = prepared(folder, TWO, course).submissions
     assert len(s.notes[0]) < 200 and "\x1b" not in s.notes[0]
 
@@ -255,15 +234,15 @@ def test_the_notebook_that_is_handed_out_is_of_its_course(
 def test_odd_metadata_costs_nothing(odd: object) -> None:
     made = json.loads(notebook(f"%%cuda lab2\n{HONEST}"))
     made["metadata"] = odd
-    text, notes, declared = read_notebook(json.dumps(made).encode(), "lab2")
+    cells, declared = notebooks.read(json.dumps(made).encode(), KEY)
+    text, notes = kernel_of(cells, "lab2")
     assert HONEST in text and not notes and declared == {}
     made["metadata"] = {"tile_by_tile": {"lab": [], "tag": "v1"}}
-    assert read_notebook(json.dumps(made).encode(), "lab2")[2] == {"tag": "v1"}
+    assert notebooks.read(json.dumps(made).encode(), KEY)[1] == {"tag": "v1"}
 
 
 def test_all_files_of_a_folder_may_be_one_students(tmp_path: Path) -> None:
-    (tmp_path / "lab2.cu").write_text(HONEST)
-    (tmp_path / "older.cu").write_text("x")
+    hand_in(tmp_path, lab2=HONEST, older="x")
     [s] = collect(tmp_path, "lab2", student=("77", "Ada"))
     assert (s.student, s.name) == ("77", "Ada") and "2 files" in s.notes[0]
     assert [x.student for x in collect(tmp_path, "lab2")] == ["lab2", "older"]  # control

@@ -4,14 +4,13 @@ Jupyter.
 
 from __future__ import annotations
 
-import csv
 import os
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
-from test_grading import hand_in
+from classes import course_of, hand_in, table
 
 from tests.common import ROOT
 from tilelabs import apart
@@ -46,8 +45,7 @@ def ran(python: Path, *arguments: object, **more: str) -> subprocess.CompletedPr
         "PYTHONPATH": str(ROOT),
         "TILE_CACHE": "0",
         "LC_ALL": "C.UTF-8",
-        **more,
-    }
+    } | more
     return subprocess.run(
         [python, *map(str, arguments)], env=env, capture_output=True, text=True, check=False
     )
@@ -60,9 +58,8 @@ def test_a_course_is_graded_with_the_extra_alone(python: Path, tmp_path: Path) -
     course, out = tmp_path / "course", tmp_path / "out"
     folder = hand_in(tmp_path / "in", s1=HONEST, s2="")
     place = ("--course", course, "--out", out)
-    assert ran(python, "-m", "helpers", "course", "new", course).returncode == 0
-    with (course / "course.toml").open("a", encoding="utf-8") as file:
-        file.write('2 = "A transposed"\n')
+    assert ran(python, "-m", "helpers", "course", "new", tmp_path / "new").returncode == 0
+    course_of(course)
     for asked in (
         ("handout", "2", "--course", course, "--out", tmp_path / "lab2.ipynb"),
         ("grade", "2", folder, *place, *LOCKED),
@@ -71,8 +68,7 @@ def test_a_course_is_graded_with_the_extra_alone(python: Path, tmp_path: Path) -
     ):
         done = ran(python, "-m", "helpers", *asked)
         assert (done.returncode, done.stderr) == (0, ""), asked
-    with (out / "lab-2-marks.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["total"] for row in csv.DictReader(file)] == ["90", "0"]
+    assert [r["total"] for r in table(out / "lab-2-marks.csv").values()] == ["90", "0"]
 
 
 @pytest.mark.slow

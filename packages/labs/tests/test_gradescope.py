@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from classes import course_of, hand_in
 from test_policy import BANKS, RIGHT, TWO, made, write
 
 from helpers import __main__ as cli
@@ -57,7 +58,7 @@ def faults(told: dict[str, Any]) -> list[str]:
 @pytest.fixture
 def container(tmp_path: Path) -> Path:
     """As Gradescope lays it out."""
-    courses.new(tmp_path / "source" / "course")
+    course_of(tmp_path / "source" / "course")
     (tmp_path / "submission").mkdir()
     (tmp_path / "submission_metadata.json").write_text(json.dumps(TELLS), encoding="utf-8")
     return tmp_path
@@ -87,23 +88,18 @@ def finds(monkeypatch: pytest.MonkeyPatch, marked: Marked, look: Callable[[Any],
 
 @pytest.mark.nvrtc
 def test_a_submission_is_judged_in_the_container(container: Path) -> None:
-    course = container / "source" / "course"
-    toml = course / "course.toml"
-    toml.write_text(toml.read_text(encoding="utf-8") + '2 = "A transposed"\n', encoding="utf-8")
-    secret = courses.read(course).secret.hex()
-    (container / "submission" / "lab2.cu").write_text(HONEST, encoding="utf-8")
+    secret = courses.read(container / "source" / "course").secret.hex()
+    hand_in(container / "submission", lab2=HONEST)
     assert cli.main(asked(container)) == 0
     held = told(container)
     assert sum(t["score"] for t in held["tests"]) == 90
     assert sum(t["max_score"] for t in held["tests"]) == 90
     assert held["tests"][0]["visibility"] == "visible" and held["stdout_visibility"] == "hidden"
     assert {t["visibility"] for t in held["tests"][1:]} == {"after_published"}
-    assert (
-        held["extra_data"]["attempt"] == 3
-        and "written (10 points) is marked by hand" in held["output"]
-    )
+    assert held["extra_data"]["attempt"] == 3
+    assert "written (10 points) is marked by hand" in held["output"]
     assert secret not in json.dumps(held) and SECRET not in json.dumps(held)
-    (container / "submission" / "lab2.cu").write_text('#include "/etc/passwd"\n' + HONEST)
+    hand_in(container / "submission", lab2='#include "/etc/passwd"\n' + HONEST)
     assert cli.main(asked(container)) == 0
     first = told(container)["tests"][0]
     assert first["status"] == "failed" and "/etc/passwd" in first["output"]
@@ -113,7 +109,7 @@ def test_whose_and_which_attempt_the_platform_says(
     container: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert read_submitter(container / "submission_metadata.json") == Submitter("9", "Ada", 3)
-    (container / "submission" / "lab2.cu").write_text(HONEST, encoding="utf-8")
+    hand_in(container / "submission", lab2=HONEST)
     cases: list[Any] = []
     finds(monkeypatch, BANKS, lambda of: cases.append(of.cases))
     assert cli.main(asked(container)) == 0
@@ -136,7 +132,7 @@ def test_the_secret_is_gone_before_anything_is_compiled(
     toml = container / "source" / "course" / "course.toml"
     there: list[bool] = []
     finds(monkeypatch, RIGHT, lambda of: there.append(toml.exists()))
-    (container / "submission" / "lab2.cu").write_text(HONEST, encoding="utf-8")
+    hand_in(container / "submission", lab2=HONEST)
     kept = toml.read_bytes()
     assert cli.main(asked(container)) == 0 and there == [True] and toml.exists()  # control
     assert cli.main(asked(container, "--forget-course", "--student", "9", "--attempt", "7")) == 0
@@ -162,15 +158,6 @@ def test_what_is_not_as_documented_is_seen() -> None:
     assert faults(good | {"tests": [{"name": "x"}]}) == ["no score"]
     assert faults(good | {"points": 3}) and faults(good | {"output": 3})
     assert faults(good | {"tests": [good["tests"][0] | {"visibility": "later"}]}) == ["visibility"]
-
-
-# -- times -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    courses.new(tmp_path / "course")
-    return tmp_path
 
 
 def test_a_time_of_an_earlier_submission_is_left_out(place: Path) -> None:

@@ -5,6 +5,7 @@ terminal.
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.common import ROOT
 from tilelabs import apart, labs
 from tilelabs.apart import Done
 from tilelabs.judging.marking import cases, mark
-from tilelabs.labs import checking, courses, rehearsing, rubrics
+from tilelabs.labs import checking, rehearsing, rubrics
 from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
@@ -48,23 +49,21 @@ def test_a_lab_adds_up_and_is_whole(lab: labs.Lab) -> None:
     assert all((ROOT / "book" / f"{page}.md").is_file() for page in lab.builds_on)
     assert lab.goals and lab.hours > 0 and len(lab.hints) >= 2
     assert all(f"{lab.entry}(" in lab.starter(v) for v in lab.variants)
-    assert lab.entry == f"lab{lab.number}" and lab.reference in {k.name for k in catalog.values()}
+    assert lab.entry == f"lab{lab.number}" and lab.rung in {"", *(k.name for k in catalog.values())}
 
 
 def test_a_damaged_lab_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "7_odd"
     folder.mkdir()
     text = (rubrics.FOLDER / "2_tiling" / "lab.toml").read_text(encoding="utf-8")
-    (folder / "starter.cu").write_text("x", encoding="utf-8")
+    (folder / "starter.cu").write_text("int K)", encoding="utf-8")
+    shutil.copytree(rubrics.FOLDER / "product", tmp_path / "product")
     monkeypatch.setattr(rubrics, "FOLDER", tmp_path)
     for broken, told in (
         (text.replace("hours = 3", ""), "'hours'"),
         (text.replace('id = "sectors"', 'id = "speed"'), "nobody knows how to mark speed"),
-        (text.replace("limit = 1.0", ""), "nobody knows how to mark sectors"),
-        (
-            text.replace("limit = 1.0", "limit = 1.0\nleast = 1.0"),
-            "nobody knows how to mark sectors",
-        ),
+        (text.replace("limit = 1.0\n", ""), "nobody knows how to mark sectors"),
+        (text.replace("zero = 1.3", "zero = 1.0"), "nobody knows how to mark sectors"),
         (text.replace('transposed = "AB"', 'changes = [["none", "x"]]'), "'none' stands 0 times"),
         (text + "[", "damaged"),
     ):
@@ -76,8 +75,8 @@ def test_a_damaged_lab_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_unknown_labs_and_variants_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="no lab '9'"):
-        labs.check("9", HONEST)
+    with pytest.raises(UnknownNameError, match="no lab '99'"):
+        labs.check("99", HONEST)
     with pytest.raises(UnknownNameError, match="A transposed"):
         labs.check("2", HONEST, variant="A transpose")
 
@@ -98,7 +97,7 @@ def test_every_variant_is_solved_and_no_solution_solves_another(lab: labs.Lab) -
     names = [v.name for v in lab.variants]
     assert [name for number, name in SOLUTIONS if number == lab.number] == names
     other = labs.check(lab.number, SOLUTIONS[lab.number, names[0]], variant=names[1])
-    assert not other.ok and points(other)["right"] < lab.parts[0].points
+    assert not other.ok and points(other)["right"] < lab.parts[0].points and other.points <= 20
     twins = [s for of, s in TRIED if of is lab and s.kind == "twin"]
     assert len(twins) >= 4 and all(s.expect for s in twins)
 
@@ -109,6 +108,8 @@ def test_a_rehearsal_says_what_is_odd() -> None:
     """
     two = labs.lab("2")
     good = rehearsing.Source("x", "solution", two.variants[0].name, HONEST)
+    most = replace(good, kind="twin", text=CONFLICT, most=10)
+    assert "should have 10 at most" in rehearsing.rehearsed(two, most).odd
     assert not rehearsing.rehearsed(two, good).odd
     for source, told in (
         (replace(good, text=CONFLICT), "lacks points"),
@@ -122,7 +123,7 @@ def test_a_rehearsal_says_what_is_odd() -> None:
 def test_a_damaged_rehearsal_is_refused(tmp_path: Path) -> None:
     two = replace(labs.lab("2"), folder=tmp_path)
     (tmp_path / "rehearsal").mkdir()
-    (tmp_path / "starter.cu").write_text("x", encoding="utf-8")
+    (tmp_path / "starter.cu").write_text("int K)", encoding="utf-8")
     (tmp_path / "rehearsal" / "a.cu").write_text("one one", encoding="utf-8")
     head = '[[sources]]\nname = "n"\nfile = "a.cu"\nvariant = "A transposed"\n'
     for text, told in (
@@ -155,7 +156,7 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
     assert all(kept(next(s.text for s in of_it if s.kind == "solution")).values())
     assert not all(kept(lab.starter(variant)).values())
     for twin in (s for s in of_it if s.kind == "twin"):
-        over = [name for name in counted if twin.expect.get(name) == 0]
+        over = [name for name in counted if twin.expect.get(name, 99) < counted[name]]
         if over and twin.expect.get("right") == lab.parts[0].points:
             assert not any(kept(twin.text)[name] for name in over), twin.name
             break
@@ -184,28 +185,21 @@ def test_a_file_is_checked_at_the_terminal(
     file.write_text(CONFLICT, encoding="utf-8")
     assert cli.main(["check", "2", str(file), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert told["points"] == 75 and told["parts"]["wavefronts"]["points"] == 0
+    assert 55 < told["points"] < 75 and 0 < told["parts"]["wavefronts"]["points"] < 8
     file.write_bytes(HONEST.encode("utf-16"))
     assert cli.main(["check", "2", str(file)]) == 1
     assert "UTF-16 text: save it as UTF-8" in capsys.readouterr().out
     assert cli.main(["check", "2", str(tmp_path / "none.cu")]) == 2
     assert "cannot be read" in capsys.readouterr().err
-    assert cli.main(["check", "9", str(file)]) == 2
+    assert cli.main(["check", "99", str(file)]) == 2
 
 
-def test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course(
-    tmp_path: Path,
-) -> None:
-    made = courses.new(tmp_path / "course")
-    for lab in labs.all_labs():
+def test_every_variant_has_a_starter_that_compiles() -> None:
+    for lab in LABS:
         for variant in lab.variants:
-            course = replace(made, variants={lab.number: variant.name}, tag="v9")
-            text = json.dumps(labs.handout(lab, course))
-            assert (
-                variant.words in json.loads(f'"{json.dumps(variant.words)[1:-1]}"') and "v9" in text
-            )
-            found = labs.check(lab.number, lab.starter(variant), variant=variant.name)
-            assert not found.marked.refused and not found.ok
+            asked = lab.specification(variant)
+            one = cases(asked, b"a secret of a course")[-1:]
+            assert not mark(lab.starter(variant), asked, one, lock=False).refused
 
 
 # -- other machines --------------------------------------------------------------------------------
@@ -218,11 +212,8 @@ def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> No
     found = labs.check("2", HONEST)
     assert found.ok and "clang" in str(found) and "registers" not in str(found)
     chosen = labs.check("3", SOLUTIONS["3", "A transposed"])  # two parts need what only NVRTC tells
-    assert (
-        chosen.ok
-        and chosen.most == 73
-        and [p.rubric.id for p in chosen.parts if p.unknown] == ["local", "registers"]
-    )
+    assert chosen.ok and chosen.most == 73
+    assert [p.rubric.id for p in chosen.parts if p.unknown] == ["local", "registers"]
     asked = found.lab.specification(found.variant)
     assert not mark(HONEST, asked, cases(asked, b"a secret of a course")[-1:]).locked
     with pytest.raises(ConfigError, match="install NVRTC"):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from nogpu.errors import ConfigError
-from tilelabs import apart
+from nogpu.text import HEADERS
+from tilelabs import apart, labs
 from tilelabs.judging import marking, running
-from tilelabs.judging.marking import Specification, cases, mark
+from tilelabs.judging.marking import cases, mark
 from tools import hostile
-from tools.hostile import HONEST
+from tools.hostile import HONEST, but
 
 pytestmark = pytest.mark.nvrtc
 
 SECRET = b"a secret of a course"
-ASKED = Specification("lab2", transposed="A")
+TWO = labs.lab("2")
+ASKED, SCALED = (replace(TWO.specification(TWO.variants[n]), headers=HEADERS) for n in (0, 3))
 DRAWN = cases(ASKED, SECRET, "lab 2", "student 7", 1)
 FEW = (DRAWN[0], DRAWN[1], DRAWN[-1])
 
@@ -36,38 +38,50 @@ def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
         cases(ASKED, SECRET, "lab 2", "student 8", 1),
         cases(ASKED, SECRET, "lab 2", "student 7", 2),
         cases(ASKED, b"the secret of another course", "lab 2", "student 7", 1),
-        cases(replace(ASKED, scaled=True), SECRET, "lab 2", "student 7", 1),
+        cases(SCALED, SECRET, "lab 2", "student 7", 1),
     ]
     for other in others:
         assert not {c.seed for c in other} & {c.seed for c in DRAWN}
-        assert {(c.M, c.N, c.K) for c in other} != {(c.M, c.N, c.K) for c in DRAWN}
-    assert any(c.M * c.N > 1 << 15 for c in DRAWN) and {c.kind for c in DRAWN} == {
-        "integers",
-        "reals",
-    }
-    assert any(c.K > 48 for c in DRAWN) and DRAWN[-1].M == 1
+        assert {c.sizes for c in other} != {c.sizes for c in DRAWN}
+    assert {c.kind for c in DRAWN} == {"integers", "reals"} and DRAWN[-1]["M"] == 1
+    assert any(c["M"] * c["N"] > 1 << 16 for c in DRAWN)
     assert [c.counted for c in DRAWN].count(True) == 2
     with pytest.raises(ConfigError, match="16 or more"):
         cases(ASKED, b"short", "lab 2")
 
 
-@pytest.mark.parametrize("aligned", [1, 4, 8])
-def test_counted_sizes_are_aligned_and_fill_their_tiles(aligned: int) -> None:
-    """What lies beyond the last whole step of 16 along K would be work for some students and not
-    for others.
+@pytest.mark.parametrize(
+    ("edge", "aligned"),
+    [((16, 16, 16), 1), ((64, 64, 32), 1), ((128, 128, 32), 8), ((128, 128, 96), 1)],
+)
+def test_cases_can_be_neither_known_nor_dodged(edge: tuple[int, int, int], aligned: int) -> None:
+    """In every set: whole tiles, two or more along each size, with work counted; M beyond 256, and
+    N; and no two students are counted at the same shapes.
     """
-    asked = replace(ASKED, edge=(128, 128, 32), aligned=aligned)
-    for student in range(20):
-        for case in cases(asked, SECRET, student)[:2]:
-            for size, edge in zip((case.M, case.N, case.K), asked.edge, strict=True):
-                assert size % aligned == 0 and 1 <= -size % edge <= 8
+    asked = replace(ASKED, tile=dict(zip("MNK", edge, strict=True)), aligned=aligned)
+    counted = set[tuple[int, ...]]()
+    for student in range(40):
+        drawn = cases(asked, SECRET, student)
+        whole, ragged = (c for c in drawn if c.counted)
+        sizes = [tuple(c[n] for n in "MNK") for c in (whole, ragged)]
+        assert all(n % e == 0 and n >= 2 * e for n, e in zip(sizes[0], edge, strict=True))
+        assert max(sizes[0][:2]) > 256 and any(c["M"] > 256 and c["N"] > 256 for c in drawn)
+        assert sum(c["K"] > 256 for c in drawn) >= 3
+        assert any(c["M"] > 256 > c["N"] for c in drawn)
+        for n, e in zip(sizes[1], edge, strict=True):
+            assert n % aligned == 0 and aligned <= -n % e <= 3 * aligned
+        counted |= set(sizes)
+    assert len(counted) >= 24, counted
 
 
 def test_a_fault_at_an_edge_costs_every_student_the_same() -> None:
-    """What is left over beside tiles of eight is the same for all, and differs by course."""
+    """What is left over beside tiles of eight is the same for all, where nothing is counted, and
+    differs by course.
+    """
 
     def left(secret: bytes, *of: object) -> list[tuple[int, ...]]:
-        return [(c.M % 8, c.N % 8, c.K % 8) for c in cases(ASKED, secret, "lab 2", *of)]
+        drawn = cases(ASKED, secret, "lab 2", *of)
+        return [tuple(c[n] % 8 for n in "MNK") for c in drawn if not c.counted]
 
     first = left(SECRET, "student 0", 1)
     assert all(left(SECRET, f"student {n}", 1 + n % 2) == first for n in range(20))
@@ -93,13 +107,15 @@ def test_an_honest_source_is_right_and_clean(honest: marking.Marked) -> None:
 @pytest.mark.parametrize("student", range(20))
 def test_an_honest_source_raises_no_alarm(student: int) -> None:
     """Twenty students, each with their own shapes, numbers and order of warps."""
-    job = {
-        "source": HONEST, "arch": "sm_75", "ptx": "", "compiler": "", "entry": "lab2", "types": ASKED.types,
-        "block": ASKED.block, "grid": ASKED.grid, "shared": "0", "transposed": "A", "scaled": False,
-        "dtype": "float32", "constants": {}, "seconds": 20.0,
-    }  # fmt: skip
+    job = ASKED.told | {
+        "source": HONEST,
+        "device": HONEST,
+        "arch": "sm_75",
+        "ptx": "",
+        "constants": {},
+    }
     for case in cases(ASKED, SECRET, "lab 2", student, 1)[:3]:
-        told = running._run(job, vars(case), "permuted")
+        told = running._run(job, asdict(case), "permuted")
         assert (told["wrong"], told["changed"], told["findings"], told["ended"]) == (0, [], [], "")
 
 
@@ -133,10 +149,9 @@ def test_the_variants_ask_for_other_products() -> None:
     scaled = HONEST.replace("int K)", "int K, float alpha, float beta)").replace(
         "= sum;", "= alpha * sum + beta * C[row * N + col];"
     )
-    asked = replace(ASKED, scaled=True)
-    found = mark(scaled, asked, FEW)
+    found = mark(scaled, SCALED, FEW)
     assert found.right == FEW and found.clean
-    assert mark(scaled.replace("alpha *", "beta *"), asked, FEW).right != FEW
+    assert mark(scaled.replace("alpha *", "beta *"), SCALED, FEW).right != FEW
 
 
 @pytest.mark.parametrize("raw", [b"\xef\xbb\xbf" + HONEST.encode(), HONEST.replace("\n", "\r\n").encode(),
@@ -164,6 +179,14 @@ def test_what_does_not_compile_names_its_line() -> None:
     found = mark(HONEST.replace("float sum = 0.0f", "float sum = 0.0f + q"), ASKED, FEW)
     assert found.stage == "compile" and found.refused.startswith("it does not compile: line 10: ")
     assert '"q" is undefined' in found.refused and "lab.cu(10)" in found.log
+
+
+def test_a_letter_that_only_looks_right_is_named_in_code_alone() -> None:
+    odd, plain = "l\u0430b2", "// the \u0441ore of l\u0430b2\n"
+    told = marking._lookalike(plain + HONEST.replace("lab2", odd))
+    assert "CYRILLIC SMALL LETTER A in" in told and odd in told
+    assert marking._lookalike(plain + HONEST) == ""
+    assert "CYRILLIC" not in mark(plain + HONEST.replace("sum", "int"), ASKED, FEW).refused
 
 
 # -- wrong sources ---------------------------------------------------------------------------------
@@ -203,6 +226,21 @@ def test_no_foreign_byte_comes_out(
     assert found.refused and not found.runs
     assert hostile.SECRET not in said(found) and "SECRET_TOKEN" not in said(found)
     assert found.stage == ("compile" if defence == "lock" else "includes")
+
+
+@pytest.mark.parametrize("directive", [".include", ".incbin"])
+def test_ptx_by_hand_reads_no_file(directive: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(hostile.SECRET)
+    text = f'\n    asm volatile("{directive} \\"{tmp_path}/secret\\";");'
+    found = mark(but(("    float sum = 0.0f;", f"    float sum = 0.0f;{text}")), ASKED, FEW[:1])
+    assert found.refused and not found.runs and hostile.SECRET not in said(found)
+
+
+@pytest.mark.parametrize(("stop", "told"), [("trap", "trap"), ("brkpt", "brkpt")])
+def test_a_kernel_that_stops_has_given_no_answer(stop: str, told: str) -> None:
+    found = mark(but(("= sum;", f'= sum;\n    if (row == 0) asm volatile("{stop};");')), ASKED, FEW)
+    assert not found.clean or not found.right
+    assert told in said(found) and len(found.right) < len(FEW)
 
 
 # -- limits ----------------------------------------------------------------------------------------

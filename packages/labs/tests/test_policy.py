@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from classes import GROUPS as G
+from classes import OVERRIDES, table
 
 from nogpu.errors import DataError
 from tilelabs import labs
@@ -20,22 +21,16 @@ from tilelabs.labs import courses
 TWO = labs.lab("2")
 RIGHT = Marked(
     compiler="NVRTC", registers=32,
-    runs=(Run(Case(40, 40, 40, 1, counted=True), "ascending", of=1600),),
+    runs=(Run(Case((("M", 40),), 1, counted=True, work=48**3), "ascending", of=1600, wavefronts=4000),),
 )  # fmt: skip
 """Every point that needs no person: 90."""
 BANKS = replace(RIGHT, runs=(replace(RIGHT.runs[0], wavefronts=10**6),))
-"""75 points."""
+"""36 points."""
 
 
 def made(student: str, marked: Marked = RIGHT, **more: object) -> Result:
     rest = {"version": TWO.version, "variant": TWO.variants[0].name, "attempt": 1, "key": "k"}
     return Result(student, "", f"{student}.cu", "2", marked=marked, **(rest | more))  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    courses.new(tmp_path / "course")
-    return tmp_path
 
 
 def write(place: Path, *found: Result, **tables: str) -> None:
@@ -55,13 +50,10 @@ def decide(place: Path, text: str) -> None:
 
 def marks(place: Path) -> dict[str, dict[str, str]]:
     report(TWO, courses.read(place / "course"), place / "out")
-    with (place / "out" / "lab-2-marks.csv").open(encoding="utf-8", newline="") as file:
-        return {row["id"]: row for row in csv.DictReader(file)}
+    return table(place / "out" / "lab-2-marks.csv")
 
 
 # -- groups ----------------------------------------------------------------------------------------
-
-G = "student,group,lab\n"
 
 
 def test_a_group_is_judged_once_and_each_member_has_a_row(place: Path) -> None:
@@ -75,7 +67,7 @@ def test_a_group_is_judged_once_and_each_member_has_a_row(place: Path) -> None:
     other = [*same[:1], replace(same[1], raw=b"y"), *same[2:]]
     assert len(once(other, of)[0]) == 4 and not once(same, {})[1]
 
-    write(place, made("s1"), overrides="student,lab,part,points,reason\ns2,2,written,10,asked\n")
+    write(place, made("s1"), overrides=f"{OVERRIDES}s2,2,written,10,asked\n")
     rows = marks(place)
     assert {s: rows[s]["total"] for s in rows} == {"s1": "100", "s2": "100"}
     assert "group one: handed in by s1" in rows["s2"]["notes"]
@@ -134,5 +126,5 @@ def test_nothing_handed_in_is_empty_or_zero_by_choice(choice: str, shown: str, p
     assert row["notes"] == "no submission" and marks(place)["s1"]["written"] == ""
     words = (place / "out" / "lab-2-feedback" / "s9.txt").read_text(encoding="utf-8")
     assert "no submission" in words
-    write(place, overrides="student,lab,part,points,reason\ns9,2,written,5,oral\n")
+    write(place, overrides=f"{OVERRIDES}s9,2,written,5,oral\n")
     assert marks(place)["s9"]["total"] == "5"

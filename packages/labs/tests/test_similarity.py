@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import stat
 from pathlib import Path
 
 import pytest
-from test_grading import TWO, hand_in
+from classes import hand_in, table
+from test_grading import TWO
 
 from helpers import __main__ as cli
 from tilelabs.grading.similarity import export
@@ -27,12 +27,13 @@ def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert cli.main([*asked, "--with", str(old)]) == 0
     assert "without a text: zoe" in capsys.readouterr().out
     place = tmp_path / "out" / "lab-2-similar"
-    with (place / "info.csv").open(encoding="utf-8", newline="") as file:
-        rows = {row["full_name"]: row for row in csv.DictReader(file)}
+    rows = table(place / "info.csv", "full_name")
     assert all((place / row["filename"]).is_file() for row in rows.values())
     solutions = [s for s in sources(TWO) if s.kind == "solution"]
     assert solutions and len(rows) == 4 + len(solutions)
     assert {rows[who]["label"] for who in ("ada", "bob", "..%2f=x")} == {"class"}
+    [copied] = {rows[f"solution_{s.name}"]["filename"] for s in solutions if s.text == HONEST}
+    assert (place / copied).read_text(encoding="utf-8") == HONEST  # word for word what ada has
     assert rows["eve"]["label"] == rows[f"solution_{solutions[0].name}"]["label"] == "before"
     assert (place / "class" / "ada" / "lab2.cpp").read_text(encoding="utf-8") == HONEST
     base = (place / "base" / "base.cpp").read_text(encoding="utf-8")

@@ -7,16 +7,16 @@ The GPU is pretended: NumPy in CuPy's place, a clock that says what each contend
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from classes import course_of, hand_in, table
 
 from helpers.ladder import launch
 from helpers.record import gpu as measuring_gpu
@@ -29,12 +29,13 @@ from tilelabs.grading.timings import time_class, times
 from tilelabs.judging import timing
 from tilelabs.judging.marking import Specification
 from tilelabs.judging.timing import Timed, time_on_gpu, timed_from, words
-from tilelabs.labs import checking, courses
+from tilelabs.labs import checking
 from tools.hostile import HONEST
 
 Launch = Callable[..., None]
 TWO = labs.lab("2")
 ASKED = TWO.specification(TWO.variants[0])
+SCALED = {"arguments": TWO.specification(TWO.variants[3]).told["arguments"]}
 
 
 class Pretended:
@@ -65,7 +66,6 @@ class Pretended:
         return contextlib.nullcontext()
 
     faults = staticmethod(lambda what: contextlib.nullcontext())
-    product64 = staticmethod(np.matmul)
 
     def warm_up(self) -> None:
         pass
@@ -100,8 +100,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
 
 
 JOB = {
-    "entry": "lab2", "cubin": "", "dtype": "float32", "constants": {}, "grid": ["1"], "block": ["1"], "shared": "0",
-    "scaled": False, "transposed": "A", "rung": "tiled_16", "size": [48, 32, 40], "seed": 7,
+    **ASKED.told, "cubin": "", "constants": {}, "grid": ["1"], "block": ["1"], "rung": "tiled_16", "size": [48, 32, 40], "seed": 7,
     "effort": asdict(Effort(pairs=9, max_pairs=9, warm_ms=1.0)),
 }  # fmt: skip
 
@@ -181,7 +180,7 @@ def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(
     def turned(A: Any, B: Any, C: Any, *_: int) -> None:
         C[...] = (A @ B).T
 
-    assert run(pretended, monkeypatch, scaled, scaled=True)["wrong"] == 0
+    assert run(pretended, monkeypatch, scaled, **SCALED)["wrong"] == 0
     assert run(pretended, monkeypatch, turned, transposed="C")["wrong"] == 0
     assert run(pretended, monkeypatch, turned, transposed="C", size=[48, 32, 41])["wrong"] == 0
     assert run(pretended, monkeypatch, lambda A, B, C, *_: None)["wrong"] > 0
@@ -228,16 +227,9 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 @pytest.mark.nvrtc
 def test_a_class_is_timed_once_and_points_stay(tmp_path: Path, timer: list[bytes]) -> None:
-    course = replace(courses.new(tmp_path / "course"), variants={"2": "A transposed"})
-    folder, out = tmp_path / "in", tmp_path / "out"
-    for student, text in {
-        "s1": HONEST,
-        "s2": HONEST.replace("k0 < K", "k0 < K - 1"),
-        "s3": "no kernel",
-    }.items():
-        (folder / student).mkdir(parents=True)
-        (folder / student / "lab2.cu").write_text(text, encoding="utf-8")
-    handed_in = collect(folder, "lab2")
+    course, out = course_of(tmp_path / "course"), tmp_path / "out"
+    wrong = HONEST.replace("k0 < K", "k0 < K - 1")
+    handed_in = collect(hand_in(tmp_path / "in", s1=HONEST, s2=wrong, s3="no kernel"), "lab2")
     found = grade(TWO, handed_in, course, out, lock=False)
     before = {row.student: row.total for row in report(TWO, course, out)}
     lines: list[str] = []
@@ -248,12 +240,9 @@ def test_a_class_is_timed_once_and_points_stay(tmp_path: Path, timer: list[bytes
     assert len(timer) == 1, "what is timed stays timed"
     rows = report(TWO, course, out)
     assert {row.student: row.total for row in rows} == before
-    with (out / "lab-2-marks.csv").open(encoding="utf-8") as file:
-        table = {row["id"]: row for row in csv.DictReader(file)}
-    assert (
-        table["s1"]["times_as_fast_as_rung"] == "1.25" and table["s1"]["gpu"] == "NVIDIA Pretended"
-    )
-    assert table["s2"]["ms"] == table["s3"]["ms"] == ""
+    one, two, three = table(out / "lab-2-marks.csv").values()
+    assert one["times_as_fast_as_rung"] == "1.25" and one["gpu"] == "NVIDIA Pretended"
+    assert two["ms"] == three["ms"] == ""
     assert "not in the points" in (out / "lab-2-feedback" / "s1.txt").read_text(encoding="utf-8")
     [path] = (out / "lab-2" / "times").glob("*.json")
     path.write_text("{", encoding="utf-8")

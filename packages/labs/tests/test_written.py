@@ -4,46 +4,46 @@ group's members.
 
 from __future__ import annotations
 
-import csv
 import json
 import zipfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from classes import FIXES, hand_in, lay, table
+from classes import GROUPS as G
+from classes import OVERRIDES as HEAD
 from test_grading import notebook
-from test_policy import RIGHT, TWO, G, made, write
+from test_policy import RIGHT, TWO, made, write
 
 from helpers import __main__ as cli
 from nogpu.errors import DataError
 from tilelabs import labs
 from tilelabs.grading import judging, report
-from tilelabs.grading.answers import MOST_ANSWER, answers_in
+from tilelabs.grading.answers import MOST_ANSWER
+from tilelabs.grading.answers import answers_in as answers
 from tilelabs.grading.collecting import collect
 from tilelabs.grading.grouping import once
 from tilelabs.grading.judging import key_of, results
 from tilelabs.grading.tables import unknown_student
+from tilelabs.judging import notebooks
 from tilelabs.labs import courses
 from tilelabs.labs.handing_out import handout
 from tilelabs.labs.working import UNANSWERED
 from tools.hostile import HONEST
 
-HEAD = "student,lab,part,points,reason\n"
 NAMED = "id,name\ns1,Ada\ns2,Bo\ns3,=Cy\n"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    courses.new(tmp_path / "course")
-    return tmp_path
 
 
 def rows(place: Path) -> dict[str, dict[str, str]]:
     report(TWO, courses.read(place / "course"), place / "out")
     path = place / "out" / "lab-2-written.csv"
     assert path.stat().st_mode & 0o777 == 0o600
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["student"]: row for row in csv.DictReader(file)}
+    return table(path, "student")
+
+
+def answers_in(raw: bytes, entry: str) -> dict[str, str]:
+    return answers(notebooks.read(raw, "")[0], entry)
 
 
 def answered(*texts: str) -> bytes:
@@ -54,13 +54,7 @@ def test_an_answer_is_taken_out_of_a_notebook_and_a_placeholder_is_none() -> Non
     assert answers_in(answered("Banks.\n  - $x$"), "lab2") == {"written": "Banks.\n  - $x$"}
     assert answers_in(answered("first", "last", UNANSWERED, " "), "lab2") == {"written": "last"}
     assert answers_in(answered(UNANSWERED + "\nBanks."), "lab2") == {"written": "Banks."}
-    for none in (
-        answered(),
-        answered(UNANSWERED),
-        b"answer",
-        b'{"cells": "answer"}',
-        b"\xffanswer",
-    ):
+    for none in (answered(), answered(UNANSWERED)):
         assert answers_in(none, "lab2") == {}
     assert answers_in(answered("of another"), "lab3") == {}
     [odd] = answers_in(answered("a\x00b\x1b[31m\u202e\ud800 c" + "x" * 9_000), "lab2").values()
@@ -93,7 +87,7 @@ def test_a_table_holds_an_answer_of_each_and_the_points_that_were_given(
     assert results(place / "out", TWO)[0].answers == one.answers
     found = rows(place)
     assert found["s1"] == {
-        "student": "s1", "name": "Ada", "part": "written", "answer": "'=cmd()\nBanks.", "points": "7.5",
+        "student": "s1", "name": "Ada", "part": "written", "answer": "'=cmd()\nBanks.", "points": "7.5", "reason": "",
     }  # fmt: skip
     assert {s: (r["answer"], r["points"]) for s, r in found.items() if s != "s1"} == {
         "s2": ("", ""),
@@ -116,9 +110,7 @@ def test_a_result_without_answers_of_before_is_read(place: Path) -> None:
 
 
 def test_answers_of_a_group_are_each_members_own_or_else_the_groups(place: Path) -> None:
-    (place / "in").mkdir()
-    for student, text in {"s1": "mine", "s2": "yours"}.items():
-        (place / "in" / f"{student}.ipynb").write_bytes(answered(text))
+    lay(place / "in", **{"s1.ipynb": answered("mine"), "s2.ipynb": answered("yours")})
     of = {"one": ("s1", "s2", "s3")}
     kept, same = once(collect(place / "in", "lab2"), of)
     assert same == {"s2"} and [s.student for s in kept] == ["s1"]
@@ -147,9 +139,7 @@ def test_written_points_of_one_member_hold_for_the_group(place: Path) -> None:
 def test_an_answer_is_no_fact(place: Path) -> None:
     """Two answers to one kernel have one key, so that a new answer runs nothing."""
     course = courses.read(place / "course")
-    (place / "in").mkdir()
-    (place / "in" / "s1.ipynb").write_bytes(answered("mine"))
-    [s] = collect(place / "in", "lab2")
+    [s] = collect(lay(place / "in", **{"s1.ipynb": answered("mine")}), "lab2")
     assert key_of(s, TWO, course, 1) == key_of(replace(s, answers=()), TWO, course, 1)
 
 
@@ -217,16 +207,14 @@ def test_a_name_in_a_table_is_refused_or_ends_with_a_status(
     ):
         rows(place)
     monkeypatch.setattr(judging, "facts", lambda of: json.loads(json.dumps(asdict(RIGHT))))
-    (place / "in").mkdir()
-    (place / "in" / "1005.cu").write_text(HONEST)
+    hand_in(place / "in", **{"1005": HONEST})
     both = ["--course", str(place / "course"), "--out", str(place / "out2"), "--without-landlock"]
-    fix = "student,lab,old,new,reason\n{},2,sum,total,\n"
     for student, status, words in (
         ("Ed Cole", 1, "line 2: no student with the id 'Ed Cole'; did you mean 1005?"),
         ("1006", 0, "line 2: '1006' handed nothing in"),
         ("1005", 0, "fixed by a person"),
     ):
-        write(place, fixes=fix.format(student))
+        write(place, fixes=f"{FIXES}{student},2,sum,total,\n")
         assert cli.main(["grade", "2", str(place / "in"), *both]) == status
         assert words in capsys.readouterr().out
         assert len(results(place / "out2", TWO)) == 1  # the others are judged

@@ -6,23 +6,14 @@
 
 Comes in: CUDA C++ (or PTX) and NumPy arrays. Goes out: the arrays, changed, and a `Report`.
 Read first: emulator/__init__.py (its four parts), emulator/launching/run.py (one launch),
-toolchain.py.
+toolchain.py. The README beside says each name.
 """
 
-from nogpu.emulator import EngineStep, Finding, LineAccess, Report, TensorMap, launch, prepared
+from nogpu.emulator import Finding, LineAccess, Report, TensorMap, launch
 from nogpu.errors import CompileError, EmulationError, TileError
 from nogpu.toolchain import compile
 
 __all__ = [
-    "CompileError",
-    "EmulationError",
-    "EngineStep",
-    "Finding",
-    "LineAccess",
-    "Report",
-    "TensorMap",
-    "TileError",
-    "compile",
-    "launch",
-    "prepared",
-]
+    "CompileError", "EmulationError", "Finding", "LineAccess", "Report", "TensorMap", "TileError",
+    "compile", "launch",
+]  # fmt: skip

@@ -23,7 +23,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from nogpu import ir as ir_to_ptx
 from nogpu import project
 from nogpu.errors import CompileError, ToolchainError
 
@@ -47,6 +46,8 @@ class Translated:
     name_map: MappingProxyType[str, str]
 
 
+LONGEST = 300.0
+"""Seconds by the clock for one call of clang."""
 Runner = Callable[[list[str], list[str]], tuple[int, str, str]]
 _runner: Runner | None = None
 
@@ -120,7 +121,11 @@ def _run(arguments: Sequence[str], folders: Sequence[Path] = ()) -> tuple[int, s
     """Have a command run: its exit code, what came out and what was said."""
     if _runner is not None:
         return _runner(list(arguments), [str(folder) for folder in folders])
-    process = subprocess.run(arguments, capture_output=True, check=False)
+    try:
+        process = subprocess.run(arguments, capture_output=True, check=False, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        told = f"clang did not come to an end in {LONGEST:g} s"
+        raise CompileError(told, log=told) from None
     said = process.stderr.decode(errors="replace")
     return process.returncode, process.stdout.decode(errors="replace"), said
 
@@ -231,6 +236,7 @@ def _front(folder: Path, options: Sequence[str]) -> list[str]:
     ]
     return [
         *("-std=c++17", "-fcuda-allow-variadic-functions", "-fno-threadsafe-statics"),
+        "-Wuninitialized",
         # An endless loop is one, and what malloc returns is not known beforehand.
         *("-fno-finite-loops", "-fno-builtin-malloc", "-fno-builtin-free"),
         # Four floats may be read as a float4, and (&v.x)[1] is v.y: kernels rely on it.
@@ -245,14 +251,9 @@ def _front(folder: Path, options: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=256)
 def translate(
-    source: str,
-    name: str,
-    arch: str,
-    defines: tuple[tuple[str, str], ...] = (),
-    options: tuple[str, ...] = (),
-    name_expressions: tuple[str, ...] = (),
-    by_ir: bool = False,
-) -> Translated:
+    source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...] = (),
+    options: tuple[str, ...] = (), name_expressions: tuple[str, ...] = (), by_ir: bool = False,
+) -> Translated:  # fmt: skip
     """PTX of CUDA C++, with the lines of the source and of the calls that were inlined.
 
     Parameters as for `toolchain.compile`; of options, those of the preprocessor count. by_ir:
@@ -288,11 +289,12 @@ def translate(
         ir, _ = run([*common, "-emit-llvm", "-x", "ir", str(file)])
         ir = _widened(_with_lines(ir, _read_places(named)), min)
         if by_ir:
-            text = ir_to_ptx.ptx(ir, str(path), arch)
+            from nogpu.ir import ptx
+
+            text = ptx(ir, str(path), arch)
         else:
             file.write_text(ir, encoding="utf-8")
             text, _ = run([*common, "-S", "-disable-llvm-passes", "-x", "ir", str(file)])
-            text = _inlined(text, str(path))
         text, names = _names(text, name_expressions)
         text = _inlined(text, str(path)).replace(str(path), name)
     return Translated(text, log, MappingProxyType(names))

@@ -39,8 +39,7 @@ _KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w{1,60})\s*\(", re.ASCII)
 
 def file_of(source: str) -> str:
     """The stem of the files of a source: the name of its first kernel in small letters, else
-    "nameless".
-    """
+    "nameless"."""
     match = _KERNEL.search(_ATTRIBUTE.sub(" ", _COMMENT.sub(" ", source)))
     return match[1].lower() if match else "nameless"
 
@@ -190,13 +189,9 @@ class Program:
 
 
 def program_key(
-    source: str,
-    name: str,
-    arch: str,
-    defines: Iterable[tuple[str, str]],
-    options: Sequence[str],
+    source: str, name: str, arch: str, defines: Iterable[tuple[str, str]], options: Sequence[str],
     expressions: Sequence[str],
-) -> str:
+) -> str:  # fmt: skip
     """Short hash of a compilation, comments and lines included."""
     beside = [path.read_text(encoding="utf-8") for path in headers(source)]
     plain = [option.replace(str(PRELUDE.parent), "/helpers") for option in options]

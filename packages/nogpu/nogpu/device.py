@@ -20,8 +20,7 @@ WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""
 WORD = 4
 """Bytes of a word: what one of the 32 banks of shared memory holds side by side (CUDA C++
-Programming Guide).
-"""
+Programming Guide)."""
 LINE = 128
 """Bytes of a cache line: four sectors (Nsight Compute, Profiling Guide)."""
 
@@ -57,15 +56,10 @@ class Limits:
 def _limits(arch: str, threads: int, blocks: int, shared_sm_kb: int, optin_kb: int) -> Limits:
     turing = arch == "sm_75"
     return Limits(
-        arch=arch,
-        max_threads_per_sm=threads,
-        max_blocks_per_sm=blocks,
-        registers_per_sm=65536,
-        shared_per_sm=shared_sm_kb * 1024,
-        shared_per_block_optin=optin_kb * 1024,
-        shared_reserved_per_block=0 if turing else 1024,
-        shared_alloc_unit=256 if turing else 128,
-    )
+        arch=arch, max_threads_per_sm=threads, max_blocks_per_sm=blocks, registers_per_sm=65536,
+        shared_per_sm=shared_sm_kb * 1024, shared_per_block_optin=optin_kb * 1024,
+        shared_reserved_per_block=0 if turing else 1024, shared_alloc_unit=256 if turing else 128,
+    )  # fmt: skip
 
 
 LIMITS: Mapping[str, Limits] = MappingProxyType(
@@ -93,6 +87,69 @@ def limits(arch: str) -> Limits:
             "Compute capabilities below 7.5 are not supported by current CUDA compilers."
         )
     return LIMITS[base]
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Resident blocks and warps of one SM, their share of the maximum, and the limits reached.
+
+    limited_by holds every resource that allows no further block: "warps", "blocks", "registers",
+    "shared memory". by maps each of them to the blocks it would allow alone.
+    """
+
+    blocks: int
+    warps: int
+    fraction: float
+    limited_by: tuple[str, ...]
+    by: dict[str, int]
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def occupancy(limits: Limits, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Resident warps of one SM over its maximum, and what limits them.
+
+    threads: per block. registers: per thread. shared_bytes: per block, static plus dynamic.
+    Raises ConfigError if the block cannot launch at all.
+    Source: CUDA C++ Programming Guide, Compute Capabilities (technical specifications); allocation
+    units from the occupancy calculator of Nsight Compute.
+    """
+    if not 1 <= threads <= limits.max_threads_per_block:
+        raise ConfigError(
+            f"a block of {threads} threads: {limits.arch} takes 1 to {limits.max_threads_per_block}"
+        )
+    if registers > limits.max_registers_per_thread:
+        raise ConfigError(
+            f"{registers} registers a thread: {limits.arch} has {limits.max_registers_per_thread}"
+        )
+    if shared_bytes > limits.shared_per_block_optin:
+        raise ConfigError(
+            f"{shared_bytes} bytes of shared memory a block: {limits.arch} has at most "
+            f"{limits.shared_per_block_optin}"
+        )
+    warps = -(-threads // WARP)
+    per_warp = _round_up(max(registers, 1) * WARP, limits.register_alloc_unit)
+    warps_by_registers = limits.registers_per_sm // per_warp
+    warps_by_registers -= warps_by_registers % limits.warp_alloc_granularity
+    shared = _round_up(shared_bytes + limits.shared_reserved_per_block, limits.shared_alloc_unit)
+    by = {
+        "warps": limits.max_warps_per_sm // warps,
+        "blocks": limits.max_blocks_per_sm,
+        "registers": warps_by_registers // warps,
+        "shared memory": limits.shared_per_sm // shared if shared else limits.max_blocks_per_sm,
+    }
+    blocks = min(by.values())
+    if blocks == 0:
+        raise ConfigError(
+            f"a block of {threads} threads with {registers} registers each needs "
+            f"{warps * per_warp} registers; an SM of {limits.arch} has {limits.registers_per_sm}"
+        )
+    return Occupancy(
+        blocks=blocks, warps=blocks * warps, fraction=blocks * warps / limits.max_warps_per_sm,
+        limited_by=tuple(name for name, n in by.items() if n == blocks), by=by,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -180,15 +237,10 @@ FP32_LANES: Mapping[str, int] = MappingProxyType(
 """FP32 lanes of an SM (CUDA C++ Programming Guide, throughput of arithmetic instructions)."""
 TENSOR_FP16: Mapping[str, int] = MappingProxyType(
     {
-        "sm_75": 1024,
-        "sm_80": 2048,
-        "sm_86": 1024,
-        "sm_89": 1024,
-        "sm_90": 4096,
-        "sm_100": 8192,
+        "sm_75": 1024, "sm_80": 2048, "sm_86": 1024, "sm_89": 1024, "sm_90": 4096, "sm_100": 8192,
         "sm_120": 1024,
     }
-)
+)  # fmt: skip
 """FP16 operations a clock of an SM's Tensor Cores with FP32 sums, of the fastest cards of an
 architecture: GeForce cards of sm_86, sm_89 and sm_120 do half (NVIDIA's architecture whitepapers).
 """
@@ -233,8 +285,7 @@ def describe(key: str, facts: Mapping[str, Any]) -> Gpu:
 
 def card_of(key: str, facts: Mapping[str, Any]) -> Gpu:
     """The card of a record under the record's name: as the table has it, or as the record describes
-    it.
-    """
+    it."""
     known = named(str(facts.get("name", "")))
     if known is not None and (known.arch, known.sms) == (facts.get("arch"), facts.get("sms")):
         return replace(known, key=key)
@@ -248,8 +299,7 @@ def admit(card: Gpu) -> None:
 
 def admit_recorded(folder: Path) -> None:
     """Put the cards into GPUS that have a record in this folder (KEY.json) and describe themselves
-    in it.
-    """
+    in it."""
     for path in sorted(folder.glob("*.json")):
         if path.stem in _CARDS:
             continue
@@ -313,9 +363,7 @@ class LiveGpu:
 
     @property
     def bandwidth_gbs(self) -> float | None:
-        """Bandwidth in GB/s: the table's, else bus width times twice the memory clock; None if
-        untold.
-        """
+        """Bandwidth in GB/s: the table's, else bus width times twice the memory clock; or None."""
         computed = self.memory_bus_bits / 8 * 2 * self.memory_clock_mhz / 1e3
         return self.known.bandwidth_gbs if self.known else computed or None
 
@@ -361,8 +409,7 @@ def driver_sees_gpus() -> int:
 
 PER_THREAD_STREAM = 2
 """The number of the default stream that is another one in each thread (CUDA runtime API,
-cudaStreamPerThread).
-"""
+cudaStreamPerThread)."""
 
 
 def stream_at_hand(what: str) -> tuple[int, int, int]:
@@ -409,25 +456,16 @@ def current() -> LiveGpu | None:
     clock, memory_clock = (_clock_mhz(runtime, p, *which) for which in _CLOCKS)
     name = p["name"].decode() if isinstance(p["name"], bytes) else str(p["name"])
     return LiveGpu(
-        name=name,
-        arch=f"sm_{p['major']}{p['minor']}",
-        sms=p["multiProcessorCount"],
-        boost_mhz=clock,
-        memory_bytes=p["totalGlobalMem"],
-        l2_bytes=p["l2CacheSize"],
+        name=name, arch=f"sm_{p['major']}{p['minor']}", sms=p["multiProcessorCount"],
+        boost_mhz=clock, memory_bytes=p["totalGlobalMem"], l2_bytes=p["l2CacheSize"],
         shared_per_block_bytes=p["sharedMemPerBlock"],
         shared_per_block_optin_bytes=p["sharedMemPerBlockOptin"],
-        shared_per_sm_bytes=p["sharedMemPerMultiprocessor"],
-        registers_per_block=p["regsPerBlock"],
+        shared_per_sm_bytes=p["sharedMemPerMultiprocessor"], registers_per_block=p["regsPerBlock"],
         max_threads_per_sm=p["maxThreadsPerMultiProcessor"],
-        max_threads_per_block=p["maxThreadsPerBlock"],
-        max_block=tuple(p["maxThreadsDim"]),
-        max_grid=tuple(p["maxGridSize"]),
-        memory_bus_bits=p["memoryBusWidth"],
-        memory_clock_mhz=memory_clock,
-        driver_cuda=versions[0],
-        runtime_cuda=versions[1],
-    )
+        max_threads_per_block=p["maxThreadsPerBlock"], max_block=tuple(p["maxThreadsDim"]),
+        max_grid=tuple(p["maxGridSize"]), memory_bus_bits=p["memoryBusWidth"],
+        memory_clock_mhz=memory_clock, driver_cuda=versions[0], runtime_cuda=versions[1],
+    )  # fmt: skip
 
 
 RESTART = (

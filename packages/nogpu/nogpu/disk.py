@@ -123,9 +123,8 @@ def _code_of(files: tuple[tuple[str, int, int], ...]) -> str:
 
 
 _INCLUDE = re.compile(
-    r"""(?:\#|%:)[
-    \t]*include(?:_next)?\b\s*(?:["<]([^">\n]+)[">])?|\b__has_include\w*\s*\(\s*["<]([^">\n]+)
-    """
+    r'(?:\#|%:)[ \t]*include(?:_next)?\b\s*(?:["<]([^">\n]+)[">])?'
+    r'|\b__has_include\w*\s*\(\s*["<]([^">\n]+)'
 )
 _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 
@@ -202,9 +201,7 @@ def _read(path: Path) -> tuple[bool, Any]:
 
 
 def replace_file(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Write a file whole or not at all, its folder too; text as UTF-8 with the line ends that it
-    has.
-    """
+    """Write a file whole or not at all, its folder too; text as UTF-8 with its own line ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:

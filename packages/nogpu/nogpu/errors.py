@@ -80,8 +80,7 @@ class UnknownKernelError(UnknownNameError):
 
 class SourceError(TileError):
     """Bytes or text that cannot be a kernel's source, or that ask the compiler for what it may not
-    read.
-    """
+    read."""
 
 
 class CompileError(TileError):

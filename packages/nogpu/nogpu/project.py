@@ -13,8 +13,7 @@ include_folders: list[Path] = []
 """Folders in which the headers of a source are looked for, the first first."""
 stored: Path | None = None
 """The folder of compiled programs, for machines without a compiler (`nogpu.compiled`); None: there
-is none.
-"""
+is none."""
 
 
 def header(name: str) -> Path | None:

@@ -15,8 +15,15 @@ from pathlib import Path
 from nogpu import project
 from nogpu.errors import SourceError
 
-PRELUDE = Path(__file__).resolve().parent / "pasted.h"
+_PTX = re.compile(r"(?:\s|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*\.version\b", re.DOTALL)
+PRELUDE = Path(__file__).resolve().parent / "clang_cuda" / "pasted.h"
 """Names that nvcc's host headers bring along and a compiler of device code alone does not know."""
+
+
+def is_ptx(source: str) -> bool:
+    """Whether a source is a module of PTX: that begins with its version, as no C++ does."""
+    return _PTX.match(source) is not None
+
 
 _PARTS = re.compile(
     r"""(?P<comment>//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z))
@@ -117,8 +124,9 @@ _READS = frozenset({"include", "include_next", "import", "embed"})
 _PLAIN = re.compile(r"""\#[ \t]*include[ \t]*(?:<([\w./+-]+)>|"([\w./+-]+)")[ \t]*(?=\n|//|\Z)""")
 
 
-def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str, ...]:
-    """The headers that a source includes, each of them allowed.
+def check_includes(source: str, allowed: frozenset[str] | None = HEADERS) -> tuple[str, ...]:
+    """The headers that a source includes, each of them allowed; None: all that lie below a folder
+    of headers.
 
     Wherever a directive that reads a file may stand, also split over lines, spelt with digraphs or
     escapes, or inside a comment or a string that another reading of the text ends sooner, it must
@@ -129,13 +137,18 @@ def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str,
     for start, word in _file_directives(text):
         plain = _PLAIN.match(text, start)
         name = (plain[1] or plain[2]) if plain else ""
-        if name not in allowed:
+        inside = not re.search(r"^/|\.\.", name) and bool(name or word == "__has...")
+        if not inside if allowed is None else name not in allowed:
             what = f"includes {name!r}" if name else f"asks for a file, by {word!r}"
+            if allowed is None:
+                raise SourceError(
+                    f"line {_place(source, start)} {what}. A source may include headers by their "
+                    "plain names, without .., each in a line of its own"
+                )
             these = ", ".join(f"<{h}>" for h in sorted(allowed))
+            may = f"these, each in a line of its own: {these}"
             may = (
-                f"these, each in a line of its own: {these}"
-                if these
-                else "no header here: take the line out, the kernel alone is compiled"
+                may if these else "no header here: take the line out, the kernel alone is compiled"
             )
             raise SourceError(f"line {_place(source, start)} {what}. A source may include {may}")
         names.append(name)
@@ -201,6 +214,27 @@ def _bare(source: str) -> str:
     return re.sub(r"(?m)^[ \t]*#(?:[^\n\\]|\\[^\n]|\\\n)*", lambda m: blank(m.group()), text)
 
 
+_LINE_MARK = re.compile(r"[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)")
+
+
+def places_of_lines(source: str) -> dict[int, int]:
+    """Where the lines stand that a compiler speaks of, by its numbers: #line gives others.
+
+    A number that two lines have, of two files joined in one say, is left out.
+    """
+    places: dict[int, int] = {}
+    twice, number = set(), 0
+    for place, line in enumerate(source.split("\n"), 1):
+        if mark := _LINE_MARK.match(line):
+            number = int(mark[1]) - 1
+            continue
+        number += 1
+        if number in places:
+            twice.add(number)
+        places[number] = place
+    return {number: place for number, place in places.items() if number not in twice}
+
+
 @dataclass(frozen=True)
 class Piece:
     """A declaration or definition outside all functions, from `start` to `end` in the source."""
@@ -227,6 +261,7 @@ class Piece:
 
 _OPEN_ROOM = re.compile(r"\s*(?:inline\s+)?(?:namespace\b[\s\w:]*|extern\s*)$")
 _TYPE = re.compile(r"\b(?:struct|class|union|enum)\b")
+_BASES = re.compile(r"\bfinal\b|(?<!:):(?!:)")
 _NAME = re.compile(r"([A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)\s*(?:<[^<>()]*>\s*)?\(")
 _MACRO_LINE = re.compile(r"\s*[A-Z_][A-Z0-9_]*\s*\(.*\)", re.DOTALL)
 _NEXT_LINE = re.compile(r"[ \t]*\n\s*[A-Za-z_#]")
@@ -238,15 +273,13 @@ _BEFORE_NAME = re.compile(
 
 
 def pieces(source: str) -> Iterator[Piece]:
-    """What a source declares outside all functions, in order; namespaces and extern "C" are
-    entered.
-    """
+    """What a source declares outside all functions, in order; also in namespaces and extern "C"."""
     text = _bare(source)
     at = start = 0
     while at < len(text):
         c = text[at]
         if c == "(":
-            at = _closing(text, at)
+            at = closing(text, at)
             if _MACRO_LINE.fullmatch(text[start : at + 1]) and _NEXT_LINE.match(text, at + 1):
                 yield _piece(text, start, at + 1, at + 1)
                 start = at + 1
@@ -258,7 +291,7 @@ def pieces(source: str) -> Iterator[Piece]:
             if _OPEN_ROOM.match(text[start:at]):
                 start = at + 1
             else:
-                end = _closing(text, at)
+                end = closing(text, at)
                 if not _is_function(text[start:at]):
                     end = _through_semicolon(text, end)
                 yield _piece(text, start, at, end + 1)
@@ -271,7 +304,7 @@ def pieces(source: str) -> Iterator[Piece]:
         yield _piece(text, start, len(text), len(text))
 
 
-def _closing(text: str, at: int) -> int:
+def closing(text: str, at: int) -> int:
     """Where the bracket at `at` closes; the end of the text where it never does."""
     pair = {"(": ")", "{": "}"}[text[at]]
     depth = 0
@@ -287,7 +320,7 @@ def _through_semicolon(text: str, at: int) -> int:
     return match.end() - 1 if match else at
 
 
-def _without_templates(head: str) -> str:
+def without_templates(head: str) -> str:
     """The head behind its template<...>."""
     match = re.match(r"\s*template\s*<", head)
     while match:
@@ -302,7 +335,7 @@ def _without_templates(head: str) -> str:
 
 def _is_function(head: str) -> bool:
     """Whether a body behind this head is a function's: a name and parameters, no initialiser."""
-    plain = _without_templates(head)
+    plain = without_templates(head)
     before = plain.split("(")[0]
     if "(" not in plain or "=" in _outside(plain).replace("operator", ""):
         return "operator" in before
@@ -316,7 +349,7 @@ def _outside(text: str) -> str:
     out, at = [], 0
     while at < len(text):
         if text[at] == "(":
-            at = _closing(text, at)
+            at = closing(text, at)
         else:
             out.append(text[at])
         at += 1
@@ -326,12 +359,13 @@ def _outside(text: str) -> str:
 def _piece(text: str, start: int, at: int, end: int) -> Piece:
     start += len(text[start:at]) - len(text[start:at].lstrip())
     head = text[start:at]
-    plain = _without_templates(head)
+    plain = without_templates(head)
     defines = at < len(text) and text[at] == "{"
     if defines and _is_function(head):
         kind = "function"
     elif defines and _TYPE.search(plain):
         kind = "type"
+        plain = _BASES.split(plain)[0]
     else:
         kind = "statement"
     return Piece(kind, _name(plain), start, end, head, text[at:end])
@@ -339,7 +373,7 @@ def _piece(text: str, start: int, at: int, end: int) -> Piece:
 
 def _name(plain: str) -> str:
     while match := _BEFORE_NAME.search(plain):
-        plain = plain[: match.start()] + plain[_closing(plain, match.end() - 1) + 1 :]
+        plain = plain[: match.start()] + plain[closing(plain, match.end() - 1) + 1 :]
     match = _NAME.search(plain)
     if match:
         return re.sub(r"\s", "", match[1])
@@ -356,12 +390,15 @@ _DEVICE_HEADER = re.compile(
     r"|cuda/\S+|cub/\S+"
     r"|curand_kernel\.h|math_constants\.h|vector_types\.h|sm_\d+\S*|common/\S+|cute/\S+|cutlass/\S+"
 )
+_OF_WHOLE_GRIDS = re.compile(r"cub/(?:cub\.cuh|device/\S+)")  # its functions are the host's
 _HOST_CODE = re.compile(
-    r"<<<|\b(?:torch|at|thrust|pybind11|c10)\s*::|\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*"
+    r"<<<|\bcub\s*::\s*Device|\b(?:torch|at|thrust|pybind11|c10)\s*::|\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*"
     r"|TEST(?:_F)?)\s*\("
     r"|\bstd\s*::\s*(?!min\b|max\b|abs\b|swap\b|size_t\b|numeric_limits\b|u?int\d+_t\b|move\b"
-    r"|forward\b)\w+"
-    r"|\b(?:cuda|cublas|curand|cusparse|cudnn|nvtx|cu)[A-Z]\w*\b"
+    r"|forward\b|is_\w+_v\b|is_same\b|conditional|enable_if|remove_\w+|decay_t\b|true_type\b"
+    r"|false_type\b|integral_constant\b)\w+"
+    r"|\bCU(?:tensorMap[A-Z]|result\b|device|context|module|function|stream|_)\w*"
+    r"|\b(?:cuda|cublas|curand|cusparse|cudnn|nvtx|sdk|cu|StopWatch)[A-Z]\w*\b"
     r"|\b(?:vector|basic_string|map|unordered_map|set|queue|priority_queue|deque|list|unique_ptr"
     r"|shared_ptr)\s*<"
     r"|\b(?:string|ifstream|ofstream|ios|cin|cout|cerr|endl)\b"
@@ -370,6 +407,12 @@ _HOST_CODE = re.compile(
 )
 
 
+_COMPUTED = re.compile(
+    r"(?![^=]*\bconst)(?:[a-z]\w*\s+)+\**\w+\s*=[^{]*[A-Za-z_]\w*\s*[-+*/%(),]"
+)  # the head of a variable that no kernel can read, and that is not a constant
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+_NAMED = re.compile(r"using\s+[\w:]*\w+::\w+\s*$|template\s+[^<\s]")  # or an instance of it
+_OF_STD = re.compile(r"using\s+std::(\w+)\s*$")
 _MOST_NAMED = 12  # things left out that a note names
 
 
@@ -413,19 +456,18 @@ def device_code(source: str, folders: tuple[str, ...] = ()) -> Pasted:
     it. folders: where headers in quotes may lie; one that lies there stays.
     """
     out, omitted = source, []
-    for piece in pieces(source):
-        why = _why_host(piece)
-        if why:
-            out = out[: piece.start] + blank(out[piece.start : piece.end]) + out[piece.end :]
-            line = source.count("\n", 0, piece.start) + 1
-            what = (
-                f"{piece.name}()" if piece.kind == "function" else piece.head.split("=")[0].strip()
-            )
-            omitted.append(LeftOut(" ".join(what.split())[:60], line, why))
+    for piece, why in _of_the_host(source):
+        out = out[: piece.start] + blank(out[piece.start : piece.end]) + out[piece.end :]
+        line = source.count("\n", 0, piece.start) + 1
+        what = f"{piece.name}()" if piece.kind == "function" else piece.head.split("=")[0].strip()
+        omitted.append(LeftOut(" ".join(what.split())[:60], line, why))
     bare = without_comments(source)
     for match in _INCLUDE.finditer(bare):
         name = match["name"][1:-1]
-        known = _DEVICE_HEADER.fullmatch(name) or any(Path(f, name).is_file() for f in folders)
+        known = _DEVICE_HEADER.fullmatch(name) and not (
+            _OF_WHOLE_GRIDS.fullmatch(name) and "cub::" not in without_comments(out)
+        )
+        known = known or any(Path(f, name).is_file() for f in folders)
         if not known:
             out = (
                 out[: match.start()] + blank(out[match.start() : match.end()]) + out[match.end() :]
@@ -442,13 +484,51 @@ def device_code(source: str, folders: tuple[str, ...] = ()) -> Pasted:
     return Pasted(out, kernels, tuple(sorted(omitted, key=lambda g: g.line)))
 
 
+def _of_the_host(source: str) -> list[tuple[Piece, str]]:
+    """The pieces that cannot be compiled for the device, in order, and why.
+
+    What names a function of the host's is the host's, too: who calls it, `using space::name`, an
+    instance.
+    """
+    every = list(pieces(source))
+    others = ((i, p) for i, p in enumerate(every) if not _NAMED.match(p.head))
+    why = {i: reason for i, p in others if (reason := _why_host(p))}
+    named = {i: set(_WORDS.findall(p.body)) for i, p in enumerate(every) if p.kind == "function"}
+    while True:
+        gone = {every[i].name for i in why if every[i].kind == "function"}
+        gone -= {p.name for i, p in enumerate(every) if i not in why and not _NAMED.match(p.head)}
+        more = {}
+        for i, piece in enumerate(every):
+            if i in why or piece.on_device:
+                continue
+            if _NAMED.match(piece.head):
+                called = {piece.name.split("::")[-1]} & gone
+            else:
+                called = named.get(i, set()) & gone
+            if called:
+                more[i] = f"the host's: it names {min(called)}"
+        if not more:
+            break
+        why |= more
+    kept = {w for i, p in enumerate(every) if i not in why for w in _WORDS.findall(p.head + p.body)
+            if not _OF_STD.match(p.head)}  # fmt: skip
+    for i, piece in enumerate(every):
+        if (using := _OF_STD.match(piece.head)) and using[1] not in kept:
+            why[i] = "the host's: no kernel names it"
+    return [(every[i], why[i]) for i in sorted(why)]
+
+
 def _why_host(piece: Piece) -> str:
     """Why a piece cannot be compiled for the device, or nothing."""
     if piece.on_device or re.match(r"\s*(?:using|typedef|template\s*<>)\b", piece.head):
-        used = _HOST_CODE.search(piece.head) if not piece.on_device else None
+        used = _HOST_CODE.search(piece.head + piece.body) if not piece.on_device else None
         return "the host's" if used and "namespace" not in piece.head else ""
-    if piece.kind == "function" and piece.name == "main":
+    if piece.kind == "function" and (
+        piece.name == "main" or re.search(r"\b__host__\b", piece.head)
+    ):
         return "the host's"
+    if piece.kind == "statement" and _COMPUTED.match(piece.head):
+        return "a variable of the host's that is computed"
     used = _HOST_CODE.search(piece.head + piece.body)
     if not used:
         return ""

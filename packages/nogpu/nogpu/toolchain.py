@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -108,9 +108,7 @@ def _candidates() -> list[Path]:
 
 
 def installed_nvrtc() -> dict[int, Path]:
-    """The first NVRTC in the usual folders of each CUDA major version, by that version, newest
-    first.
-    """
+    """The first NVRTC in the usual folders of each CUDA major version, the newest first."""
     newest: dict[int, Path] = {}
     for folder in _candidates():
         for path in sorted(folder.glob("libnvrtc.so.*")):
@@ -162,9 +160,7 @@ def _open_nvrtc() -> tuple[ctypes.CDLL, Path, str]:
 
 
 def _include_folders(library: Path, major: int) -> tuple[str, ...]:
-    """CUDA's headers beside this NVRTC (crt/mma.h included), in search order: those of its own
-    major.
-    """
+    """CUDA's headers beside this NVRTC (crt/mma.h included), in search order: its own major's."""
     root = library.resolve().parent.parent
     wheels = [Path(p) / "nvidia" for p in sys.path if p]
     guesses = [root / "include", root.parent / "include"]
@@ -204,15 +200,11 @@ def nvrtc() -> Nvrtc:
 
 _MARKS = (
     *(
-        "cuda_fp16.h",
-        "cuda_runtime_api.h",
-        "cuda.h",
-        "crt/mma.h",
-        "nvrtc.h",
+        "cuda_fp16.h", "cuda_runtime_api.h", "cuda.h", "crt/mma.h", "nvrtc.h",
         "cuda/std/type_traits",
     ),
     *("cuda/std/__cccl/version.h", "cub/version.cuh", "cooperative_groups.h"),
-)
+)  # fmt: skip
 """Files that are written anew with every release of CUDA's headers."""
 
 
@@ -251,15 +243,13 @@ def available() -> bool:
 
 def stored() -> bool:
     """Whether nothing compiles here and the stored programs of the book's pages take the compiler's
-    place.
-    """
+    place."""
     return not available() and bool(compiled.compiler())
 
 
 def compiler() -> str:
     """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1", or "NVRTC 13.0
-    (stored)".
-    """
+    (stored)"."""
     if _PRECOMPILED:
         return next(iter(_PRECOMPILED.values())).compiler
     if uses_clang():
@@ -336,14 +326,10 @@ def prelude() -> tuple[str, ...]:
 
 
 def compile(
-    source: str,
-    *,
-    name: str = "kernel.cu",
-    arch: str = "sm_75",
-    defines: Mapping[str, str] | None = None,
-    options: Sequence[str] = (),
+    source: str, *, name: str = "kernel.cu", arch: str = "sm_75",
+    defines: Mapping[str, str] | None = None, options: Sequence[str] = (),
     name_expressions: Sequence[str] = (),
-) -> Compiled:
+) -> Compiled:  # fmt: skip
     """Compile CUDA C++ for one architecture, with no GPU.
 
     Headers of the project's include folders and CUDA's own can be included.
@@ -409,13 +395,9 @@ def not_stored(name: str) -> str:
 
 
 def _program_before(
-    source: str,
-    name: str,
-    arch: str,
-    macros: tuple[tuple[str, str], ...],
-    options: tuple[str, ...],
-    expressions: tuple[str, ...],
-) -> tuple[str, str, Mapping[str, str]]:
+    source: str, name: str, arch: str, macros: tuple[tuple[str, str], ...],
+    options: tuple[str, ...], expressions: tuple[str, ...],
+) -> tuple[str, str, Mapping[str, str]]:  # fmt: skip
     """PTX, log and names of a source that NVRTC compiled elsewhere.
 
     Raises what it raised, or ToolchainError.
@@ -468,28 +450,23 @@ def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
 @lru_cache(maxsize=128)
 def _states(folders: tuple[Path, ...], source: str) -> tuple[tuple[str, int, int], ...]:
     """`header_state` of headers in these folders as first asked for: while no file changes, no name
-    does.
-    """
+    does."""
     states = [(path, path.stat()) for path in headers(source)]
     return tuple(sorted((str(path), s.st_mtime_ns, s.st_size) for path, s in states))
 
 
 @disk.bounded(1 << 27, lambda c: len(c.ptx) + len(c.cubin) + len(c.log))
 def _compile(
-    source: str,
-    name: str,
-    arch: str,
-    defines: tuple[tuple[str, str], ...],
-    options: tuple[str, ...],
-    name_expressions: tuple[str, ...],
+    source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...],
+    options: tuple[str, ...], name_expressions: tuple[str, ...],
     included: tuple[tuple[str, int, int], ...],
-) -> Compiled:
+) -> Compiled:  # fmt: skip
     request = (source, name, arch, defines, options, name_expressions)
-    identity = _identity(*request)
+    identity, run = _identity(*request), _ELSEWHERE[-1] if _ELSEWHERE else run_nvrtc
     result = (
-        disk.load_or_make("compiled", identity, lambda: _run(*request))
+        disk.load_or_make("compiled", identity, lambda: run(*request))
         if identity
-        else _run(*request)
+        else run(*request)
     )
     ptx_text, cubin, log, kernels, names = result
     return Compiled(
@@ -501,14 +478,28 @@ def _compile(
 ALONE = "--no-source-include"
 """An option of NVRTC: the working directory is not searched for headers; and here, the project's
 folders are not either. Nor is the folder of the header that includes another, which CUDA's
-crt/mma.h counts on: its folder is named, and last.
-"""
+crt/mma.h counts on: its folder is named, and last."""
 
 NvrtcOutput = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
 """PTX, cubin, log, resources by kernel, names by name expression."""
 
 
-def _run(
+@contextmanager
+def compiling_by(run: Callable[..., NvrtcOutput]) -> Iterator[None]:
+    """Within the block, a function takes the place of `run_nvrtc`, as one that has another process
+    call it.
+    """
+    _ELSEWHERE.append(run)
+    try:
+        yield
+    finally:
+        _ELSEWHERE.pop()
+
+
+_ELSEWHERE: list[Callable[..., NvrtcOutput]] = []
+
+
+def run_nvrtc(
     source: str,
     name: str,
     arch: str,
@@ -516,7 +507,7 @@ def _run(
     options: tuple[str, ...],
     name_expressions: tuple[str, ...],
 ) -> NvrtcOutput:
-    """Have NVRTC compile."""
+    """Have NVRTC compile, in this process. Raises CompileError."""
     if name_expressions:
         # NVRTC ends the process on an instance of a template whose first parameter has an undefined
         # type, so what does not compile by itself is refused before instances are asked for.
@@ -574,18 +565,17 @@ _CODE = disk.code_of(Path(__file__))  # as it was loaded
 
 
 def _identity(
-    source: str,
-    name: str,
-    arch: str,
-    defines: tuple[tuple[str, str], ...],
-    options: tuple[str, ...],
-    name_expressions: tuple[str, ...],
-) -> str:
+    source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...],
+    options: tuple[str, ...], name_expressions: tuple[str, ...],
+) -> str:  # fmt: skip
     """A name for all that decides a compilation; "" if something might that cannot be named."""
     tool = nvrtc()
     own = [str(folder) for folder in project.include_folders]
     folders = [str(Path(name).parent), *own]
+    own_prelude = prelude()
     for option in options:
+        if option in own_prelude:
+            continue  # its text is part of the name
         if option.startswith("-I"):
             folders.append(option[2:])
         elif "/" in option or "include" in option or option in ("-", "-I"):
@@ -596,18 +586,15 @@ def _identity(
     listed = (
         *(repr(pair) for pair in defines), "", *options, "", *name_expressions, "",
         *(text for pair in headers.items() for text in pair),
+        *(PRELUDE.read_text(encoding="utf-8") for option in options if option in own_prelude),
     )  # fmt: skip
     return disk.digest([_CODE, tool.release, *tool.includes, *own, source, name, arch, *listed])
 
 
 def ptx(
-    source: str,
-    *,
-    name: str = "kernel.cu",
-    arch: str = "sm_75",
-    defines: Mapping[str, str] | None = None,
-    name_expressions: Sequence[str] = (),
-) -> str:
+    source: str, *, name: str = "kernel.cu", arch: str = "sm_75",
+    defines: Mapping[str, str] | None = None, name_expressions: Sequence[str] = (),
+) -> str:  # fmt: skip
     """PTX of CUDA source, with line information. Errors as for `compile`."""
     return compile(
         source, name=name, arch=arch, defines=defines, name_expressions=name_expressions
@@ -692,12 +679,8 @@ def sass(cubin: bytes, lines: bool = False) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        process = subprocess.run(
-            [_tool("nvdisasm"), "-c", "-hex", *(["-gi"] if lines else []), file.name],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        line = [_tool("nvdisasm"), "-c", "-hex", *(["-gi"] if lines else []), file.name]
+        process = subprocess.run(line, capture_output=True, text=True, check=False)
     if process.returncode:
         raise ToolchainError(f"nvdisasm refused the cubin: {process.stderr.strip()}")
     return process.stdout
@@ -707,8 +690,7 @@ def sass(cubin: bytes, lines: bool = False) -> str:
 class SassInstruction:
     """One machine instruction: its byte address, opcode with modifiers, operands, the predicate
     that guards it, such as "!P0" (empty where it always runs), and its source line (0 where nobody
-    asked).
-    """
+    asked)."""
 
     address: int
     opcode: str
@@ -795,11 +777,8 @@ def main_loop(
     full = [loop for loop in loops if products(loop)]
     innermost = [loop for loop in full if not any(set(other) < set(loop) for other in full)]
     most = max(map(products, innermost), default=0)
-    return max(
-        (loop for loop in innermost if 2 * products(loop) >= most),
-        key=lambda loop: products(loop) / len(loop),
-        default=tuple(instructions),
-    )
+    enough = (loop for loop in innermost if 2 * products(loop) >= most)
+    return max(enough, key=lambda loop: products(loop) / len(loop), default=tuple(instructions))
 
 
 def _multiplies(instruction: SassInstruction) -> bool:

@@ -88,15 +88,9 @@ def plain(
 @foreign("the tile of A stored transposed")
 def transposed_tile(M: int, N: int, K: int) -> Outcome:
     return plain(
-        cuda("foreign/transposed_tile"),
-        "mm",
-        (cdiv(N, 16), cdiv(M, 16)),
-        (16, 16),
-        M,
-        N,
-        K,
+        cuda("foreign/transposed_tile"), "mm", (cdiv(N, 16), cdiv(M, 16)), (16, 16), M, N, K,
         uninitialised=("c",),
-    )
+    )  # fmt: skip
 
 
 @foreign("one linear shared array for both tiles")
@@ -154,22 +148,14 @@ def split_k_atomics(M: int, N: int, K: int) -> Outcome:
 def split_k_workspace(M: int, N: int, K: int) -> Outcome:
     A, B, C, W = ints(M, K), ints(K, N), empty(M, N), empty(3, M, N)
     first = emulator.launch(
-        cuda("foreign/split_k_workspace"),
-        "partial",
-        cdiv(3 * M * N, 128),
-        128,
-        [A, B, W, M, N, K, 3],
-        uninitialised=("W",),
-    )
+        cuda("foreign/split_k_workspace"), "partial", cdiv(3 * M * N, 128), 128,
+        [A, B, W, M, N, K, 3], uninitialised=("W",),
+    )  # fmt: skip
     assert first.ok, first
     report = emulator.launch(
-        cuda("foreign/split_k_workspace"),
-        "reduce",
-        cdiv(M * N, 128),
-        128,
-        [W, C, M * N, 3],
+        cuda("foreign/split_k_workspace"), "reduce", cdiv(M * N, 128), 128, [W, C, M * N, 3],
         uninitialised=("C",),
-    )
+    )  # fmt: skip
     return report, C, A @ B
 
 
@@ -261,12 +247,9 @@ def matrix_structures(M: int, N: int, K: int) -> Outcome:
 def template_by_name(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K, dtype="f8"), ints(K, N, dtype="f8"), empty(M, N, dtype="f8")
     report = emulator.launch(
-        cuda("foreign/template_by_name"),
-        "mm<double, 12>",
-        (cdiv(N, 12), cdiv(M, 12)),
-        (12, 12),
+        cuda("foreign/template_by_name"), "mm<double, 12>", (cdiv(N, 12), cdiv(M, 12)), (12, 12),
         [A, B, C, M, N, K],
-    )
+    )  # fmt: skip
     return report, C, A @ B
 
 
@@ -281,13 +264,9 @@ def called_functions(M: int, N: int, K: int) -> Outcome:
 def half2_pairs(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K, dtype="f2", top=2), ints(K, N, dtype="f2", top=2), empty(M, N, dtype="f2")
     report = emulator.launch(
-        cuda("foreign/half2_pairs"),
-        "mm",
-        (cdiv(N, 32), cdiv(M, 4)),
-        (16, 4),
-        [A, B, C, M, N, K],
+        cuda("foreign/half2_pairs"), "mm", (cdiv(N, 32), cdiv(M, 4)), (16, 4), [A, B, C, M, N, K],
         uninitialised=("C",),
-    )
+    )  # fmt: skip
     return report, C, (A.astype("f4") @ B.astype("f4")).astype("f2")
 
 
@@ -378,14 +357,9 @@ def volatile_alone(M: int, N: int, K: int) -> Outcome:
 )
 def return_before_the_barrier(M: int, N: int, K: int) -> Outcome:
     return plain(
-        cuda("foreign/return_before_the_barrier"),
-        "mm",
-        (cdiv(N, 16), cdiv(M, 16)),
-        (16, 16),
-        M,
-        N,
+        cuda("foreign/return_before_the_barrier"), "mm", (cdiv(N, 16), cdiv(M, 16)), (16, 16), M, N,
         K,
-    )
+    )  # fmt: skip
 
 
 @foreign(

@@ -129,12 +129,9 @@ enter(
     twin("one copy too many under way", "cg::wait_prior<2>", "cg::wait_prior<3>", "race"),
     twin("filled again too early", "block.sync();  // before", "// before", "race"),
 )
-enter(
-    "sm_75",
-    COPY_AHEAD.replace("copy_ahead", "copy_on_turing"),
-    product(tiles, (16, 16)),
-    twin("filled again too early", "block.sync();  // before", "// before", "race"),
-)
+early = twin("filled again too early", "block.sync();  // before", "// before", "race")
+on_turing = COPY_AHEAD.replace("copy_ahead", "copy_on_turing")
+enter("sm_75", on_turing, product(tiles, (16, 16)), early)
 
 # -- cuda::pipeline, cuda::barrier -----------------------------------------------------------------
 
@@ -187,21 +184,14 @@ enter(
     twin("the copies do not arrive", "__pipeline_arrive_on(&bar);", "", "race"),
 )
 
-enter(
-    "sm_80",
-    cuda("headers/zero_filled"),
-    product(tiles, (16, 16)),
-    twin("one group too many under way", "wait_prior(1)", "wait_prior(2)", "race"),
-)
+more = twin("one group too many under way", "wait_prior(1)", "wait_prior(2)", "race")
+enter("sm_80", cuda("headers/zero_filled"), product(tiles, (16, 16)), more)
 
 # -- libcu++ and CUB -------------------------------------------------------------------------------
 
-enter(
-    "sm_75",
-    cuda("headers/with_shapes"),
-    product(tiles, (16, 16)),
-    twin("rows are not guarded", "m < a.extent(0) && k0 + j", "k0 + j", "out-of-bounds"),
-)
+guard = ("m < a.extent(0) && k0 + j", "k0 + j")
+unguarded = twin("rows are not guarded", *guard, "out-of-bounds")
+enter("sm_75", cuda("headers/with_shapes"), product(tiles, (16, 16)), unguarded)
 
 enter(
     "sm_75",
@@ -283,9 +273,6 @@ def _object(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
     return report, C, np.where(n // 16 % 2 == 0, want + n % 5, np.where(want < 0, -1, 1))
 
 
-enter(
-    "sm_89",
-    cuda("headers/eight_bits"),
-    product(lambda M, N: (cdiv(N, 8), cdiv(M, 16)), 32),
-    twin("rows are not guarded", "m < M && k < K ?", "k < K ?", "out-of-bounds"),
-)
+unguarded = twin("rows are not guarded", "m < M && k < K ?", "k < K ?", "out-of-bounds")
+by_warps = product(lambda M, N: (cdiv(N, 8), cdiv(M, 16)), 32)
+enter("sm_89", cuda("headers/eight_bits"), by_warps, unguarded)

@@ -94,6 +94,17 @@ def test_analysis_can_be_left_out():
     assert report.ok
 
 
+def test_counts_alone_are_those_of_a_whole_analysis():
+    whole = saxpy(uninitialised=("x",))[2]
+    x, y, counts = saxpy(uninitialised=("x",), analyse="counts")
+    np.testing.assert_array_equal(y, 2 * x + 1)
+    assert counts.by_line() == whole.by_line()
+    assert [f.kind for f in whole.findings] == ["uninitialised"]
+    assert counts.findings == ()
+    with pytest.raises(ConfigError, match="analyse is 'count'"):
+        saxpy(analyse="count")
+
+
 def test_a_sample_of_blocks_says_so():
     x, y, report = saxpy(6400, sample_blocks=10)
     assert report.blocks_run == 10
@@ -213,20 +224,8 @@ def test_all_scalar_types_arrive():
     }
     """
     out = np.zeros(12)
-    given = [
-        True,
-        -5,
-        250,
-        -30000,
-        60000,
-        -(2**31),
-        2**32 - 1,
-        -(2**40),
-        2**50,
-        1.5,
-        1e-100,
-        np.float16(0.25),
-    ]
+    given = [True, -5, 250, -30000, 60000, -(2**31), 2**32 - 1, -(2**40), 2**50, 1.5, 1e-100]
+    given += [np.float16(0.25)]
     report = emulator.launch(source, "scalars", 1, 1, [out, *given])
     assert report.ok, report
     np.testing.assert_array_equal(out, np.array([float(g) for g in given]))
@@ -692,9 +691,7 @@ def test_an_endless_loop_ends_in_a_finding():
 
 
 def test_a_busy_machine_ends_no_kernel_early(monkeypatch):
-    """By the clock on the wall an hour goes by at each look; what is limited is the processor's
-    time.
-    """
+    """By the clock on the wall each look takes an hour; what is limited is the processor's time."""
     hours = itertools.count(step=3600.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(hours))
     source = """
@@ -784,7 +781,7 @@ def test_memory_stays_bounded():
         extern __shared__ int s[];
         int big[4096];
         for (int i = 0; i < n; ++i) big[(i * 7) & 4095] = i;
-        s[threadIdx.x] = big[n & 4095];
+        s[threadIdx.x] = big[(n - 1) * 7 & 4095];
         __syncthreads();
         out[blockIdx.x * blockDim.x + threadIdx.x] = s[31 - threadIdx.x];
     }

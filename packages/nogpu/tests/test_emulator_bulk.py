@@ -137,14 +137,9 @@ def test_a_swizzle_moves_something(at):
 def test_a_corner_of_an_array_and_other_types():
     box = (8, 16)
     report, x, _, y = run(
-        LOAD + DUMP,
-        box=box,
-        swizzle=64,
-        at=(4, 8),
-        shape=(9, 13),
-        dtype="float32",
+        LOAD + DUMP, box=box, swizzle=64, at=(4, 8), shape=(9, 13), dtype="float32",
         defines=size(box, 4),
-    )
+    )  # fmt: skip
     assert report.ok, report
     want = laid_out(tile(x, box, (4, 8), (9, 13)), 64)
     assert (y[: want.size // 2] == want.view(np.uint16)).all()
@@ -350,10 +345,8 @@ def test_announcing_too_few_bytes():
 
 
 def test_bytes_may_come_before_they_are_announced():
-    body = LOAD.replace(
-        "expect(&bar, BYTES); load(box, &from, &bar, row, col);",
-        "load(box, &from, &bar, row, col); expect(&bar, BYTES);",
-    )
+    waits, loads = "expect(&bar, BYTES);", "load(box, &from, &bar, row, col);"
+    body = LOAD.replace(f"{waits} {loads}", f"{loads} {waits}")
     assert not faults(body + DUMP)
 
 
@@ -432,6 +425,28 @@ def test_storing_a_box_that_nobody_wrote():
     assert [f.kind for f in found] == ["uninitialised"], found
 
 
+FILL = (
+    "for (int i = t; i < 8 * 64; i += 64) if (i % 64 < COLUMNS && i / 64 < ROWS)"
+    " reinterpret_cast<unsigned short*>(box)[i] = i; fence(); __syncthreads();"
+    "if (t == 0) { store(&to, box, row, col); commit(); drained(); }"
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "at", "missing"),
+    [(60, 8, (0, 0), 0), (60, 5, (35, 0), 0), (59, 8, (0, 0), 8), (60, 4, (35, 0), 60)],
+)
+def test_what_lies_outside_the_tensor_need_not_be_written(columns, rows, at, missing):
+    given = {"COLUMNS": columns, "ROWS": rows}
+    report, _, out, _ = run(FILL, swizzle=0, at=at, shape=(40, 60), defines=given)
+    assert [(f.kind, f.count) for f in report.findings] == (
+        [("uninitialised", missing)] if missing else []
+    )
+    if not missing:
+        want = np.arange(512).reshape(8, 64)[: 40 - at[0], :60]
+        assert (out[at[0] : at[0] + 8, :60] == want).all()
+
+
 def test_two_blocks_that_store_one_box():
     found = faults(STORE, blocks=2)
     assert {f.kind for f in found} == {"race"}, found
@@ -463,8 +478,27 @@ def test_maps_that_the_driver_would_refuse(options, says):
 def test_rows_that_start_between_two_chunks():
     with pytest.raises(ConfigError, match="146 bytes"):
         TensorMap(np.zeros((40, 73), np.uint16), (8, 8))
-    with pytest.raises(ConfigError, match="contiguous"):
-        TensorMap(np.zeros((40, 80), np.uint16)[:, :72], (8, 8))
+    for view in (np.zeros((40, 160), np.uint16)[:, ::2], np.zeros((40, 80), np.uint16)[::-1]):
+        with pytest.raises(ConfigError, match="contiguous"):
+            TensorMap(view, (8, 8))
+    with pytest.raises(ConfigError, match="162 bytes"):
+        TensorMap(np.zeros((40, 81), np.uint16)[:, :72], (8, 8))
+
+
+def test_a_view_of_an_array_is_copied_there_and_back():
+    """A corner that begins within its array; the wrong twin is the corner one row further down."""
+    whole, out = np.arange(40 * 80, dtype=np.uint16).reshape(40, 80), np.zeros((40, 80), np.uint16)
+    corner = (slice(4, 30), slice(8, 72))
+    maps = [TensorMap(a[corner], (8, 64), 128) for a in (whole, out)]
+    source = HEAD + KERNEL + STORE + "\n}\n"
+    report = emulator.launch(
+        source, "k", 1, 64, [*maps, np.zeros(4096, np.uint16), 20, 0], shared_bytes=4096,
+        arch="sm_90", defines=size((8, 64)),
+    )  # fmt: skip
+    assert report.ok, report
+    want = np.zeros_like(out)
+    want[24:30, 8:72] = whole[24:30, 8:72]  # six of eight rows lie within
+    assert (out == want).all() and (out != np.roll(want, 1, axis=0)).any()
 
 
 def test_a_parameter_that_is_no_map():
@@ -633,15 +667,9 @@ NARROW = {"f16": "#include <cuda_fp16.h>\n", "bf16": "#include <cuda_bf16.h>\n"}
 OF_TYPE = {"f32": "float", "f64": "double", "s32": "int", "u32": "unsigned", "s64": "long long", "u64": "unsigned long long",
            "f16": "__half", "bf16": "__nv_bfloat16"}  # fmt: skip
 ARRAYS = {
-    "f32": "f4",
-    "f64": "f8",
-    "s32": "i4",
-    "u32": "u4",
-    "s64": "i8",
-    "u64": "u8",
-    "f16": "f2",
+    "f32": "f4", "f64": "f8", "s32": "i4", "u32": "u4", "s64": "i8", "u64": "u8", "f16": "f2",
     "bf16": "u2",
-}
+}  # fmt: skip
 
 
 def bf16(values: np.ndarray) -> np.ndarray:
@@ -665,15 +693,9 @@ def reduced(operation, kind, *, blocks=3, at=(0, 0), later="", of_row="", **opti
     source = source.replace(".OP.", f".{operation}.")
     source = source.replace("WITH", of_row or f"{operation}{narrow}.{own}")
     report = emulator.launch(
-        source,
-        "k",
-        blocks,
-        64,
-        [TensorMap(x, (8, 64)), rows, y, *at],
-        arch="sm_90",
-        max_steps=100_000,
-        **options,
-    )
+        source, "k", blocks, 64, [TensorMap(x, (8, 64)), rows, y, *at], arch="sm_90",
+        max_steps=100_000, **options,
+    )  # fmt: skip
     if kind == "bf16":
         x, rows = ((a.astype("u4") << 16).view("f4") for a in (x, rows))
     return report, x, rows, whole, line

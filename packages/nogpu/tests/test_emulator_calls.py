@@ -282,8 +282,7 @@ def test_who_calls_nothing_gets_nothing_of_the_call_before():
 
 
 def layered(layers: int, wide: int) -> str:
-    """Functions in layers, each of which calls all of the layer below: wide ** layers ways
-    through."""
+    """Functions in layers, each calls all of the layer below: wide ** layers ways through."""
     made = []
     for layer in reversed(range(layers)):
         for i in range(wide):
@@ -298,10 +297,8 @@ def test_many_ways_through_the_calls_take_no_time() -> None:
     """Six in each of sixteen layers: to go every way would take years."""
     y = np.zeros(32, np.int32)
     assert emulator.launch(layered(16, 6), "k", 1, 32, [y, 3]).ok and (y == 3).all()
-    assert (
-        emulator.launch(layered(3, 2), "k", 1, 32, [y, 10]).ok
-        and (y == (20 + 22 + 22 + 24) + 2).all()
-    )
+    assert emulator.launch(layered(3, 2), "k", 1, 32, [y, 10]).ok
+    assert (y == (20 + 22 + 22 + 24) + 2).all()
 
 
 DEEP = """

@@ -567,3 +567,116 @@ def test_a_wide_copy_reads_only_what_it_is_given():
     x, y = np.arange(127, dtype=np.float32), np.zeros((32, 4), np.float32)
     assert emulator.launch(WIDE_COPY, "k", 1, 32, [x, y, 12], arch="sm_80").ok
     only(emulator.launch(WIDE_COPY, "k", 1, 32, [x, y, 16], arch="sm_80"), "out-of-bounds")
+
+
+HELPED = """__device__ __forceinline__ void put(float* y, int i) {
+    y[i] = 1;
+}
+__device__ __forceinline__ void both(float* y, int i) {
+    put(y, i);
+    put(y, i + 1);
+}
+struct Meet { __device__ void all() {
+    if (threadIdx.x < 3) __syncthreads();
+} };
+extern "C" __global__ void k(float* y, int n) {
+    both(y, n);
+    if (n > 3) {
+        y[0] = 7;
+        both(y, 2 * n);
+    }
+    Meet meet;
+    meet.all();
+    put(y, 7);
+}
+"""
+
+
+def test_a_finding_in_an_inlined_function_names_its_call():
+    y = np.zeros(8, np.float32)
+    report = emulator.launch(HELPED, "k", 1, 8, [y, 100])
+    outside = {f.called_from: f for f in report.findings if f.kind == "out-of-bounds"}
+    assert set(outside) == {(5, 12), (6, 12), (5, 15), (6, 15)}
+    for calls, finding in outside.items():
+        assert (finding.line, finding.text.strip()) == (2, "y[i] = 1;")
+        assert f"In put(), called from line {calls[0]}, called from line {calls[1]}" in str(finding)
+        assert f"y[{(100 if calls[1] == 12 else 200) + calls[0] - 5}]" in str(finding)
+    (barrier,) = (f for f in report.findings if f.kind == "divergent-barrier")
+    assert (barrier.line, barrier.called_from) == (9, (18,))
+    sound = HELPED.replace("if (threadIdx.x < 3) ", "")
+    report = emulator.launch(sound, "k", 1, 8, [y, 2])
+    assert report.ok
+    assert [(repr(a.line), a.requests) for a in report.accesses] == [("2", 3)]  # of all calls
+    own = emulator.launch(sound.replace("y[0]", "y[99]"), "k", 1, 8, [y, 4])
+    assert [f.called_from for f in own.findings if f.line == 14] == [()]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("#line 100\n", "", {101: "y[i] = 1;", 108: "if (threadIdx.x < 3) __syncthreads();"}),
+        ('# 1 "written.cu"\n\n', "", {3: "y[i] = 1;", 10: "if (threadIdx.x < 3) __syncthreads();"}),
+        ("", "#line 40\n", {2: "y[i] = 1;", 9: "if (threadIdx.x < 3) __syncthreads();"}),
+        ("", "#line 1\n", {2: "", 9: ""}),  # two lines have this number
+    ],
+)
+def test_the_text_beside_a_line_that_a_directive_numbers_is_its_own(before, after, lines):
+    source = before + HELPED.replace("extern", after + "extern")
+    report = emulator.launch(source, "k", 1, 8, [np.zeros(8, np.float32), 100])
+    assert {f.line: f.text.strip() for f in report.findings} == lines
+    named = "In put(), called" in str(report)
+    assert named is bool(lines.get(2) or before)
+
+
+MEETING = """extern "C" __global__ void k(int* out)
+{
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;
+    if (threadIdx.x < 40) {
+        __syncthreads();
+    }
+    out[threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "returned"),
+    [
+        (MEETING, False),
+        (MEETING.replace("if (threadIdx.x < 40) {", "if (threadIdx.x >= 40) return; {"), True),
+    ],
+)
+def test_threads_that_miss_a_barrier_have_returned_only_where_something_returns(source, returned):
+    (finding,) = emulator.launch(source, "k", 1, 64, [np.zeros(64, np.int32)]).findings
+    assert finding.kind == "divergent-barrier"
+    assert "24 of 64 threads" in finding.message
+    assert ("they have returned, or an if" in finding.message) is returned
+
+
+PASSING = """__device__ __forceinline__ void put(int* s, int i) {
+    s[i] = i;
+}
+extern "C" __global__ void k(int* out)
+{
+    __shared__ int s[64];
+    put(s, threadIdx.x);
+    CHANGE
+    out[threadIdx.x] = s[63 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "verb", "line"),
+    [("", "reads", "line 9"), ("put(s, 63 - threadIdx.x);", "writes", "line 2, called from line")],
+)
+def test_a_race_says_what_the_other_thread_does_and_where_it_was_called(change, verb, line):
+    source = PASSING.replace("CHANGE", change)
+    report = emulator.launch(source, "k", 1, 64, [np.zeros(64, np.int32)])
+    assert any(f" {verb} it ({line}" in f.message for f in only(report, "race"))
+    assert all("In put(), called from line" in f.message for f in report.findings)
+    synchronised = source.replace("out[", "__syncthreads(); out[").replace(
+        "put(s, 63", "__syncthreads(); put(s, 63"
+    )
+    assert emulator.launch(synchronised, "k", 1, 64, [np.zeros(64, np.int32)]).ok

@@ -10,7 +10,7 @@ import pytest
 from foreign_kernels import cuda
 
 from nogpu import emulator, toolchain
-from nogpu.errors import CompileError, EmulationError
+from nogpu.errors import CompileError, ConfigError
 
 pytestmark = pytest.mark.xdist_group("headers")
 
@@ -117,9 +117,64 @@ def test_a_grid_cannot_wait_for_itself_in_a_normal_launch():
     assert "cooperative launch" in finding.message and "second one" in finding.message
 
 
-def test_tiles_of_more_than_a_warp_are_refused_by_name():
-    with pytest.raises(EmulationError, match=r"tiled_partition<32>"):
-        groups("wide_tile")
+MEETS = """#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void k(const int* x, int* part, int* y)
+{
+    auto grid = cg::this_grid();
+    int i = grid.thread_rank(), n = grid.num_threads();
+    part[i] = x[i] * 2;
+    SYNC;
+    y[i] = part[n - 1 - i];
+    for (int round = 0; round < 3; ++round) {
+        SYNC;
+        part[i] = y[(i + 1) % n] + 1;
+        SYNC;
+        y[i] = part[(i + 7) % n];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_the_grid_of_a_cooperative_launch_waits_for_itself(arch, schedule):
+    x = np.arange(256, dtype=np.int32)
+    want = 2 * x[::-1]
+    for _ in range(3):
+        want = np.roll(np.roll(want, -1) + 1, -7)
+    for sync, sound in (("grid.sync()", True), ("grid.sync(); grid.sync()", True), ("", False)):
+        part, y = np.zeros((2, 256), np.int32)
+        report = emulator.launch(
+            MEETS.replace("SYNC", sync), "k", 8, 32, [x, part, y],
+            arch=arch, schedule=schedule, cooperative=True,
+        )  # fmt: skip
+        assert report.ok is sound, report
+        assert {f.kind for f in report.findings} <= {"race"}
+        assert not sound or (y == want).all()
+
+
+def test_a_cooperative_launch_of_more_blocks_than_run_at_once_is_refused():
+    arrays = [np.zeros(1 << 17, np.int32) for _ in range(3)]
+    given = ("k", 1 << 12, 32, arrays)
+    with pytest.raises(ConfigError, match=r"4096 blocks: all must run at once.*at most \d+ blocks"):
+        emulator.launch(MEETS.replace("SYNC", "grid.sync()"), *given, cooperative=True)
+    with pytest.raises(ConfigError, match="leave sample_blocks out"):
+        emulator.launch(MEETS, *given, cooperative=True, sample_blocks=2)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_tiles_of_more_than_a_warp(arch):
+    """Their lanes store one value together, and no warp knows of the others but by a flag."""
+    report, y = groups("wide_tile", arch=arch)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, np.repeat(_tiles(64).sum(axis=1), 64))
+    y = np.zeros(256, np.int32)
+    early = GROUPS.replace("y[threadIdx.x] = cg::reduce(tile,", "__shared__ int s[256];"
+        " s[threadIdx.x] = x[threadIdx.x]; y[threadIdx.x] = s[threadIdx.x ^ 32] + 0 * cg::reduce(tile,")  # fmt: skip
+    assert {
+        f.kind for f in emulator.launch(early, "wide_tile", 1, 256, [X, y, 0], arch=arch).findings
+    } == {"race"}
 
 
 # -- headers that are not there --------------------------------------------------------------------
@@ -158,17 +213,9 @@ def test_a_header_that_cannot_be_had_says_what_to_do(header, hidden, says, monke
 
 
 def test_code_of_headers_within_headers_is_told_by_the_line_that_called_it():
-    """A load inside cg::memcpy_async has the line of the kernel, and not that of the line
-    before."""
+    """A load inside cg::memcpy_async has the line of the kernel, not that of the line before."""
     report, _ = groups("copied")
     line = next(
         i for i, text in enumerate(GROUPS.split("\n"), 1) if "cg::memcpy_async(block" in text
     )
     assert {a.line for a in report.by_line() if (a.space, a.op) == ("global", "load")} == {line}
-
-
-def test_tiles_of_more_than_a_warp_are_right_before_compute_capability_8():
-    """Their lanes store one value together, which is reported: the page says so."""
-    report, y = groups("wide_tile", arch="sm_75")
-    np.testing.assert_array_equal(y, np.repeat(_tiles(64).sum(axis=1), 64))
-    assert {f.kind for f in report.findings} <= {"race"}

@@ -12,16 +12,9 @@ from nogpu.errors import EmulationError
 
 N = 256
 LETTER = {
-    "u4": "r",
-    "i4": "r",
-    "u8": "l",
-    "i8": "l",
-    "u2": "h",
-    "i2": "h",
-    "f2": "h",
-    "f4": "f",
+    "u4": "r", "i4": "r", "u8": "l", "i8": "l", "u2": "h", "i2": "h", "f2": "h", "f4": "f",
     "f8": "d",
-}
+}  # fmt: skip
 C_TYPE = {
     "u4": "unsigned", "i4": "int", "u8": "unsigned long long", "i8": "long long",
     "u2": "unsigned short", "i2": "short", "f2": "unsigned short", "f4": "float", "f8": "double",
@@ -83,12 +76,8 @@ def _quiet():
 # -- integers ------------------------------------------------------------------------------------
 
 BINARY = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul.lo": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-}
+    "add": np.add, "sub": np.subtract, "mul.lo": np.multiply, "min": np.minimum, "max": np.maximum,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64", "s16", "u16"])
@@ -106,10 +95,8 @@ def test_division_truncates_toward_zero(kind):
     b = np.where(b == 0, b.dtype.type(7), b)
     if kind[0] == "s":
         b = np.where(b == -1, b.dtype.type(5), b)  # the lowest value over -1 has no result
-    want = [
-        int(abs(int(x)) // abs(int(y))) * (1 if (int(x) < 0) == (int(y) < 0) else -1)
-        for x, y in zip(a, b, strict=True)
-    ]
+    pairs = ((int(x), int(y)) for x, y in zip(a, b, strict=True))
+    want = [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs]
     want_array = (
         np.array([w & ((1 << 64) - 1) for w in want], "u8").astype(f"u{dtype[1]}").view(dtype)
     )
@@ -311,12 +298,8 @@ def test_three_input_logic_and_byte_dot_products():
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", "f4"), ("f64", "f8")])
 def test_float_arithmetic_is_ieee(kind, dtype):
     a, b = floats(1, dtype), floats(2, dtype)
-    for op, f in (
-        ("add.rn", np.add),
-        ("sub.rn", np.subtract),
-        ("mul.rn", np.multiply),
-        ("div.rn", np.divide),
-    ):
+    ops = {"add.rn": np.add, "sub.rn": np.subtract, "mul.rn": np.multiply, "div.rn": np.divide}
+    for op, f in ops.items():
         same(run(f"{op}.{kind} %0, %1, %2;", dtype, a, b), f(a, b))
     same(run(f"min.{kind} %0, %1, %2;", dtype, a, b), np.fmin(a, b))
     same(run(f"max.{kind} %0, %1, %2;", dtype, a, b), np.fmax(a, b))
@@ -385,13 +368,8 @@ def test_directed_rounding_encloses_the_exact_result(mode, kind):
             exact = f(*(Fraction(float(v)) for v in (x, y, z)))
             toward = {"rm": -np.inf, "rp": np.inf, "rz": 0.0}[mode]
             value = Fraction(float(g))
-            beyond = Fraction(
-                float(
-                    np.nextafter(
-                        g, g.dtype.type(-toward if mode != "rz" else np.copysign(np.inf, g))
-                    )
-                )
-            )
+            to = -toward if mode != "rz" else np.copysign(np.inf, g)
+            beyond = Fraction(float(np.nextafter(g, g.dtype.type(to))))
             if mode == "rz":
                 assert abs(value) <= abs(exact) < abs(beyond) or value == exact
             else:
@@ -435,14 +413,8 @@ def test_unordered_comparisons_know_nan(kind):
     a, b = floats(6, dtype), floats(7, dtype)
     b[:40] = a[:40]
     nan = np.isnan(a) | np.isnan(b)
-    ordered = {
-        "eq": a == b,
-        "ne": (a != b) & ~nan,
-        "lt": a < b,
-        "le": a <= b,
-        "gt": a > b,
-        "ge": a >= b,
-    }
+    ordered = {"eq": a == b, "ne": (a != b) & ~nan, "lt": a < b, "le": a <= b}
+    ordered |= {"gt": a > b, "ge": a >= b}
     cases = {**ordered, **{f"{k}u": v | nan for k, v in ordered.items()}, "num": ~nan, "nan": nan}
     for op, want in cases.items():
         template = f"{{.reg .pred p; setp.{op}.{kind} p, %1, %2; selp.u32 %0, 1, 0, p;}}"
@@ -722,9 +694,7 @@ def test_moves_pack_and_unpack():
 
 @pytest.mark.parametrize(
     ("template", "says"),
-    [
-        ("multimem.ld_reduce.relaxed.sys.global.add.u64 %0, [%1];", "TMA, wgmma and clusters"),
-    ],
+    [("multimem.ld_reduce.relaxed.sys.global.add.u64 %0, [%1];", "TMA, wgmma, clusters")],
 )
 def test_hopper_instructions_are_refused_by_name(template, says):
     with pytest.raises(EmulationError, match=says) as caught:
@@ -840,12 +810,8 @@ def test_widths_of_masks_and_extensions_are_clamped_or_wrap(mode):
 @pytest.mark.parametrize("op", ["add", "sub"])
 def test_only_cc_leaves_a_carry(op):
     a, b = words(81), words(82)
-    got = run(
-        f"{{.reg .b32 t; {op}.cc.u32 t, %1, %2; {op}c.u32 t, t, t; {op}c.u32 %0, %2, %1;}}",
-        "u4",
-        a,
-        b,
-    )
+    code = f"{op}.cc.u32 t, %1, %2; {op}c.u32 t, t, t; {op}c.u32 %0, %2, %1;"
+    got = run(f"{{ .reg .b32 t; {code} }}", "u4", a, b)
     x, y = a.astype("i8"), b.astype("i8")
     carry = (x + y > 0xFFFFFFFF) if op == "add" else (x < y)
     same(got, (y + x + carry if op == "add" else y - x - carry) & 0xFFFFFFFF)

@@ -126,10 +126,8 @@ def test_what_malloc_gave_out_is_gone_with_its_launch():
     assert emulator.launch(HEAP, "k", 1, 1, [keep, 1]).ok
     (found,) = emulator.launch(HEAP, "k", 1, 1, [keep, 0]).findings
     assert (found.kind, found.line) == ("out-of-bounds", 4)
-    assert (
-        "belongs to no array. It lies where the device heap of an earlier launch was"
-        in found.message
-    )
+    told = "belongs to no array. It lies where the device heap of an earlier launch was"
+    assert told in found.message
     keep[0] = 1 << 20
     (found,) = emulator.launch(HEAP, "k", 1, 1, [keep, 0]).findings
     assert "belongs to no array" in found.message and "heap" not in found.message

@@ -220,8 +220,7 @@ def test_a_barrier_that_is_not_set_up_or_set_up_wrongly():
 
 
 def test_a_wait_that_is_told_no_asks_its_own_barrier_again():
-    """Two scopes of inline assembly with one name of a label: a branch means that of its own
-    scope."""
+    """Two scopes of inline assembly with one name of a label: a branch means its own scope's."""
     ask = """
         asm volatile("{.reg .pred p; AGAIN: mbarrier.test_wait.parity.shared.b64 p, [%0], 0; @!p bra AGAIN;}"
             :: "r"(at(&BAR)) : "memory");
@@ -245,8 +244,7 @@ def test_a_wait_that_is_told_no_asks_its_own_barrier_again():
 
 
 def test_bytes_that_nobody_copies():
-    """expect_tx and complete_tx by hand: a phase waits for arrivals and bytes, whichever come
-    last."""
+    """expect_tx and complete_tx by hand: a phase waits for arrivals and bytes, in any order."""
     tx = """
         asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 48;" :: "r"(at(&bar)) : "memory");
         asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 32;" :: "r"(at(&bar)) : "memory");
@@ -446,8 +444,7 @@ MIXED = (
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 def test_a_flag_orders_shared_memory_in_a_kernel_with_mbarriers(schedule):
-    """One clock: what the second warp learnt by the flag, the others learn from it by the
-    mbarrier."""
+    """One clock: what the second warp learnt by the flag, others learn from it by the mbarrier."""
     report, y = run(MIXED, schedule=schedule)
     assert report.ok, report
     want = np.arange(32) * 3

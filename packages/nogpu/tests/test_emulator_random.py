@@ -48,15 +48,8 @@ class Writer:
         return "s." + self.rng.choice(list(self.arrays))
 
     def condition(self) -> str:
-        return self.rng.choice(
-            (
-                "(s.x & 1)",
-                "(s.y > s.x)",
-                f"(t % {self.rng.randint(2, 5)} == 1)",
-                "(n > 3)",
-                "(t < 7)",
-            )
-        )
+        by_thread = f"(t % {self.rng.randint(2, 5)} == 1)"
+        return self.rng.choice(("(s.x & 1)", "(s.y > s.x)", by_thread, "(n > 3)", "(t < 7)"))
 
     def value(self) -> str:
         one = self.rng.choice(("s.x", "s.y", "(u32)t", "n", f"(u32){self.array()}[{self.index()}]"))

@@ -55,12 +55,8 @@ BYTES = {
     "ROW_A": "G + 8 * (i / 4 % 2)", "COL_A": "4 * T + i % 4 + 16 * (i / 8)",
     "ROW_B": "4 * T + i % 4 + 16 * (i / 4)", "COL_B": "G",
 }  # fmt: skip
-SINGLES = {
-    "ROW_A": "G + 8 * (i % 2)",
-    "COL_A": "T + 4 * (i / 2)",
-    "ROW_B": "T + 4 * i",
-    "COL_B": "G",
-}
+SINGLES = {"ROW_A": "G + 8 * (i % 2)", "COL_A": "T + 4 * (i / 2)", "ROW_B": "T + 4 * i"}
+SINGLES["COL_B"] = "G"
 
 
 @pytest.mark.parametrize(
@@ -81,20 +77,12 @@ def test_mma(shape, kinds, layout, na, nb, nc):
     m, n, k = shape
     source_type = kinds.split(".")[1]
     c_in = {
-        "f16": "unsigned short",
-        "bf16": "unsigned short",
-        "tf32": "float",
-        "s8": "signed char",
+        "f16": "unsigned short", "bf16": "unsigned short", "tf32": "float", "s8": "signed char",
         "u8": "unsigned char",
-    }[source_type]
+    }[source_type]  # fmt: skip
     out, letter = ("float", "f") if kinds.startswith("f32") else ("int", "r")
     places = [f"%{i}" for i in range(2 * nc + na + nb)]
-    d, a, b, c = (
-        places[:nc],
-        places[nc : nc + na],
-        places[nc + na : nc + na + nb],
-        places[nc + na + nb :],
-    )
+    d, a, b, c = np.split(np.array(places, object), np.cumsum([nc, na, nb]))
     groups = ", ".join("{" + ", ".join(g) + "}" for g in (d, a, b, c))
     asm = (
         f'asm volatile("mma.sync.aligned.m{m}n{n}k{k}.row.col.{kinds} {groups};" : '
@@ -398,13 +386,13 @@ def test_shapes_and_types_that_are_not_emulated_say_which_are():
         emulator.launch(source, "k", 1, 32, [np.zeros(32, np.uint32)], arch="sm_80")
 
 
-def test_matrix_instructions_that_are_not_emulated_are_refused_by_name():
+def test_a_newer_instruction_that_is_not_emulated_is_refused_by_name():
     source = """
-    extern "C" __global__ void k() { asm volatile("tcgen05.fence::before_thread_sync;"); }
+    extern "C" __global__ void k() {
+        asm volatile("tensormap.replace.tile.rank.global.b1024.b32 [%0], %1;" :: "l"(0ll), "r"(0));
+    }
     """
-    with pytest.raises(
-        EmulationError, match=r"tcgen05\.fence.*runs TMA, wgmma and clusters, but not this"
-    ):
+    with pytest.raises(EmulationError, match=r"tensormap\.replace.*in tensor memory, but not this"):
         emulator.launch(source, "k", 1, 128, [], arch="sm_100a")
 
 

@@ -563,9 +563,7 @@ def test_who_waits_knows_what_those_did_that_were_counted(threads: int, schedule
 
 
 def test_who_was_counted_knows_nothing_of_those_that_wait() -> None:
-    """The counted thread writes again where the other reads after the barrier: nothing orders the
-    two.
-    """
+    """The counted thread writes again where the other reads after the barrier: unordered."""
     source = ARRIVE.replace("BEFORE", "s[lane] = lane;").replace("AFTER", "")
     source = source.replace('asm volatile("bar.sync 2, 64;" ::: "memory");\n', "")
     report = emulator.launch(source, "k", 1, 64, [np.zeros(32, np.float32)])

@@ -47,8 +47,7 @@ def mma(
     name: str, n: int, words: str, letter: str, tail: str, *, count: int, a: str = "desc"
 ) -> str:
     """A device function with one wgmma.mma_async. letter: of the registers of D; tail: the last
-    numbers.
-    """
+    numbers."""
     regs = 4 if a == "regs" else 1
     kind = {"f": "float", "r": "unsigned"}[letter]
     places = [f"%{i}" for i in range(count)]
@@ -96,8 +95,7 @@ def k_major(matrix, swizzle, at):
 
 def mn_major(matrix, swizzle, at):
     """The bytes of a matrix (rows, k) of 16-bit elements whose rows are neighbours; its LBO and
-    SBO.
-    """
+    SBO."""
     raw = np.ascontiguousarray(matrix.T).view(np.uint8).reshape(16, -1)
     length = raw.shape[1]  # bytes of a row of m or n
     if swizzle:
@@ -140,11 +138,8 @@ def fp8(bits, kind):
         return None
     if bits == 128:
         return None
-    size = (
-        rest / 2**mantissa * 2.0 ** (1 - bias)
-        if not exponent
-        else (1 + rest / 2**mantissa) * 2.0 ** (exponent - bias)
-    )
+    size = (1 + rest / 2**mantissa) * 2.0 ** (exponent - bias)
+    size = size if exponent else rest / 2**mantissa * 2.0 ** (1 - bias)
     return -size if bits >> 7 else size
 
 
@@ -271,12 +266,9 @@ def test_a_tile_taken_with_another_swizzle_is_wrong():
     for given, meant in itertools.permutations(SWIZZLES, 2):
         flip = (BITS[given] ^ BITS[meant]) << 62
         _, D, A, B = multiplied(
-            ("f32", "f16", "f16"),
-            64,
-            right=meant,
-            change=lambda a, b, f=flip: (a, b ^ f),
+            ("f32", "f16", "f16"), 64, right=meant, change=lambda a, b, f=flip: (a, b ^ f),
             extra=16384,
-        )
+        )  # fmt: skip
         assert not np.array_equal(D, A @ B.T + 1), (given, meant)
 
 
@@ -292,8 +284,7 @@ def test_each_stride_counts():
 
 
 def test_steps_along_k_within_a_swizzled_row():
-    """64 values of k a row of 128 bytes, as TMA lays them: the next 16 begin 32 bytes further
-    on."""
+    """64 values of k a row of 128 bytes, as by TMA: the next 16 begin 32 bytes further on."""
     A, B = (RNG.integers(-3, 4, (r, 64)) for r in (64, 16))
     tiles = []
     for at, matrix in ((BASE, A), (BASE + 8192, B)):
@@ -331,8 +322,7 @@ def test_steps_along_k_within_a_swizzled_row():
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_a_sum_is_cut_off_once(kind):
     """To the bits that test_sums.py holds to a GPU's: here, of all k together, and within a float32
-    of it.
-    """
+    of it."""
     draw = np.random.default_rng(0).standard_normal
     A, B = (draw((r, 16)).astype("f2") for r in (64, 32))
     report, D, A, B = multiplied((kind, "f16", "f16"), 32, right=32, values=(A, B))
@@ -395,8 +385,7 @@ extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 b, float*
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "e4m3", "e5m2"])
 def test_a_in_registers(kind):
-    """Rows g and g + 8 of 16 a warp, words t and t + 4 of a row of 8: PTX ISA, wgmma.mma_async,
-    A."""
+    """Rows g and g + 8 of 16, words t and t + 4 of a row of 8: PTX ISA, wgmma.mma_async, A."""
     A, B = operand(64, kind), operand(32, kind)
     tile, lead, stride = k_major(stored(B, kind), 32, BASE)
     words = stored(A, kind).view("u4")
@@ -668,13 +657,8 @@ def test_a_in_registers_is_not_written_while_it_is_read():
     head = HEAD + mma("multiply", 16, "k16.f32.f16.f16", "f", ", 1, 1, 0", count=8, a="regs")
     for inside in ("wait<0>();", ""):
         D = np.zeros((64, 16), "f4")
-        given = [
-            A.astype("f2").view("u4"),
-            tile.view("u4"),
-            np.uint64(descriptor(BASE, lead, stride, 0)),
-            D,
-            3,
-        ]
+        described = np.uint64(descriptor(BASE, lead, stride, 0))
+        given = [A.astype("f2").view("u4"), tile.view("u4"), described, D, 3]
         source = head + RELOADED.replace("INSIDE", inside)
         report = emulator.launch(source, "k", 1, 128, given, arch="sm_90a", shared_bytes=512)
         if inside:
@@ -708,10 +692,8 @@ def test_a_block_without_whole_warpgroups():
         kinds = {f.kind for f in report.findings}
         assert kinds == (set() if threads == 128 else {"divergent-barrier"})
         if threads == 96:
-            assert (
-                "96 of 128 threads of warps 0 to 3 of block (0, 0, 0) come to wgmma.fence"
-                in str(report)
-            )
+            told = "96 of 128 threads of warps 0 to 3 of block (0, 0, 0) come to wgmma.fence"
+            assert told in str(report)
 
 
 def test_warps_that_go_different_ways():

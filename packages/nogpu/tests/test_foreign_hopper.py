@@ -1,6 +1,5 @@
 """Hopper kernels in styles that the book does not use: each runs unmodified, and beside it one with
-one fault.
-"""
+one fault."""
 
 from __future__ import annotations
 
@@ -77,15 +76,9 @@ def split_k(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
 
 def test_split_k_with_atomics_and_no_swizzle():
     right(*split_k(SPLIT_K))
-    raced(
-        split_k(
-            twin(
-                SPLIT_K,
-                "atomicAdd(C + sum_row(j) * 16 + sum_col(j), d[j])",
-                "C[sum_row(j) * 16 + sum_col(j)] += d[j]",
-            )
-        )[0]
-    )
+    plain = "C[sum_row(j) * 16 + sum_col(j)] += d[j]"
+    racy = twin(SPLIT_K, "atomicAdd(C + sum_row(j) * 16 + sum_col(j), d[j])", plain)
+    raced(split_k(racy)[0])
 
 
 # Weights of 8 bits become halves in registers; scales come as one plain row; rows of 32 bytes.
@@ -107,13 +100,8 @@ def weights(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
 def test_weights_converted_in_registers_and_a_row_of_scales():
     right(*weights(WEIGHTS))
     raced(weights(twin(WEIGHTS, "bar_wait(&rows, 0);", "__syncthreads();"))[0])
-    _, Y, want = weights(
-        twin(
-            WEIGHTS,
-            "+ i % 2 * 8) * K + k + col + i / 2 * 8",
-            "+ i / 2 * 8) * K + k + col + i % 2 * 8",
-        )
-    )
+    turned = "+ i / 2 * 8) * K + k + col + i % 2 * 8"
+    _, Y, want = weights(twin(WEIGHTS, "+ i % 2 * 8) * K + k + col + i / 2 * 8", turned))
     assert not np.array_equal(Y, want), "registers 1 and 2 of A in each other's place"
 
 
@@ -175,11 +163,8 @@ def test_attention_with_p_in_registers_and_a_tma_store():
     report, out, want = attention(ATTENTION)
     assert report.ok, report
     np.testing.assert_allclose(out, want, atol=4e-3)
-    raced(
-        attention(
-            twin(ATTENTION, 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");', "")
-        )[0]
-    )
+    fence = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+    raced(attention(twin(ATTENTION, fence, ""))[0])
     _, out, want = attention(twin(ATTENTION, "sum[i] *= shrink;", ""))
     assert np.abs(out - want).max() > 0.02, "sums of earlier keys keep the old maximum"
 
@@ -195,12 +180,8 @@ CLUSTER = (
 
 
 def cluster(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
-    A, B, C, total = (
-        small(256, 64),
-        small(32, 64),
-        np.zeros((256, 32), "f4"),
-        np.zeros((2, 32), "f4"),
-    )
+    A, B = small(256, 64), small(32, 64)
+    C, total = np.zeros((256, 32), "f4"), np.zeros((2, 32), "f4")
     maps = [TensorMap(A.astype("f2"), (64, 64), 128), TensorMap(B.astype("f2"), (16, 64), 128)]
     report = run(source, 4, 128, [*maps, C, total], 0)
     product = A @ B.T

@@ -1,5 +1,4 @@
-"""Kernels in other people's habits run in the emulator: right, and with no finding but their
-own."""
+"""Kernels in other people's habits run in the emulator: right, with no finding but their own."""
 
 from __future__ import annotations
 

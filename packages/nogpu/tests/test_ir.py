@@ -1,10 +1,10 @@
 """PTX made of clang's LLVM IR: what it computes, counts and finds is what clang's own PTX does; and
-what has no translation is refused by name.
-"""
+what has no translation is refused by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,8 @@ extern "C" __global__ void k(const float* x, float* y, Pair p) {
 
 
 def launched(source: str, route: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    monkeypatch.setenv("TILE_COMPILER", "clang")
+    """A report and y. route: "0" clang's own PTX, "1" by LLVM IR, "nvrtc"."""
+    monkeypatch.setenv("TILE_COMPILER", "nvrtc" if route == "nvrtc" else "clang")
     monkeypatch.setenv("TILE_CLANG_IR", route)
     x = np.linspace(-3, 5, 32).astype("f4")
     y = np.zeros(32, "f4")
@@ -107,6 +108,108 @@ def test_a_cluster_has_its_size(by_ir):
     assert "cluster" not in toolchain.compile(plain, arch="sm_90a").ptx
 
 
+NEXT_TO_NVRTC = {
+    "a structure by value": """
+        struct Row { char tag; float a[4]; short n; double d; };
+        __device__ __noinline__ float pick(Row r, int i) {
+            r.a[i & 3] += 1;  // its own copy
+            return r.a[(i + r.n) & 3] + r.tag + float(r.d);
+        }
+        __device__ __noinline__ Row next(int by, Row r) { r.n += by; r.d *= 2; return r; }
+        extern "C" __global__ void k(const float* x, float* y, Pair p) {
+            int t = threadIdx.x;
+            Row r = {char(t - 9), {x[t], 2, x[31 - t], 4}, short(t), x[t] / 3};
+            float first = pick(r, t / 2);
+            y[t] = first + pick(next(t, r), t) + r.a[t & 3];
+        }""",
+    "fmod": """
+        extern "C" __global__ void k(const float* x, float* y, Pair p) {
+            int t = threadIdx.x;
+            y[t] = fmodf(x[t], 0.3f) + float(fmod(double(x[t]), -0.7));
+        }""",
+    "a remainder": """
+        #ifdef __clang__
+        #define fmodf __builtin_fmodf
+        #define fmod __builtin_fmod
+        #endif
+        extern "C" __global__ void k(const float* x, float* y, Pair p) {
+            int t = threadIdx.x;
+            float by = t == 5 ? 1.f / 0.f : x[31 - t] + 0.01f;
+            y[t] = fmodf(x[t], by) + float(fmod(double(x[t]), 0.7));
+        }""",
+    "atomic loads and stores": """
+        #ifdef __clang__
+        #define STORE(p, v, order) __scoped_atomic_store_n(p, v, __ATOMIC_##order, 2)
+        #define LOAD(p, order) __scoped_atomic_load_n(p, __ATOMIC_##order, 1)
+        #else
+        #define STORE(p, v, o) __nv_atomic_store_n(p, v, __NV_ATOMIC_##o, __NV_THREAD_SCOPE_BLOCK)
+        #define LOAD(p, o) __nv_atomic_load_n(p, __NV_ATOMIC_##o, __NV_THREAD_SCOPE_DEVICE)
+        #endif
+        extern "C" __global__ void k(const float* x, float* y, Pair p) {
+            __shared__ int flag;
+            __shared__ unsigned long long wide;
+            int t = threadIdx.x;
+            if (t == 0) {
+                STORE(&flag, int(x[31]), RELEASE);
+                STORE(&wide, 77ull, SEQ_CST);
+                STORE((int*)y, __float_as_int(x[2]), RELAXED);
+            }
+            __syncthreads();
+            float seen = t ? 0 : __int_as_float(LOAD((int*)y, RELAXED));
+            seen += LOAD(&flag, ACQUIRE) + float(LOAD(&wide, SEQ_CST));
+            if (t) y[t] = seen + x[t];
+            else STORE((int*)y, __float_as_int(seen), RELEASE);
+        }""",
+    "a choice element by element": """
+        #ifdef __clang__
+        typedef float Four __attribute__((ext_vector_type(4)));
+        #else
+        struct Four { float x, y, z, w; };
+        __device__ Four less(Four a, Four b) {
+            return {fminf(a.x, b.x), fminf(a.y, b.y), fminf(a.z, b.z), fminf(a.w, b.w)};
+        }
+        #endif
+        extern "C" __global__ void k(const float* x, float* y, Pair p) {
+            int t = threadIdx.x;
+            Four a = {x[t], x[31 - t], 1, x[t] * x[t]}, b = {0, x[t / 2], x[t], 2};
+        #ifdef __clang__
+            Four c = a < b ? a : b;
+        #else
+            Four c = less(a, b);
+        #endif
+            y[t] = c.x + 2 * c.y + 3 * c.z + 4 * c.w;
+        }""",
+    "memmove": """
+        #ifdef __clang__
+        #define memmove __builtin_memmove
+        #else
+        __device__ void memmove(void* to, const void* from, int n) {
+            char *a = (char*)to, *b = (char*)from;
+            if (b < a) while (n--) a[n] = b[n];
+            else for (int i = 0; i < n; ++i) a[i] = b[i];
+        }
+        #endif
+        extern "C" __global__ void k(const float* x, float* y, Pair p) {
+            if (threadIdx.x) return;
+            for (int i = 0; i < 32; ++i) y[i] = x[i];
+            int n = int(x[31]) * 16;
+            memmove(y + 1, y, n);            // up
+            memmove(y + 20, y + 22, n / 2);  // down
+            memmove(y, y, n - n);
+        }""",
+}
+
+
+@pytest.mark.parametrize("name", NEXT_TO_NVRTC)
+def test_what_a_readers_text_may_ask_for_gives_nvrtcs_bits(name, monkeypatch):
+    if not toolchain.has_nvrtc():
+        pytest.skip("did not run: there is no NVRTC here")
+    source = "struct Pair { float a; int b; };" + NEXT_TO_NVRTC[name]
+    (ours, y), (theirs, z) = (launched(source, route, monkeypatch) for route in ("1", "nvrtc"))
+    assert ours.compiler.endswith(" by LLVM IR") and theirs.compiler.startswith("NVRTC")
+    assert ours.ok and theirs.ok and y.tobytes() == z.tobytes() and len(set(y)) > 10
+
+
 # -- the runner ------------------------------------------------------------------------------------
 
 
@@ -134,6 +237,15 @@ def test_a_runner_is_asked_for_all_and_gets_the_folders(calls, monkeypatch):
     assert first[:2] == ["clang", "-cc1"] and "-vectorize-slp" not in first + second
     assert first[-1].startswith(folders[0]) and str(clang.HEADERS) in folders
     assert all("-S" not in arguments for arguments, _ in calls)
+
+
+def test_a_runner_may_read_the_names_that_host_headers_bring(calls, monkeypatch):
+    monkeypatch.setenv("TILE_COMPILER", "clang")
+    y = np.zeros(1, "f4")
+    bare = 'extern "C" __global__ void k(float* y) { uint i = 0; y[i] = -INFINITY * M_PI; }'
+    assert emulator.launch(bare, "k", 1, 1, [y]).ok and y[0] == -np.inf
+    read = {option: folders for words, folders in calls for option in words if "pasted.h" in option}
+    assert read and all(str(Path(o[8:]).parent) in folders for o, folders in read.items())
 
 
 # -- instruction by instruction --------------------------------------------------------------------
@@ -166,9 +278,9 @@ def test_an_instruction_is_written(body):
     ("body", "said"),
     [
         ("call void @llvm.nvvm.unheard.of()", "the intrinsic llvm.nvvm.unheard.of"),
-        ("%a = frem float 1.0, 2.0\nstore float %a, ptr %y, align 4", "the instruction `frem`"),
+        ("%a = frem half 1.0, 2.0\nstore half %a, ptr %y, align 2", "frem of half"),
         ("%a = add i128 1, 2\nstore i128 %a, ptr %y, align 16", "add of 128 bits"),
-        ("%a = load atomic i32, ptr %x seq_cst, align 4\nstore i32 %a, ptr %y", "an atomic load"),
+        ("%a = va_arg ptr %x, i32\nstore i32 %a, ptr %y, align 4", "the instruction `va_arg`"),
     ],
 )
 def test_what_has_no_translation_is_refused_by_name_and_line(body, said):
@@ -181,14 +293,10 @@ def test_what_has_no_translation_is_refused_by_name_and_line(body, said):
 
 # -- accesses that become one ----------------------------------------------------------------------
 
-FOUR = "\n".join(
-    f"%p{i} = getelementptr i8, ptr %x, i64 {4 * i}\n%v{i} = load float, ptr %p{i}, align {a}"
-    for i, a in enumerate((16, 4, 8, 4))
-)
-STORED = "\n".join(
-    f"%q{i} = getelementptr float, ptr %y, i64 {5 * i}\nstore float %v{i}, ptr %q{i}, align 4"
-    for i in range(4)
-)
+_LOADED = "%p{0} = getelementptr i8, ptr %x, i64 {1}\n%v{0} = load float, ptr %p{0}, align {2}"
+FOUR = "\n".join(_LOADED.format(i, 4 * i, align) for i, align in enumerate((16, 4, 8, 4)))
+_PUT = "%q{0} = getelementptr float, ptr %y, i64 {1}\nstore float %v{0}, ptr %q{0}, align 4"
+STORED = "\n".join(_PUT.format(i, 5 * i) for i in range(4))
 
 
 def test_four_neighbours_are_one_access():

@@ -1,5 +1,4 @@
-"""Where a block's shared memory begins: at 0 before compute capability 9.0, at 1024 from then
-on."""
+"""Where a block's shared memory begins: at 0 before compute capability 9.0, at 1024 from it on."""
 
 import re
 

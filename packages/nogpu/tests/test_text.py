@@ -139,13 +139,9 @@ def test_declarations_are_told_apart(source: str, kind: str, name: str) -> None:
 
 def test_the_prelude_goes_with_cudas_own_headers() -> None:
     headers = (
-        "cuda_fp16.h",
-        "cuda_bf16.h",
-        "mma.h",
-        "cuda/std/cstdint",
-        "cuda/std/climits",
+        "cuda_fp16.h", "cuda_bf16.h", "mma.h", "cuda/std/cstdint", "cuda/std/climits",
         "cuda/std/limits",
-    )
+    )  # fmt: skip
     for header in headers:
         source = f"#include <{header}>\n__global__ void k(uint32_t* p) {{ *p = UINT_MAX; }}"
         assert compiled(source) != set(), header
@@ -154,3 +150,44 @@ def test_the_prelude_goes_with_cudas_own_headers() -> None:
         " *p = INFINITY; }"
     )
     assert compiled(both) != set()
+
+
+def test_what_calls_or_names_a_function_of_the_hosts_goes_with_it() -> None:
+    program = """namespace a { __global__ void k() {}
+void run() { k<<<1, 1>>>(); }
+int twice(int n) { return 2 * n; }
+}
+using a::run;
+using a::twice;
+__host__ int plain() { return 1; }
+void all(int n) { if (n) run(); }
+"""
+    cut = text.device_code(program)
+    assert [gone.what for gone in cut.left_out] == ["run()", "using a::run", "plain()", "all()"]
+    assert "the host's: it names run" in cut.note and "using a::twice;" in cut.text
+    assert compiled(cut.text) == {"_ZN1a1kEv"}
+    kept = text.device_code(program.replace("k<<<1, 1>>>();", ""))
+    assert [gone.what for gone in kept.left_out] == ["plain()"]
+
+
+def test_the_prelude_warns_of_nothing() -> None:
+    again = "#define FLT_MAX 1.0f\n__global__ void k(CUtensorMap m, float* x) { *x = FLT_MAX; }\n"
+    options = (f"--pre-include={text.PRELUDE}",)
+    assert "warning" not in toolchain.compile(again, options=options).log
+    with pytest.raises(CompileError) as refused:
+        toolchain.compile(again.replace("*x = ", "*x = y + "), options=options)
+    assert "warning" not in refused.value.log
+
+
+def test_host_variables_that_are_computed_and_instances_of_host_functions_are_left_out() -> None:
+    host = (
+        "int N = 1024;\nint tiles = (N / 2) * N;\n"
+        "template <class T> void start(T* a) { k<<<1, 1>>>(a); }\n"
+        "template void start<float>(float* a);\n"
+    )
+    kernel = 'extern "C" __global__ void k(float* a) { a[0] = 1; }\n'
+    cut = text.device_code(host + kernel)
+    assert [gone.line for gone in cut.left_out] == [2, 3, 4]
+    assert compiled(cut.text) == {"k"}
+    kept = "const int both = sizeof(int) * 2;\n__device__ int two = 1 + 1;\n"
+    assert not text.device_code(kept + kernel).left_out

@@ -1,5 +1,4 @@
-"""Section "flags": a kernel built with other compiler flags or pragmas, beside its default
-build."""
+"""Section "flags": a kernel built with other compiler flags or pragmas, beside the default."""
 
 from __future__ import annotations
 
@@ -73,15 +72,10 @@ def _compare(job: Job, what: str, name: str, n: int) -> str:
             timed = trial(job.session, (n, n, n), contenders)
         ms, gain = timed.ms["build"], timed.rounds.ratio("build", "default")
         entry = Build(
-            name,
-            dict(p.params),
-            build,
-            *(n, n, n),
-            *(ms.median, ms.q1, ms.q3, timed.rates["build"]),
-            *(gain.median, gain.q1, gain.q3),
-            rungs.fingerprint(k),
-            dict(job.stamp),
-        )
+            name, dict(p.params), build, *(n, n, n),
+            *(ms.median, ms.q1, ms.q3, timed.rates["build"]), *(gain.median, gain.q1, gain.q3),
+            rungs.fingerprint(k), dict(job.stamp),
+        )  # fmt: skip
         job.record.merge(entry)
         shares.append(f"{build} {100 * gain.median:.1f} %")
     return ", ".join(shares)

@@ -1,6 +1,4 @@
-"""Section "transfers": bandwidth of copies in both directions, from pageable and from pinned
-memory.
-"""
+"""Section "transfers": bandwidth of copies in both directions, from pageable and pinned memory."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ ENGINE_SHAPES: tuple[Size, ...] = (
     (256, 512, 128), (512, 512, 256), (200, 312, 136), (300, 520, 450), (1024, 1024, 1024),
 )  # fmt: skip
 """The same for kernels with tensor maps, whose tiles are larger: whole tiles, ragged ones, a GPU's
-worth.
-"""
+worth."""
 
 
 STALL_SHAPE: Size = (4096, 4096, 4096)
@@ -61,11 +60,8 @@ def counter_jobs(job: Job) -> list[ncu.Job]:
     Those with tensor maps come last. Sizes that are asked for count here where no points are.
     """
     sizes = () if "points" in job.request.sections else job.request.sizes
-    launches = [
-        (k, size)
-        for k in _plain_first(job)
-        for size in sizes or (SHAPES if k.host == "plain" else ENGINE_SHAPES)
-    ]
+    of = ((k, sizes or (SHAPES if k.host == "plain" else ENGINE_SHAPES)) for k in _plain_first(job))
+    launches = [(k, size) for k, some in of for size in some]
     return _uncounted(Counted, launches, job)
 
 

@@ -1,6 +1,5 @@
 """Section "l2": what L2 delivers to the SMs, by how many of them want the same bytes at about the
-same time.
-"""
+same time."""
 
 from __future__ import annotations
 
@@ -83,9 +82,7 @@ def cases(sms: int, way: Way) -> list[tuple[int, int]]:
 
 
 def expected(words: Any, way: Way, sharing: int, skew: int, chunks: int) -> Any:
-    """What `seen` must hold after a launch over these 32-bit words (chunks of CHUNK bytes in a
-    row).
-    """
+    """What `seen` must hold after a launch over these 32-bit words (chunks of CHUNK bytes)."""
     blocks = words.size * 4 // PART
     if way.entry == "l2_boxes":  # four boxes side by side, 128 bytes of each of 64 rows
         across = COLUMNS * 2 * 64 // CHUNK

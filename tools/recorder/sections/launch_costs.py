@@ -1,6 +1,5 @@
 """Section "launches": microseconds of the host that one launch costs, by the way in which it is
-asked for.
-"""
+asked for."""
 
 from __future__ import annotations
 

@@ -9,17 +9,11 @@ from functools import partial
 from helpers.ladder import rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
-from helpers.ladder.streams import (
-    BASELINE,
-    variant,
-    variants,
-)
+from helpers.ladder.streams import BASELINE, variant, variants
 from helpers.record import overlapping
 from helpers.record.entries import Overlapped
 from helpers.record.protocol import Effort
-from helpers.record.store import (
-    Size,
-)
+from helpers.record.store import Size
 from tools.recorder.steps import Job, Section
 from tools.recorder.steps import Step as Piece
 

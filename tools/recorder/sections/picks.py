@@ -18,11 +18,7 @@ from helpers.ladder.rungs import find
 from helpers.record import protocol
 from helpers.record.entries import Pick
 from helpers.record.shape_sets import NAMED_SHAPES, drawn_shapes
-from helpers.record.store import (
-    Record,
-    named,
-    shape,
-)
+from helpers.record.store import Record, named, shape
 from helpers.record.trials import enter, of_plan, yardstick
 from nogpu.errors import ConfigError, DtypeError
 from tools.recorder.steps import Done, Job, Section, Step

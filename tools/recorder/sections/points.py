@@ -17,11 +17,7 @@ from helpers.record.entries import Point, Skipped
 from helpers.record.gpu import BASELINES
 from helpers.record.points import point
 from helpers.record.selection import runnable_names
-from helpers.record.store import (
-    Size,
-    named,
-    shape,
-)
+from helpers.record.store import Size, named, shape
 from helpers.record.telemetry import Telemetry
 from nogpu.errors import ConfigError, TileError
 from tools.recorder.steps import Done, Job, Section, Step, takes
@@ -49,9 +45,7 @@ Wanted = tuple[str, Kernel | None, Size]
 
 
 def todo(job: Job) -> Iterator[Wanted]:
-    """Points still to measure, small sizes first, grouped by operand type so that operands are
-    shared.
-    """
+    """Points still to measure, small sizes first, by operand type so that operands are shared."""
     chosen, here = runnable_names(job.supports, job.request.kernels), job.record.index(Point)
     order = {"float32": 0, "int32": 1, "float16": 2, "bfloat16": 3}
 
@@ -76,9 +70,7 @@ def _fields(name: str, k: Kernel | None, size: Size) -> dict[str, Any]:
 
 
 def _left_out(job: Job, name: str, size: Size) -> bool:
-    """Whether the file says that this one is too slow to be measured; naming the kernel overrides
-    it.
-    """
+    """Whether the file says that this one is too slow to be measured; naming it overrides this."""
     return name not in job.request.kernels and any(
         (e.kernel, e.size) == (name, size) and e.reason.startswith(SLOW)
         for e in job.record.of(Skipped)
@@ -114,14 +106,9 @@ def _planned(job: Job, wanted: Sequence[Wanted]) -> Iterator[Step]:
 
 
 def _measure(
-    job: Job,
-    telemetry: Telemetry,
-    name: str,
-    k: Kernel | None,
-    size: Size,
-    rng: np.random.Generator,
-    then: Sequence[Wanted],
-) -> Done:
+    job: Job, telemetry: Telemetry, name: str, k: Kernel | None, size: Size,
+    rng: np.random.Generator, then: Sequence[Wanted],
+) -> Done:  # fmt: skip
     """Measure a point into the record, or note why there is none. then: what is still to come."""
     began = time.monotonic()
     try:

@@ -17,11 +17,7 @@ from helpers.ladder.kernel import Kernel, cdiv, defines
 from helpers.ladder.rungs import catalog
 from helpers.record.entries import CHECKS, ControlRun, SanitizerRun
 from helpers.record.evidence import believed
-from helpers.record.store import (
-    Record,
-    Size,
-    named,
-)
+from helpers.record.store import Record, Size, named
 from nogpu.errors import ConfigError, DataError, ToolchainError
 from tools.recorder import sanitizer
 from tools.recorder.sanitizer import Source, Task, Verdict
@@ -29,8 +25,7 @@ from tools.recorder.steps import TAKEN, Done, Job, Section, Step, checked_kernel
 
 WATCHED: Mapping[str, Size] = {"aligned": (256, 768, 384), "ragged": (197, 523, 397)}
 """Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k;
-neither.
-"""
+neither."""
 
 
 FEW_SMS = {"SMS": 4}
@@ -53,8 +48,7 @@ START_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Control:
-    """A kernel with a fault that a check must report, or what it says of others counts for
-    nothing."""
+    """A kernel with a fault that a check must report, or what it says of others is void."""
 
     check: str
     kernel: str
@@ -76,29 +70,17 @@ _LEAVE = "if (row >= M || col >= N) return;\n    T sum = 0;"
 
 CONTROLS = (
     Control("memcheck", "naive", "row >= M || ", "", "rows of C not tested"),
+    Control("racecheck", "tiled_16", "__syncthreads();  // both tiles are complete", "", "a barrier dropped"),
     Control(
-        "racecheck",
-        "tiled_16",
-        "__syncthreads();  // both tiles are complete",
-        "",
-        "a barrier dropped",
-    ),
-    Control(
-        "synccheck",
-        "tiled_16",
-        "__syncthreads();  // both tiles are complete",
-        "if (ty < TILE / 2) __syncthreads();",
-        "a barrier for half of the warps",
+        "synccheck", "tiled_16", "__syncthreads();  // both tiles are complete",
+        "if (ty < TILE / 2) __syncthreads();", "a barrier for half of the warps",
     ),
     Control("synccheck", "tiled_16", "T sum = 0;", _LEAVE, "threads that leave before a barrier"),
     Control(
-        "initcheck",
-        "coalesced",
-        "C[size_t(row) * N + col] = sum;",
-        "C[size_t(row) * N + col] += sum;",
-        "C read before it is written",
+        "initcheck", "coalesced", "C[size_t(row) * N + col] = sum;",
+        "C[size_t(row) * N + col] += sum;", "C read before it is written",
     ),
-)
+)  # fmt: skip
 """Of each check, one control at least must be caught, or it is not believed.
 
 None can wait for ever.
@@ -299,20 +281,11 @@ def _keep(job: Job, task: Task, verdict: Verdict, stamp: Mapping[str, Any]) -> D
     for at, (shape, size) in enumerate(shapes.items()):
         report = verdict.launches[at] if at < len(verdict.launches) else {}
         row = SanitizerRun(
-            kernel=task.row["kernel"],
-            params=dict(task.row["params"]),
-            shape=shape,
-            **named(size),
-            check=task.check,
-            state=verdict.state,
-            errors=verdict.errors,
-            summary=verdict.summary,
-            first=verdict.first,
-            wrong=report.get("wrong"),
-            seconds=verdict.seconds,
-            source=rungs.fingerprint(task.row["kernel"]),
-            recorded=dict(stamp),
-        )
+            kernel=task.row["kernel"], params=dict(task.row["params"]), shape=shape, **named(size),
+            check=task.check, state=verdict.state, errors=verdict.errors, summary=verdict.summary,
+            first=verdict.first, wrong=report.get("wrong"), seconds=verdict.seconds,
+            source=rungs.fingerprint(task.row["kernel"]), recorded=dict(stamp),
+        )  # fmt: skip
         job.record.merge(row, "rows")
     ran = verdict.state == "ran"
     text = f"{verdict.errors} errors" if ran else f"{verdict.state}, {verdict.errors} errors"
@@ -339,13 +312,7 @@ def planned(job: Job) -> Iterator[tuple[str, float]]:
 
 SECTIONS = (
     Section(
-        SanitizerRun,
-        lacking,
-        "sanitizer",
-        rank=91,
-        kind="sanitizer",
-        file="sanitizer.json",
-        write_every=WRITE_EVERY,
-        plan=planned,
+        SanitizerRun, lacking, "sanitizer", rank=91, kind="sanitizer", file="sanitizer.json",
+        write_every=WRITE_EVERY, plan=planned,
     ),
-)
+)  # fmt: skip

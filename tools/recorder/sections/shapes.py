@@ -19,9 +19,7 @@ from helpers.ladder.rungs import catalog, find
 from helpers.record import protocol
 from helpers.record.entries import ShapesRun
 from helpers.record.gpu import Problem, Session
-from helpers.record.store import (
-    Size,
-)
+from helpers.record.store import Size
 from nogpu.errors import ConfigError
 from tools.recorder import sanitizer
 from tools.recorder.sanitizer import Task, Verdict
@@ -103,13 +101,9 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
             wrong += count_wrong(problem, C, k.out_dtype)
             wrong_at.append([M, N, K])
         done += 1
-    return {
-        "kernel": k.name,
-        "shapes": done,
-        "worst": worst if math.isfinite(worst) else None,
-        "wrong": wrong,
-        "wrong_at": wrong_at,
-    }
+    least = worst if math.isfinite(worst) else None
+    told = {"shapes": done, "worst": least, "wrong": wrong, "wrong_at": wrong_at}
+    return {"kernel": k.name, **told}
 
 
 def _shifted(session: Session, x: Any, by: int = 1) -> Any:
@@ -125,8 +119,7 @@ def _host(x: Any) -> np.ndarray:
 
 
 def count_wrong(problem: Problem, C: Any, out_dtype: str) -> int:
-    """Elements of C outside the bound of `protocol.tolerance`; one that is not a number always
-    is."""
+    """Elements of C outside the bound of `protocol.tolerance`; what is no number always is."""
     result = numbers.values(out_dtype, _host(C))
     if problem.rows is not None:
         result = result[_host(problem.rows)]
@@ -200,22 +193,13 @@ def shapes_row(task: Task, verdict: Verdict, stamp: Mapping[str, Any]) -> Shapes
     nothing: dict[str, Any] = {"shapes": 0, "worst": None, "wrong": 0, "wrong_at": []}
     plain, shifted = (*verdict.launches, nothing, nothing)[:2]
     return ShapesRun(
-        kernel=k.name,
-        params=dict(k.params),
-        state=verdict.state,
-        seed=task.row["seed"],
-        shapes=plain["shapes"],
-        largest=list(max(task.row["shapes"], key=math.prod)),
-        worst=plain["worst"],
-        wrong=plain["wrong"],
-        wrong_at=[*plain["wrong_at"], *shifted["wrong_at"]][:20],
-        shifted="A, B and C",
-        shifted_shapes=shifted["shapes"],
-        shifted_worst=shifted["worst"],
-        shifted_wrong=shifted["wrong"],
-        source=rungs.fingerprint(k),
-        recorded=dict(stamp),
-    )
+        kernel=k.name, params=dict(k.params), state=verdict.state, seed=task.row["seed"],
+        shapes=plain["shapes"], largest=list(max(task.row["shapes"], key=math.prod)),
+        worst=plain["worst"], wrong=plain["wrong"],
+        wrong_at=[*plain["wrong_at"], *shifted["wrong_at"]][:20], shifted="A, B and C",
+        shifted_shapes=shifted["shapes"], shifted_worst=shifted["worst"],
+        shifted_wrong=shifted["wrong"], source=rungs.fingerprint(k), recorded=dict(stamp),
+    )  # fmt: skip
 
 
 def planned(job: Job) -> Iterator[tuple[str, float]]:

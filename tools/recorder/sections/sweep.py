@@ -76,13 +76,9 @@ def _changes(tile: Mapping[str, int], default: Mapping[str, int]) -> int:
 
 
 def time_tile(
-    session: Session,
-    name: str,
-    tile: Mapping[str, int],
-    size: Size,
-    cubin: bytes,
+    session: Session, name: str, tile: Mapping[str, int], size: Size, cubin: bytes,
     rng: np.random.Generator,
-) -> Trial:
+) -> Trial:  # fmt: skip
     """Check and time one compiled tile, "kernel", beside cuBLAS.
 
     Raises ImplausibleError if the result is wrong or the rate impossible, ConfigError if it cannot
@@ -144,37 +140,22 @@ def _texts(jobs: Sequence[tuple[str, Mapping[str, int]]]) -> list[str]:
 
 
 def _measure(
-    job: Job,
-    name: str,
-    tile: Mapping[str, int],
-    size: Size,
-    built: Built,
-    rng: np.random.Generator,
-    to_go: str,
-) -> Done:
+    job: Job, name: str, tile: Mapping[str, int], size: Size, built: Built,
+    rng: np.random.Generator, to_go: str,
+) -> Done:  # fmt: skip
     """Time one tile into the record, or note why it was not timed."""
 
     def keep(timed: Trial | None, why: str = "") -> Swept:
         ms = timed.ms["kernel"] if timed else None
         ratio = timed.ratio("kernel", "baseline") if timed else None
         entry = Swept(
-            name,
-            dict(tile),
-            *size,
-            ms=ms.median if ms else None,
-            q1=ms.q1 if ms else None,
-            q3=ms.q3 if ms else None,
-            gflops=timed.rates["kernel"] if timed else None,
-            pairs=ms.count if ms else None,
-            cublas_ratio=ratio.median if ratio else None,
-            registers=built.registers,
-            spill_bytes=built.spill_bytes,
-            shared_bytes=built.shared_bytes,
-            blocks_per_sm=built.blocks_per_sm,
-            reason=why or None,
-            source=rungs.fingerprint(name),
-            recorded=dict(job.stamp),
-        )
+            name, dict(tile), *size, ms=ms.median if ms else None, q1=ms.q1 if ms else None,
+            q3=ms.q3 if ms else None, gflops=timed.rates["kernel"] if timed else None,
+            pairs=ms.count if ms else None, cublas_ratio=ratio.median if ratio else None,
+            registers=built.registers, spill_bytes=built.spill_bytes,
+            shared_bytes=built.shared_bytes, blocks_per_sm=built.blocks_per_sm, reason=why or None,
+            source=rungs.fingerprint(name), recorded=dict(job.stamp),
+        )  # fmt: skip
         job.record.merge(entry)
         return entry
 

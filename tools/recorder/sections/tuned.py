@@ -28,11 +28,7 @@ from helpers.record import protocol, shape_sets, tiles
 from helpers.record.entries import Chosen, Swept, Tuned
 from helpers.record.gpu import Session
 from helpers.record.shape_sets import RAGGED_SEED, C, current_entry, describe_tile, ragged_result
-from helpers.record.store import (
-    Size,
-    named,
-    shape,
-)
+from helpers.record.store import Size, named, shape
 from helpers.record.trials import enter, of_plan, yardstick
 from nogpu.errors import ConfigError
 from tools.recorder import tile_builds
@@ -51,14 +47,9 @@ FINALISTS = 4
 
 
 def confirm(
-    session: Session,
-    k: Kernel,
-    size: Size,
-    tried: Sequence[Mapping[str, int]],
-    rng: np.random.Generator,
-    *,
-    knockout: bool,
-) -> dict[str, Any]:
+    session: Session, k: Kernel, size: Size, tried: Sequence[Mapping[str, int]],
+    rng: np.random.Generator, *, knockout: bool,
+) -> dict[str, Any]:  # fmt: skip
     """Time tiles in turn with the default tile and cuBLAS; the fields of the one that is kept.
 
     tried: complete tile sizes. knockout: a first set of rounds finds the fastest of several, which
@@ -132,18 +123,11 @@ def _kernel(job: Job) -> Kernel:
 
 
 def _step(
-    job: Job,
-    kind: type[C],
-    size: Size,
-    tried: Sequence[Mapping[str, int]],
-    more: Mapping[str, int],
-    seconds: float,
-    rest: Sequence[Size],
-    rng: np.random.Generator,
-) -> Step | None:
+    job: Job, kind: type[C], size: Size, tried: Sequence[Mapping[str, int]],
+    more: Mapping[str, int], seconds: float, rest: Sequence[Size], rng: np.random.Generator,
+) -> Step | None:  # fmt: skip
     """Confirm one shape; None if the file's entry answers today's question: as many tiles timed, or
-    the same tile chosen.
-    """
+    the same tile chosen."""
     k = _kernel(job)
     what, entry_now = f"{k.name} at {shape(size)}", current_entry(job.record, kind, k, size)
     same = entry_now is not None and all(entry_now[name] == value for name, value in more.items())
@@ -192,7 +176,4 @@ def _ragged(job: Job) -> Iterator[Step]:
         job.say(str(result))
 
 
-SECTIONS = (
-    Section(Tuned, _tuned, rank=61),
-    Section(Chosen, _ragged, rank=62),
-)
+SECTIONS = (Section(Tuned, _tuned, rank=61), Section(Chosen, _ragged, rank=62))

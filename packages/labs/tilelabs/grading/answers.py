@@ -7,11 +7,11 @@ and cut.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
+from collections.abc import Iterable
 
 from tilelabs.judging.marking import tidy
+from tilelabs.judging.notebooks import Cell
 from tilelabs.labs.working import NO_ANSWER, UNANSWERED
 
 MOST_ANSWER = 4_000
@@ -19,28 +19,20 @@ MOST_ANSWER = 4_000
 _PLACEHOLDERS = (UNANSWERED, NO_ANSWER)
 
 
-def answers_in(raw: bytes, entry: str) -> dict[str, str]:
+def answers_in(cells: Iterable[Cell], entry: str) -> dict[str, str]:
     """Answers by part: of several cells for a part the last one that holds something.
 
-    Nothing for what is no notebook, or where the placeholder still stands.
+    Nothing where the placeholder still stands.
 
     entry: as in `collecting.collect`. An answer is a cell of code below `%%answer lab2 written`, or
     the cell of Markdown that `submit` names `written-answer`.
     """
-    if b"answer" not in raw:
-        return {}
-    try:
-        data: Any = json.loads(raw.decode("utf-8-sig"))
-        cells = [
-            (c["cell_type"], str(c.get("id", "")), "".join(c["source"])) for c in data["cells"]
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
     first = re.compile(rf"\s*%%answer[ \t]+{entry}[ \t]+(\w+)[ \t]*(?:\n|$)")
     found = dict[str, str]()
     for kind, name, text in cells:
-        if kind == "code" and (head := first.match(text.replace("\r\n", "\n"))):
-            part, answer = head[1], text.replace("\r\n", "\n")[head.end() :]
+        plain = text.replace("\r\n", "\n")
+        if kind == "code" and (head := first.match(plain)):
+            part, answer = head[1], plain[head.end() :]
         elif kind == "markdown" and name.endswith("-answer"):
             part, answer = name.removesuffix("-answer"), text
         else:
@@ -64,6 +56,3 @@ def tidied(text: str) -> str:
 
 def _line(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" "))] + tidy(line, MOST_ANSWER)
-
-
-__all__ = ["MOST_ANSWER", "answers_in", "tidied"]

@@ -70,6 +70,3 @@ def dask(address: str) -> Iterator[Executor]:
                 f"the scheduler at {address} cannot read what it is sent: install this book "
                 "there, in the same state as here"
             ) from None
-
-
-__all__ = ["dask"]

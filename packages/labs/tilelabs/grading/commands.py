@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from helpers.notebook.addresses import Repository, checked_address
 from helpers.wording import counted, print_json
@@ -18,30 +21,33 @@ from tilelabs.grading.gradebooks import feedback_zip, fill, folders
 from tilelabs.grading.gradescope import METADATA, Submitter, judge_one, read_submitter
 from tilelabs.grading.judging import grade, results, retire
 from tilelabs.grading.preparing import only, prepared
-from tilelabs.grading.reporting import report
+from tilelabs.grading.reporting import report, write_files
 from tilelabs.grading.similarity import export
 from tilelabs.grading.timings import time_class
 from tilelabs.labs import Lab, all_labs, check, courses, handout, lab, rehearse, submit
+from tilelabs.labs.rehearsing import pack, unpack
 
 
 def run_labs(args: argparse.Namespace) -> int:
-    """Show the labs: what each builds on, how long it takes, and what its parts are worth."""
+    """Show the labs: what each builds on, how long it takes, and what its parts are worth.
+
+    Or unpack what they are rehearsed on, for a teacher, and seal it again.
+    """
     found = all_labs()
+    if args.solutions:
+        if (args.unpack is None) == (args.pack is None):
+            raise ConfigError("labs solutions takes --unpack FOLDER or --pack FOLDER")
+        made = pack(found, args.pack) if args.pack else unpack(found, args.unpack)
+        print("\n".join(map(str, made)))
+        return 0
     if args.json:
-        print_json(
-            [
-                {
-                    "number": one.number,
-                    "title": one.title,
-                    "hours": one.hours,
-                    "points": one.points,
-                    "builds_on": one.builds_on,
-                    "variants": [v.name for v in one.variants],
-                    "parts": [vars(p) for p in one.parts],
-                }
-                for one in found
-            ]
-        )
+        names = ("number", "title", "hours", "points", "builds_on")
+        lists = [
+            {"variants": [v.name for v in one.variants], "parts": [vars(p) for p in one.parts]}
+            for one in found
+        ]
+        rows = [{name: getattr(one, name) for name in names} for one in found]
+        print_json([row | more for row, more in zip(rows, lists, strict=True)])
         return 0
     for one in found:
         print(f"Lab {one.number}: {one.title}")
@@ -62,38 +68,20 @@ def run_check(args: argparse.Namespace) -> int:
         source = args.file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{args.file} cannot be read: {error.strerror}") from None
-    found = check(args.lab, source, variant=args.variant, folder=args.file.parent)
+    found = check(
+        args.lab, source, variant=args.variant, folder=args.file.parent, every_shape=args.all
+    )
     if args.json:
         parts = {
             p.rubric.id: {"points": p.points, "of": p.rubric.points, "words": p.words}
             for p in found.parts
         }
-        print_json(
-            {
-                "lab": found.lab.number,
-                "variant": found.variant.name,
-                "points": found.points,
-                "of": found.most,
-                "refused": found.marked.refused,
-                "parts": parts,
-            }
-        )
+        which = {"lab": found.lab.number, "variant": found.variant.name}
+        points = {"points": found.points, "of": found.most, "refused": found.marked.refused}
+        print_json({**which, **points, "parts": parts})
     else:
         print(found)
     return 0 if found.ok else 1
-
-
-def configure_check(command: argparse.ArgumentParser) -> None:
-    """Arguments of `check`."""
-    command.add_argument("lab", help="its number, such as 2")
-    command.add_argument("file", type=Path, help="the kernel's source")
-    command.add_argument("--variant", default="", help=VARIANT)
-
-
-VARIANT = (
-    "by name (default: that of lab2.json beside the kernel, which the lab's notebook wrote, or the"
-    " first)"
-)
 
 
 def run_submit(args: argparse.Namespace) -> int:
@@ -101,15 +89,6 @@ def run_submit(args: argparse.Namespace) -> int:
     made = submit(args.lab, variant=args.variant, folder=args.folder)
     print(made)
     return 0 if made.ok else 1
-
-
-def configure_submit(command: argparse.ArgumentParser) -> None:
-    """Arguments of `submit`."""
-    command.add_argument("lab", help="its number, such as 2")
-    command.add_argument(
-        "--folder", type=Path, default=Path(), help="with the kernel (default: here)"
-    )
-    command.add_argument("--variant", default="", help=VARIANT)
 
 
 def run_course(args: argparse.Namespace) -> int:
@@ -125,15 +104,6 @@ def run_course(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_course(command: argparse.ArgumentParser) -> None:
-    """Arguments of `course`."""
-    command.add_argument("action", choices=["new"], help="new: make one")
-    command.add_argument("folder", type=Path, help="a folder of its own, not one that students see")
-    command.add_argument(
-        "--name", default="", help="what it is called (default: the folder's name)"
-    )
-
-
 def run_handout(args: argparse.Namespace) -> int:
     """Write the student's notebook of a lab for a course: its variant and the starter, no case, no
     secret.
@@ -142,30 +112,14 @@ def run_handout(args: argparse.Namespace) -> int:
     path = args.out or Path(f"lab{one.number}.ipynb")
     opens = ""
     if args.repository:
-        url = (
-            args.repository if "://" in args.repository else f"https://github.com/{args.repository}"
-        )
-        opens = Repository(checked_address(url), args.branch).opened(args.path or path.name)
+        host = "" if "://" in args.repository else "https://github.com/"
+        url = checked_address(host + args.repository)
+        opens = Repository(url, args.branch).opened(args.path or path.name)
     made = handout(one, course, opens)
     disk.replace_file(path, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
     print(f"{path}: lab {one.number}, {course.variant(one).name}")
     print("left out: what submissions are tried on, which is drawn from the course's secret")
     return 0
-
-
-def configure_handout(command: argparse.ArgumentParser) -> None:
-    """Arguments of `handout`."""
-    add = command.add_argument
-    add("lab", help="its number, such as 2")
-    add("--course", type=Path, required=True, help="the course's folder")
-    add("--out", type=Path, default=None, help="the notebook (default: lab2.ipynb here)")
-    add(
-        "--repository",
-        default="",
-        help="OWNER/NAME on GitHub, where you will keep it: adds Open in Colab",
-    )
-    add("--branch", default="main", help="of that repository")
-    add("--path", default="", help="of the notebook in it (default: its name, at the top)")
 
 
 def run_grade(args: argparse.Namespace) -> int:
@@ -193,11 +147,7 @@ def run_grade(args: argparse.Namespace) -> int:
             "grade in a Linux container, or add --without-landlock where there is nothing worth "
             "reading"
         )
-    lock = not args.without_landlock
-
-    def tell(line: str) -> None:
-        print(line, flush=True)
-
+    lock, tell = not args.without_landlock, partial(print, flush=True)
     if args.forget_course:
         (args.course / courses.FILE).unlink()
     if args.gradescope:
@@ -206,33 +156,17 @@ def run_grade(args: argparse.Namespace) -> int:
             if args.student
             else read_submitter(args.submissions.absolute().parent / METADATA)
         )
-        judge_one(
-            args.submissions,
-            one,
-            course,
-            args.out,
-            args.gradescope,
-            submitter,
-            lock=lock,
-            tell=tell,
-        )
+        where = (args.out, args.gradescope)
+        judge_one(args.submissions, one, course, *where, submitter, lock=lock, tell=tell)
         return 0
     ready = only(prepared(args.submissions, one, course), args.only or ())
     handed_in = ready.submissions
+    tell(write_files(one, ready.files, args.out))
     retire(args.out, one, ready.same)
+    how = {name: getattr(args, name) for name in ("attempt", "again", "workers")}
+    how |= {"lock": lock, "tell": tell}
     with dask(args.dask) if args.dask else nullcontext() as executor:
-        found = grade(
-            one,
-            handed_in,
-            course,
-            args.out,
-            attempt=args.attempt,
-            again=args.again,
-            workers=args.workers,
-            executor=executor,
-            lock=lock,
-            tell=tell,
-        )
+        found = grade(one, handed_in, course, args.out, executor=executor, **how)
     for words in (*ready.unused, *(f"{r.student}: {n}" for r in found for n in r.notes)):
         tell(f"  {words}")
     if args.gpu:
@@ -246,72 +180,11 @@ def _rehearse(one: Lab) -> int:
     for tried in rehearse(one):
         sign, found = "[ ]" if tried.odd else "[x]", tried.checked
         remark = f": {tried.odd}" if tried.odd else ""
-        print(
-            f"{sign} {found.points:3} of {found.most}  {tried.source.kind} "
-            f"{tried.source.name}{remark}",
-            flush=True,
-        )
+        what = f"{tried.source.kind} {tried.source.name}{remark}"
+        print(f"{sign} {found.points:3} of {found.most}  {what}", flush=True)
         odd += bool(tried.odd)
     print(f"{odd} of them odd" if odd else "each as it should be")
     return 1 if odd else 0
-
-
-def configure_grade(command: argparse.ArgumentParser) -> None:
-    """Arguments of `grade`."""
-    add = command.add_argument
-    add("lab", help="its number, such as 2")
-    add(
-        "submissions",
-        type=Path,
-        nargs="?",
-        help="the download of a learning platform: a folder or a zip",
-    )
-    add("--course", type=Path, help="the course's folder")
-    add("--out", type=Path, help="the folder of results")
-    add(
-        "--rehearse",
-        action="store_true",
-        help="try the lab on its own solutions, twins and exploits instead",
-    )
-    add(
-        "--only",
-        action="append",
-        metavar="ID",
-        help="judge this student's submission alone; once for each of several",
-    )
-    add("--again", action="store_true", help="judge what has been judged, too")
-    add(
-        "--attempt",
-        type=int,
-        default=None,
-        help="another number draws other cases (default: as before, or 1)",
-    )
-    add("--workers", type=int, default=None, help="submissions at a time (default: cores)")
-    add(
-        "--dask",
-        default="",
-        metavar="ADDRESS",
-        help="judge on the workers of a Dask scheduler, such as tcp://host:8786",
-    )
-    add(
-        "--gpu", action="store_true", help="time what is right and clean on this machine's GPU, too"
-    )
-    add("--without-landlock", action="store_true", help="do not lock the two processes")
-    add(
-        "--gradescope",
-        type=Path,
-        metavar="RESULTS_JSON",
-        help="the folder is one submission in Gradescope's container: write its results.json",
-    )
-    add("--student", default="", help="with --gradescope: whose (default: what its metadata says)")
-    add(
-        "--forget-course",
-        action="store_true",
-        help=(
-            "delete course.toml once it is read: in a container that is made anew for each "
-            "submission"
-        ),
-    )
 
 
 def run_report(args: argparse.Namespace) -> int:
@@ -321,14 +194,12 @@ def run_report(args: argparse.Namespace) -> int:
     """
     one = lab(args.lab)
     course = courses.read(args.course)
-    rows = report(one, course, args.out)
+    rows = report(one, course, args.out, tell=print)
     files = {s: file for r in results(args.out, one) for s, file in r.files.items()}
     print(f"{args.out / f'lab-{one.number}-marks.csv'}: {counted(len(rows), 'student')}")
     answers = [text for row in rows for text in row.answers.values() if text]
-    print(
-        f"{args.out / f'lab-{one.number}-written.csv'}: "
-        f"{counted(len(answers), 'written answer')}; their points go into overrides.csv"
-    )
+    written = args.out / f"lab-{one.number}-written.csv"
+    print(f"{written}: {counted(len(answers), 'written answer')}; type their points in")
     print(f"{args.out / f'lab-{one.number}-feedback'}: a text for each")
     print(f"{feedback_zip(one, rows, files, args.out)}: the same in the download's folders")
     into = folders(rows, files)
@@ -336,23 +207,12 @@ def run_report(args: argparse.Namespace) -> int:
         print(f"  no folder of their own, so give them theirs yourself: {', '.join(lacks)}")
     if args.gradebook:
         filled = fill(one, rows, args.gradebook, args.out, column=args.column)
-        print(
-            f"{filled.path}: {counted(filled.students, 'student')} in the column {filled.column!r}"
-        )
+        students = counted(filled.students, "student")
+        print(f"{filled.path}: {students} in the column {filled.column!r}")
         for what, who in (*filled.left.items(), ("not in the table", filled.unknown)):
             if who:
                 print(f"  {what}: {', '.join(who)}")
     return 0
-
-
-def configure_report(command: argparse.ArgumentParser) -> None:
-    """Arguments of `report`."""
-    add = command.add_argument
-    add("lab", help="its number, such as 2")
-    add("--gradebook", type=Path, help="the platform's export (Canvas, Moodle), to be filled in")
-    add("--column", default="", help="the column of points, by how it begins")
-    add("--course", type=Path, required=True, help="the course's folder")
-    add("--out", type=Path, required=True, help="the folder of results")
 
 
 def run_similar(args: argparse.Namespace) -> int:
@@ -366,29 +226,99 @@ def run_similar(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_similar(command: argparse.ArgumentParser) -> None:
-    """Arguments of `similar`."""
-    add = command.add_argument
-    add("lab", help="its number, such as 2")
-    add("submissions", type=Path, help="the download of a learning platform: a folder or a zip")
-    add("--with", type=Path, dest="before", metavar="EARLIER", help="an earlier class's download")
-    add("--out", type=Path, required=True, help="the folder of results")
+def takes(*arguments: Sequence[Any]) -> Callable[[argparse.ArgumentParser], None]:
+    """What gives a command these arguments: name, help, and what argparse takes besides."""
+
+    def configure(command: argparse.ArgumentParser) -> None:
+        for name, text, *more in arguments:
+            command.add_argument(name, help=text, **(more[0] if more else {}))
+
+    return configure
 
 
+PATH, FLAG, WORDS = {"type": Path}, {"action": "store_true"}, {"default": ""}
+NEEDED = {"type": Path, "required": True}
+LAB = ("lab", "its number, such as 2")
+COURSE = ("--course", "the course's folder", NEEDED)
+OUT = ("--out", "the folder of results", NEEDED)
+DOWNLOAD = ("submissions", "the download of a learning platform: a folder or a zip", PATH)
+VARIANT = (
+    "--variant",
+    "by name (default: that of lab2.json beside the kernel, which the lab's notebook wrote, or the "
+    "first)",
+    WORDS,
+)
+FOLDER = {"type": Path, "metavar": "FOLDER"}
+LABS = takes(
+    ("solutions", "solutions, wrong twins and questions for an exam, for teachers",
+     {"nargs": "?", "choices": ["solutions"]}),
+    ("--unpack", "write them as FOLDER/LAB/rehearsal/FILE", FOLDER),
+    ("--pack", "seal what lies there so, once changed", FOLDER),
+)  # fmt: skip
+HANDOUT = takes(
+    LAB,
+    COURSE,
+    ("--out", "the notebook (default: lab2.ipynb here)", PATH),
+    ("--repository", "OWNER/NAME on GitHub, where you will keep it: adds Open in Colab", WORDS),
+    ("--branch", "of that repository", {"default": "main"}),
+    ("--path", "of the notebook in it (default: its name, at the top)", WORDS),
+)
+GRADE = takes(
+    LAB,
+    (*DOWNLOAD[:2], {"type": Path, "nargs": "?"}),
+    (*COURSE[:2], PATH),
+    (*OUT[:2], PATH),
+    ("--rehearse", "try the lab on its own solutions, twins and exploits instead", FLAG),
+    ("--only", "judge this student's submission alone; once for each of several",
+     {"action": "append", "metavar": "ID"}),
+    ("--again", "judge what has been judged, too", FLAG),
+    ("--attempt", "another number draws other cases (default: as before, or the next of a new "
+     "source)", {"type": int}),
+    ("--workers", "submissions at a time (default: cores)", {"type": int}),
+    ("--dask", "judge on the workers of a Dask scheduler, such as tcp://host:8786",
+     {"default": "", "metavar": "ADDRESS"}),
+    ("--gpu", "time what is right and clean on this machine's GPU, too", FLAG),
+    ("--without-landlock", "do not lock the two processes", FLAG),
+    ("--gradescope", "the folder is one submission in Gradescope's container: write its "
+     "results.json", {"type": Path, "metavar": "RESULTS_JSON"}),
+    ("--student", "with --gradescope: whose (default: what its metadata says)", WORDS),
+    ("--forget-course", "delete course.toml once it is read: in a container that is made anew for "
+     "each submission", FLAG),
+)  # fmt: skip
+CHECK = takes(
+    LAB,
+    ("file", "the kernel's source", PATH),
+    VARIANT,
+    ("--all", "go on after the first wrong shape", FLAG),
+)
+SUBMIT = takes(
+    LAB,
+    ("--folder", "with the kernel (default: here)", {"type": Path, "default": Path()}),
+    VARIANT,
+)
+NEW = takes(
+    ("action", "new: make one", {"choices": ["new"]}),
+    ("folder", "a folder of its own, not one that students see", PATH),
+    ("--name", "what it is called (default: the folder's name)", WORDS),
+)
+REPORT = takes(
+    LAB,
+    ("--gradebook", "the platform's export (Canvas, Moodle), to be filled in", PATH),
+    ("--column", "the column of points, by how it begins", WORDS),
+    COURSE,
+    OUT,
+)
+EARLIER = {"type": Path, "dest": "before", "metavar": "EARLIER"}
+SIMILAR = takes(LAB, DOWNLOAD, ("--with", "an earlier class's download", EARLIER), OUT)
+ALIKE = "folders for JPlag and Dolos, which find kernels that are alike"
 COMMANDS = (
-    ("labs", "the labs of a class, and what they are worth", run_labs, None, True),
-    ("check", "a lab's kernel: points by part, without a GPU", run_check, configure_check, True),
-    ("submit", "a lab's one file to hand in", run_submit, configure_submit, False),
-    ("course", "a new course: its secret and its tables", run_course, configure_course, False),
-    ("handout", "the student's notebook of a lab", run_handout, configure_handout, False),
-    ("grade", "judge a folder of submissions, resumable", run_grade, configure_grade, False),
-    (
-        "similar",
-        "folders for JPlag and Dolos, which find kernels that are alike",
-        run_similar,
-        configure_similar,
-        False,
-    ),
-    ("report", "marks and feedback of what was judged", run_report, configure_report, False),
+    ("labs", "the labs of a class, and what they are worth", run_labs, LABS, True),
+    ("check", "a lab's kernel: points by part, without a GPU", run_check, CHECK, True),
+    ("submit", "a lab's one file to hand in", run_submit, SUBMIT, False),
+    ("course", "a new course: its secret and its tables", run_course, NEW, False),
+    ("handout", "the student's notebook of a lab", run_handout, HANDOUT, False),
+    ("grade", "judge a folder of submissions, resumable", run_grade, GRADE, False),
+    ("similar", ALIKE, run_similar, SIMILAR, False),
+    ("report", "marks and feedback of what was judged", run_report, REPORT, False),
 )
 """Name, summary, what runs it, what adds its arguments, and whether it can say JSON."""

@@ -34,24 +34,12 @@ class Feedback:
     """
 
     lab: Lab
-    student: str
-    name: str
     checked: Checked | None
     points: Mapping[str, float | None]
     given: Mapping[str, Override]
     notes: Sequence[str]
     closing: Sequence[str]
     attempt: int = 1
-
-    @property
-    def seen(self) -> list[str]:
-        """The notes that are for the student too."""
-        return [tidy(note) for note in self.notes if not note.startswith(LOOK)]
-
-    @property
-    def judged_by(self) -> str:
-        """Which lab this was, so that nobody compares marks of two versions."""
-        return f"Lab version {self.lab.version}, attempt {self.attempt}"
 
 
 def closing(lab: Lab, points: Mapping[str, float | None]) -> list[str]:
@@ -68,16 +56,17 @@ def text(facts: Feedback) -> str:
         lines = [f"Lab {facts.lab.number}, {facts.lab.title}: no submission."]
     else:
         listed = [_with_points(facts, line) for line in str(facts.checked).split("\n")[:-1]]
-        lines = [*map(_line, listed), facts.judged_by, ""]
+        judged_by = f"Lab version {facts.lab.version}, attempt {facts.attempt}"
+        lines = [*map(_line, listed), judged_by, ""]
         was = {p.rubric.id: p.points for p in facts.checked.parts}
     for part in facts.lab.parts:
         if part.id in facts.given:
             counted = "" if part.by_hand or not facts.checked else f" (counted: {was[part.id]})"
             given = facts.given[part.id]
-            lines.append(
-                f"By a person: {part.id} {given.points:g}/{part.points}{counted}{_reason(given)}"
-            )
-    lines += [f"Note: {note}" for note in facts.seen]
+            reason = f": {tidy(given.reason)}" if given.reason.strip() else ""
+            points = f"{given.points:g}/{part.points}"
+            lines.append(f"By a person: {part.id} {points}{counted}{reason}")
+    lines += [f"Note: {tidy(note)}" for note in facts.notes if not note.startswith(LOOK)]
     return _cut("\n".join([*lines, *facts.closing]) + "\n")
 
 
@@ -96,15 +85,8 @@ def _line(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" "))] + tidy(line, 600)
 
 
-def _reason(given: Override) -> str:
-    return f": {tidy(given.reason)}" if given.reason.strip() else ""
-
-
 def _cut(facts: str) -> str:
     raw = facts.encode("utf-8", "replace")
     if len(raw) <= MOST_FEEDBACK:
         return raw.decode()
     return raw[: MOST_FEEDBACK - 5].decode("utf-8", "ignore") + " ...\n"
-
-
-__all__ = ["MOST_FEEDBACK", "Feedback", "Override", "closing", "text"]

@@ -75,6 +75,3 @@ def fixed(texts: Sequence[str], todo: Sequence[Fix]) -> tuple[list[str], list[st
                 f"{LOOK}{fix.where} does not fit: {tidy(fix.old, 60)!r} stands nowhere in it"
             )
     return made, notes
-
-
-__all__ = ["Fix", "fixed", "fixes"]

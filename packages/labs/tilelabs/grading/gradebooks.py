@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nogpu.disk import replace_file
 from nogpu.errors import DataError
 from tilelabs.grading.collecting import MOODLE
 from tilelabs.grading.reporting import Row
-from tilelabs.grading.tables import PRIVATE, safe_name
+from tilelabs.grading.tables import keep, safe_name
 from tilelabs.labs.rubrics import Lab
 
 PLATFORMS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
@@ -76,9 +75,8 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
     totals = {row.student: row for row in rows}
     seen: dict[str, str] = {}  # why a student's cell is left alone, or ""
     for cells in table[1:]:
-        student = (
-            cells[ids].removeprefix("Participant ").strip() if len(cells) > max(ids, at) else ""
-        )
+        whose = cells[ids] if len(cells) > max(ids, at) else ""
+        student = whose.removeprefix("Participant ").strip()
         row = totals.get(student)
         if row is None:
             seen |= {student: NOTHING} if student.isdigit() else {}
@@ -89,19 +87,12 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
     text = io.StringIO()
     ends = "\r\n" if "\r\n" in raw else "\n"
     csv.writer(text, lineterminator=ends).writerows(table)
-    path = out / f"lab-{lab.number}-gradebook.csv"
-    replace_file(path, ("\ufeff" if raw.startswith("\ufeff") else "") + text.getvalue(), PRIVATE)
-    return Filled(
-        path,
-        heads[at],
-        sum(not why for why in seen.values()),
-        {
-            why: tuple(s for s in seen if seen[s] == why)
-            for why in sorted(set(seen.values()))
-            if why
-        },
-        tuple(sorted(set(totals) - set(seen))),
-    )
+    mark = "\ufeff" if raw.startswith("\ufeff") else ""
+    path = keep(out / f"lab-{lab.number}-gradebook.csv", mark + text.getvalue())
+    reasons = sorted(set(seen.values()) - {""})
+    left = {why: tuple(s for s in seen if seen[s] == why) for why in reasons}
+    filled = sum(not why for why in seen.values())
+    return Filled(path, heads[at], filled, left, tuple(sorted(set(totals) - set(seen))))
 
 
 NOTHING = "nothing handed in"
@@ -147,8 +138,7 @@ def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: P
             if folder := into.get(row.student):
                 info = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.txt")
                 archive.writestr(info, row.feedback)
-    replace_file(path, made.getvalue(), PRIVATE)
-    return path
+    return keep(path, made.getvalue())
 
 
 def folders(rows: Sequence[Row], files: Mapping[str, str]) -> dict[str, str]:
@@ -162,7 +152,8 @@ def folders(rows: Sequence[Row], files: Mapping[str, str]) -> dict[str, str]:
     for row in rows:
         if row.student in files:
             folder = _folder(files[row.student])
-            found[row.student] = safe_name(row.student) if folder in ("..", "/") else folder
+            leads = folder in ("..", "/") or "\\" in folder  # on Windows, that too
+            found[row.student] = safe_name(row.student) if leads else folder
         elif row.file and MOODLE.match(_folder(row.file)) and row.student.isdecimal():
             name = " ".join(re.sub(r"[^\w .'-]|_", " ", row.name).split()).strip(".")
             if name:
@@ -173,6 +164,3 @@ def folders(rows: Sequence[Row], files: Mapping[str, str]) -> dict[str, str]:
 def _folder(file: str) -> str:
     lay = PurePosixPath(file)
     return lay.parts[0] if len(lay.parts) > 1 else lay.stem
-
-
-__all__ = ["NOTHING", "PLATFORMS", "Filled", "feedback_zip", "fill", "folders"]

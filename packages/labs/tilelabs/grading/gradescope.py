@@ -16,9 +16,8 @@ from typing import Any
 
 from nogpu.disk import replace_file
 from nogpu.errors import ConfigError, DataError
-from tilelabs.grading.judging import Result, grade
+from tilelabs.grading.judging import Result, checked, grade
 from tilelabs.grading.preparing import Prepared, prepared
-from tilelabs.grading.reporting import checked
 from tilelabs.grading.tables import LOOK
 from tilelabs.judging.marking import tidy
 from tilelabs.labs.courses import Course
@@ -26,6 +25,7 @@ from tilelabs.labs.rubrics import Lab
 
 METADATA = "submission_metadata.json"
 """Beside the folder of the submission."""
+_PLAIN = {"output_format": "text", "stdout_visibility": "hidden"}
 HIDDEN = "after_published"
 """When a student sees points: once the teacher has published them, and not to try cases out by."""
 
@@ -77,20 +77,12 @@ def judge_one(
     except ConfigError:
         outcome = Prepared(())
     if not outcome.submissions:
-        answer = _without(
-            f"no {lab.entry}.ipynb and no {lab.entry}.cu was handed in: hand in one of them"
-        )
+        files = f"{lab.entry}.ipynb and no {lab.entry}.cu"
+        words = f"no {files} was handed in: hand in one of them"
+        answer = {**_PLAIN, "score": 0, "output": words, "tests": []}
     else:
-        [one] = grade(
-            lab,
-            outcome.submissions,
-            course,
-            out,
-            attempt=submitter.attempt,
-            workers=1,
-            lock=lock,
-            tell=tell,
-        )
+        how: dict[str, Any] = {"attempt": submitter.attempt, "workers": 1, "lock": lock}
+        [one] = grade(lab, outcome.submissions, course, out, tell=tell, **how)
         answer = results_json(lab, one)
     replace_file(to, json.dumps(answer, indent=1) + "\n")
 
@@ -128,30 +120,12 @@ def results_json(lab: Lab, result: Result) -> dict[str, Any]:
     by_hand = [f"{p.id} ({p.points} points) is marked by hand" for p in lab.parts if p.by_hand]
     notes = [tidy(note) for note in result.notes if not note.startswith(LOOK)]
     head = f"Lab {lab.number}, version {result.version}, {result.variant}, attempt {result.attempt}"
+    facts = {
+        name: getattr(result, name) for name in ("lab", "version", "variant", "attempt", "key")
+    }
     return {
+        **_PLAIN,
         "output": "\n".join([head, *notes, *by_hand]),
-        "output_format": "text",
-        "stdout_visibility": "hidden",
         "tests": [compiles, *parts],
-        "extra_data": {
-            "lab": lab.number,
-            "version": result.version,
-            "variant": result.variant,
-            "attempt": result.attempt,
-            "key": result.key,
-            "look": [n for n in result.notes if n not in notes],
-        },
+        "extra_data": {**facts, "look": [n for n in result.notes if n not in notes]},
     }
-
-
-def _without(words: str) -> dict[str, Any]:
-    return {
-        "score": 0,
-        "output": words,
-        "output_format": "text",
-        "stdout_visibility": "hidden",
-        "tests": [],
-    }
-
-
-__all__ = ["METADATA", "Submitter", "judge_one", "read_submitter", "results_json"]

@@ -57,16 +57,10 @@ def once(
         what: object = s.student  # who is in no group stands for nobody else
         if s.student in group and s.raw is not None:
             what = (group[s.student], s.raw)
-        earlier = first.get(what)
-        first[what] = (
-            replace(
-                earlier,
-                also=(*earlier.also, (s.student, s.file)),
-                answers=(*earlier.answers, *s.answers),
-            )
-            if earlier
-            else s
-        )
+        if earlier := first.get(what):
+            also = (*earlier.also, (s.student, s.file))
+            s = replace(earlier, also=also, answers=(*earlier.answers, *s.answers))
+        first[what] = s
     same = frozenset(student for s in first.values() for student, _ in s.also)
     return tuple(sorted(first.values(), key=lambda s: s.student)), same
 
@@ -81,14 +75,8 @@ def entries(
         if not own:
             continue
         best = max(own, key=lambda h: (points(h.result), h.result.student))
-        notes: tuple[str, ...] = (f"group {group}: handed in by {best.result.student}",)
-        if len(own) > 1:
-            others = ", ".join(h.result.student for h in own if h is not best)
-            notes = (
-                f"{notes[0]}, whose submission counts, with the most points; others: {others}",
-            )
-        found |= {member: Entry(best.result, notes) for member in members}
+        note = f"group {group}: handed in by {best.result.student}"
+        if others := ", ".join(h.result.student for h in own if h is not best):
+            note += f", whose submission counts, with the most points; others: {others}"
+        found |= {member: Entry(best.result, (note,)) for member in members}
     return found
-
-
-__all__ = ["Entry", "entries", "groups", "once"]

@@ -22,13 +22,17 @@ from nogpu.disk import code_of, digest, replace_file
 from nogpu.errors import ConfigError, DataError
 from tilelabs import apart
 from tilelabs.grading.collecting import Submission
-from tilelabs.grading.history import compared, put_by
+from tilelabs.grading.tables import PRIVATE
 from tilelabs.judging import compiling, marking, running
-from tilelabs.judging.marking import Case, Marked, Run, Specification, cases, mark
+from tilelabs.judging.marking import Case, Marked, Specification, cases, mark, run_of
+from tilelabs.labs import checking
 from tilelabs.labs.courses import Course
 from tilelabs.labs.rubrics import Lab
 
-_JUDGE = code_of(*(Path(m.__file__ or "") for m in (marking, compiling, running)))
+_JUDGE = code_of(
+    *(Path(m.__file__ or "") for m in (marking, compiling, running)),
+    Path(running.__file__ or "").with_name("hosting.py"),
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,8 @@ def grade(
 
     Parameters
     ----------
-    attempt : another one draws other cases; default that of a student's earlier result, or 1.
+    attempt : another one draws other cases; default that of a student's earlier result, the next
+        one where the source has changed, or 1.
     again : judge what has been judged, too.
     workers : submissions at a time; default the number of cores.
     executor : of concurrent.futures, in place of threads, also with workers elsewhere (see `Task`).
@@ -98,7 +103,7 @@ def grade(
     except OSError as error:
         raise DataError(f"{folder} cannot be made: {error.strerror}") from None
     before = {s.student: _before(folder, s) for s in submissions}
-    tries = {s.student: attempt or _attempt(before[s.student]) for s in submissions}
+    tries = {s.student: attempt or _attempt(before[s.student], s) for s in submissions}
     outcome: dict[str, Result | None] = {}
     for s in submissions:
         old = before[s.student]
@@ -115,15 +120,14 @@ def grade(
             old = before[s.student]
             new = old is not None and (old.key, old.marked) != (result.key, result.marked)
             if new:
-                put_by(folder / file_name(result.student))
+                _put_by(folder / file_name(result.student))
             _write(folder / file_name(result.student), result)
             outcome[result.student] = result
-            tell(
-                f"{n}/{len(todo)} {result.student}: "
-                f"{result.marked.refused or _short(result.marked)}"
-            )
+            m = result.marked
+            told = m.refused or f"{len(m.right)} of {m.all} shapes right"
+            tell(f"{n}/{len(todo)} {result.student}: {told}")
             if old and new:
-                tell(f"  {compared(lab, old, result)}")
+                tell(f"  {_compared(lab, old, result)}")
     finally:
         if executor is None:
             own.shutdown(cancel_futures=True)
@@ -218,13 +222,9 @@ def key_of(s: Submission, lab: Lab, course: Course, attempt: int) -> str:
         s.student.encode("utf-8", "surrogatepass"),
         repr((lab.number, lab.version, course.variant(lab).name, attempt, _JUDGE)).encode(),
         repr(_cases(s, lab, course, attempt)).encode(),
+        json.dumps(lab.specification(course.variant(lab)).told).encode(),
     ]
     return hashlib.sha256(b"".join(hashlib.sha256(p).digest() for p in parts)).hexdigest()
-
-
-def _short(m: Marked) -> str:
-    tried = {r.case for r in m.runs}
-    return f"{len(m.right)} of {len(tried)} shapes right"
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def file_name(student: str) -> str:
 
 
 def _write(path: Path, result: Result) -> None:
-    replace_file(path, json.dumps(asdict(result), indent=1, sort_keys=True) + "\n", 0o600)
+    replace_file(path, json.dumps(asdict(result), indent=1, sort_keys=True) + "\n", PRIVATE)
 
 
 def _before(folder: Path, s: Submission) -> Result | None:
@@ -247,8 +247,9 @@ def _before(folder: Path, s: Submission) -> Result | None:
         return None
 
 
-def _attempt(old: Result | None) -> int:
-    return old.attempt if old else 1
+def _attempt(old: Result | None, s: Submission) -> int:
+    """As before; of another source the next, since feedback named a shape of the last."""
+    return 1 if old is None else old.attempt + (bool(old.source) and old.source != _source(s))
 
 
 def _refreshed(folder: Path, old: Result, s: Submission) -> Result:
@@ -266,36 +267,70 @@ def _source(s: Submission) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
+HISTORY = "history"
+"""The folder beside the results of those whose place another took: NAME-1.json is the earliest."""
+
+
+def _put_by(path: Path) -> None:
+    """Keep what a result's file holds before something else takes its place."""
+    if path.is_file():
+        folder = path.parent / HISTORY
+        n = len(list(folder.glob(f"{path.stem}-*.json"))) + 1
+        replace_file(folder / f"{path.stem}-{n}.json", path.read_bytes(), PRIVATE)
+
+
+def _compared(lab: Lab, old: Result, new: Result) -> str:
+    """One line: points before and now, and what of the things that decide them is another."""
+    changed = {
+        "source changed": old.source != new.source,
+        f"lab version {old.version} -> {new.version}": old.version != new.version,
+        f"variant {old.variant!r} -> {new.variant!r}": old.variant != new.variant,
+        f"attempt {old.attempt} -> {new.attempt}": old.attempt != new.attempt,
+        "the judge's code changed": old.judge != new.judge,
+    }
+    why = ", ".join(words for words, is_so in changed.items() if is_so)
+    why = why or ("other cases" if old.key != new.key else "judged again")
+    was, now = (_points(lab, r) for r in (old, new))
+    return f"{new.student}: {was} -> {now} points ({why})"
+
+
+def _points(lab: Lab, r: Result) -> str:
+    try:
+        return f"{checked(lab, r).points:g}"
+    except DataError:
+        return "points of another version"
+
+
+def checked(lab: Lab, result: Result) -> checking.Checked:
+    """The points of a result. Raises DataError for one of another version of the lab."""
+    variant = next((v for v in lab.variants if v.name == result.variant), None)
+    if variant is None or result.version != lab.version:
+        raise DataError(
+            f"{result.student} was judged by version {result.version} ({result.variant}), and lab "
+            f"{lab.number} is of version {lab.version}: run grade again"
+        )
+    return checking.judged(lab, variant, result.marked)
+
+
 def retire(out: Path, lab: Lab, students: Iterable[str]) -> None:
     """Put results by that no longer count: of students for whom another member of their group
     stands.
     """
     for student in students:
         path = out / f"lab-{lab.number}" / file_name(student)
-        put_by(path)
+        _put_by(path)
         path.unlink(missing_ok=True)
 
 
 def _result(data: Mapping[str, Any]) -> Result:
-    rest = {k: v for k, v in data.items() if k not in ("marked", "notes")}
-    also = tuple((student, file) for student, file in rest.pop("also", ()))
-    answers = tuple((str(a), str(b), str(c)) for a, b, c in rest.pop("answers", ()))
-    notes = tuple(data["notes"])
-    return Result(**rest, also=also, notes=notes, answers=answers, marked=_marked(data["marked"]))
+    lists = {name: tuple(map(tuple, data.get(name, ()))) for name in ("also", "answers")}
+    more = {"notes": tuple(data["notes"]), "marked": _marked(data["marked"])}
+    return Result(**{**data, **lists, **more})
 
 
 def _marked(data: Mapping[str, Any]) -> Marked:
-    rest = {k: v for k, v in data.items() if k not in ("runs", "asks")}
-    asks = tuple(data.get("asks", ()))
-    return Marked(runs=tuple(_run(r) for r in data["runs"]), asks=asks, **rest)
-
-
-def _run(data: Mapping[str, Any]) -> Run:
-    rest = {k: v for k, v in data.items() if k not in ("case", "changed", "findings")}
-    return Run(
-        Case(**data["case"]), changed=tuple(data["changed"]),
-        findings=tuple((k, int(line), m) for k, line, m in data["findings"]), **rest,
-    )  # fmt: skip
+    asks, runs = tuple(data.get("asks", ())), tuple(map(run_of, data["runs"]))
+    return Marked(**{**data, "asks": asks, "runs": runs})
 
 
 def results(out: Path, lab: Lab) -> tuple[Result, ...]:
@@ -309,17 +344,3 @@ def results(out: Path, lab: Lab) -> tuple[Result, ...]:
     if not found:
         raise DataError(f"{out} holds no results of lab {lab.number}: run grade first")
     return tuple(sorted(found, key=lambda r: r.student))
-
-
-__all__ = [
-    "Result",
-    "Task",
-    "facts",
-    "file_name",
-    "grade",
-    "judged",
-    "key_of",
-    "results",
-    "retire",
-    "task",
-]

@@ -22,13 +22,14 @@ from tilelabs.labs.rubrics import Lab
 class Prepared:
     """submissions: to judge. same: students whose own bytes another member of their group stands
     for. unused: what a teacher should know of fixes for nobody. strangers: how many of them name
-    nobody of the class.
+    nobody of the class. files: every file of the download, its student, and "counts" or why not.
     """
 
     submissions: tuple[Submission, ...]
     same: frozenset[str] = frozenset()
     unused: tuple[str, ...] = ()
     strangers: int = 0
+    files: tuple[tuple[str, str, str], ...] = ()
 
 
 def prepared(
@@ -53,7 +54,12 @@ def prepared(
     unused = tuple(
         f"{todo[s][0].where}: {remarks.get(s, f'{s!r} handed nothing in')}" for s in nobody
     )
-    return Prepared(found, same, unused, len(strangers))
+    files = tuple(
+        (file, s.student, what)
+        for s in every
+        for file, what in sorted(((s.file, s.problem or "counts"), *s.untaken))
+    )
+    return Prepared(found, same, unused, len(strangers), files)
 
 
 def only(found: Prepared, students: Sequence[str]) -> Prepared:
@@ -67,7 +73,10 @@ def only(found: Prepared, students: Sequence[str]) -> Prepared:
     if lacks := [s for s in students if s not in known]:
         raise ConfigError(f"{', '.join(map(repr, lacks))} handed nothing in: name students by id")
     chosen = dict.fromkeys(known[s].student for s in students)
-    return Prepared(tuple(s for s in found.submissions if s.student in chosen))
+    return replace(
+        found, submissions=tuple(s for s in found.submissions if s.student in chosen), unused=(),
+        same=frozenset(), strangers=0,
+    )  # fmt: skip
 
 
 def differences(s: Submission, lab: Lab, course: Course) -> tuple[str, ...]:
@@ -89,6 +98,3 @@ def differences(s: Submission, lab: Lab, course: Course) -> tuple[str, ...]:
     if own != s.student:
         remarks.append(f"{LOOK}the notebook says that it is of student {tidy(own, 60)!r}")
     return tuple(remarks)
-
-
-__all__ = ["Prepared", "differences", "only", "prepared"]

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nogpu.disk import replace_file
+from helpers.wording import counted
 from nogpu.errors import DataError
 from tilelabs.grading.answers import tidied
 from tilelabs.grading.feedback import Feedback, Override, closing, text
 from tilelabs.grading.grouping import Entry, entries, groups
-from tilelabs.grading.judging import Result, results
+from tilelabs.grading.judging import Result, checked, results
 from tilelabs.grading.tables import (
     LOOK,
-    PRIVATE,
+    changed,
     inert,
     inert_text,
+    keep,
     safe_name,
     table,
     unknown_student,
 )
 from tilelabs.grading.timings import times
 from tilelabs.judging.timing import YOURS, Timed, words
-from tilelabs.labs.checking import Checked, judged
 from tilelabs.labs.courses import Course
 from tilelabs.labs.rubrics import Lab
 
@@ -64,10 +64,14 @@ class Row:
         return all(points is None for points in self.parts.values())
 
 
-def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
+def report(
+    lab: Lab, course: Course, out: Path, *, tell: Callable[[str], None] = lambda line: None
+) -> tuple[Row, ...]:
     """Write out/lab-N-marks.csv, out/lab-N-written.csv and out/lab-N-feedback/, whole or not at
     all; the rows, by student.
 
+    Points that stand in lab-N-written.csv are read from there. A file that a person changed stays,
+    and what is new lies beside it, which `tell` is told.
     Every member of a group has a row, and the points that a person gave one member for a part that
     is marked by hand, where nobody gave them their own. Students of the course's roster.csv who
     handed nothing in have one without points, or with 0, as the course says. Raises DataError for
@@ -80,7 +84,9 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     students = sorted(set(came) | set(roster))
     named = {s: roster.get(s) or _name(came.get(s), s) for s in students}
     of = groups(course, lab)
-    given = _shared(lab, overrides(course, lab, named), came, of)
+    typed, given = by_hand(lab, out, named), overrides(course, lab, named)
+    given = {s: {**typed.get(s, {}), **given.get(s, {})} for s in {*typed, *given}}
+    given = _shared(lab, given, came, of)
     answers = _answers(lab, results(out, lab), came, of)
     timed = times(out, lab, [c.result for c in came.values()])
     rows = tuple(
@@ -92,11 +98,56 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     )
     folder = out / f"lab-{lab.number}-feedback"
     folder.mkdir(parents=True, exist_ok=True)
-    for row in rows:
-        replace_file(folder / f"{safe_name(row.student)}.txt", row.feedback, PRIVATE)
-    replace_file(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows), PRIVATE)
-    replace_file(out / f"lab-{lab.number}-written.csv", _written(lab, rows), PRIVATE)
+    made = [keep(folder / f"{safe_name(row.student)}.txt", row.feedback) for row in rows]
+    made.append(keep(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows)))
+    hands = {
+        (cells["student"], cells["part"], cells["answer"])
+        for path in _changed(lab, out)
+        for _, cells in table(path, ("student", "part", "answer"))
+    }
+    cells = _written(lab, rows)
+    lacking = [c for c in cells if (c[0], c[2], c[3].strip()) not in hands]
+    if lacking or not cells:
+        made.append(keep(out / f"lab-{lab.number}-written.csv", _lines(WRITTEN, lacking)))
+    for path in made:
+        if path.suffixes[:-1]:
+            tell(f"{path}: beside a file of before, which a person changed and which stays")
     return rows
+
+
+def write_files(lab: Lab, files: Sequence[tuple[str, str, str]], out: Path) -> str:
+    """Write out/lab-N-files.csv: every file of a download, whose it is, and "counts" or why it
+    does not; a line about them.
+    """
+    path = keep(
+        out / f"lab-{lab.number}-files.csv",
+        _lines(("file", "student", "what"), ([inert(cell) for cell in row] for row in files)),
+    )
+    count, students = sum(what == "counts" for *_, what in files), len({s for _, s, _ in files})
+    rest = len(files) - count
+    return (
+        f"{path}: {counted(len(files), 'file')} of {counted(students, 'student')}: "
+        f"{count} count{'s' * (count == 1)}, {rest} do{'es' * (rest == 1)} not"
+    )
+
+
+def _changed(lab: Lab, out: Path) -> list[Path]:
+    return [p for p in sorted(out.glob(f"lab-{lab.number}-written*.csv")) if changed(p)]
+
+
+def by_hand(lab: Lab, out: Path, students: Mapping[str, str]) -> dict[str, dict[str, Override]]:
+    """Points that a person typed into lab-N-written.csv, by student and part.
+
+    students: names by id. Raises DataError naming the row that does not fit.
+    """
+    ids = {inert(s): s for s in students}
+    rows = (
+        (where, {**row, "student": ids.get(row["student"], row["student"])})
+        for path in _changed(lab, out)
+        for where, row in table(path, ("student", "part", "points"), ("reason",))
+        if row["points"]
+    )
+    return _given(lab, rows, students)
 
 
 def _shared(
@@ -154,11 +205,16 @@ def overrides(
     Raises DataError naming the row that does not fit.
     """
     path = course.folder / "overrides.csv"
+    rows = table(path, ("student", "lab", "part", "points", "reason"))
+    return _given(lab, (pair for pair in rows if pair[1]["lab"] == lab.number), students)
+
+
+def _given(
+    lab: Lab, rows: Iterable[tuple[str, Mapping[str, str]]], students: Mapping[str, str]
+) -> dict[str, dict[str, Override]]:
     parts = {part.id: part for part in lab.parts}
     found: dict[str, dict[str, Override]] = {}
-    for where, row in table(path, ("student", "lab", "part", "points", "reason")):
-        if row["lab"] != lab.number:
-            continue
+    for where, row in rows:
         part = parts.get(row["part"])
         if part is None:
             raise DataError(
@@ -167,7 +223,7 @@ def overrides(
         if row["student"] not in students:
             raise DataError(f"{where}: {unknown_student(row['student'], students)}")
         try:
-            points = float(row["points"])
+            points = float(row["points"].replace(",", "."))
         except ValueError:
             points = -1.0
         if not 0 <= points <= part.points:
@@ -181,25 +237,6 @@ def counting(lab: Lab, course: Course, out: Path) -> dict[str, Entry]:
     return entries(results(out, lab), groups(course, lab), lambda r: checked(lab, r).points)
 
 
-def checked(lab: Lab, result: Result) -> Checked:
-    """The points of a result. Raises DataError for one of another version of the lab."""
-    variant = next((v for v in lab.variants if v.name == result.variant), None)
-    if variant is None or result.version != lab.version:
-        raise DataError(
-            f"{result.student} was judged by version {result.version} ({result.variant}), and lab "
-            f"{lab.number} is of version {lab.version}: run grade again"
-        )
-    return judged(lab, variant, result.marked)
-
-
-def _for_the_teacher(result: Result) -> tuple[str, ...]:
-    """What a person should look at, and no mark depends on."""
-    if not result.marked.asks:
-        return ()
-    questions = ", ".join(result.marked.asks)
-    return (f"{LOOK}it asks where it runs, by {questions}; no point depends on it",)
-
-
 def _row(
     lab: Lab,
     course: Course,
@@ -209,72 +246,73 @@ def _row(
     given: Mapping[str, Override],
     timed: Mapping[str, Timed],
 ) -> Row:
-    found, fast = None, None
-    if came:
-        fast = timed.get(came.result.student)
-        found = replace(checked(lab, came.result), timed=fast)
+    """A student's row. name: in the roster, "" where it lacks them."""
     nothing = 0.0 if course.missing == "zero" else None
     points: dict[str, float | None] = {part.id: nothing for part in lab.parts}
-    if found:
+    found, notes = None, list[str]()
+    row = Row(student, name, points, False, ("no submission",), "", given=given)
+    if came:
+        r, fast = came.result, timed.get(came.result.student)
+        found = replace(checked(lab, r), timed=fast)
         points = {p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts}
+        notes = [*r.notes, *came.notes]
+        if r.marked.asks:  # for a person to look at
+            asks = ", ".join(r.marked.asks)
+            notes.append(f"{LOOK}it asks where it runs, by {asks}; no point depends on it")
+        refused = [f"it did not run: {r.marked.refused}"] if r.marked.refused else []
+        row = replace(
+            row, name=name or _name(came, student), late=r.late, version=r.version, timed=fast,
+            attempt=r.attempt, file=r.file, notes=(*refused, *notes),
+        )  # fmt: skip
     points |= {n: g.points for n, g in given.items()}
-    notes: tuple[str, ...] = ("no submission",)
-    if came:
-        notes = (*came.result.notes, *came.notes, *_for_the_teacher(came.result))
-    refused = came.result.marked.refused if came else ""
-    remarks = (f"it did not run: {refused}", *notes) if refused else notes
-    row = Row(student, name, points, False, remarks, "", fast, given=given)
-    if came:
-        r = came.result
-        own = name or (r.name if r.student == student else "")
-        row = replace(row, name=own, late=r.late, version=r.version, attempt=r.attempt, file=r.file)
-    told = Feedback(
-        lab, student, row.name, found, points, given, notes if came else (),
-        closing(lab, points), row.attempt,
-    )  # fmt: skip
-    return replace(row, feedback=text(told))
+    told = Feedback(lab, found, points, given, notes, closing(lab, points), row.attempt)
+    return replace(row, parts=points, feedback=text(told))
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
 
 def _csv(lab: Lab, rows: Sequence[Row]) -> str:
-    made = io.StringIO()
-    out = csv.writer(made, lineterminator="\n")
     ids = [part.id for part in lab.parts]
-    heads = ["total", "late", "version", "attempt", "notes"]
-    out.writerow(["id", "name", *ids, *heads, *TIMES])
-    for row in rows:
-        cells = [row.parts.get(part.id) for part in lab.parts]
-        points = ["" if p is None else f"{p:g}" for p in cells]
-        out.writerow(
-            [
-                inert(row.student),
-                inert(row.name),
-                *points,
-                "" if row.empty else f"{row.total:g}",
-                "late" if row.late else "",
-                row.version or "",
-                row.attempt or "",
-                inert("; ".join(row.notes)),
-                *_times(row.timed),
-            ]
-        )
-    return made.getvalue()
+    head = ["id", "name", *ids, "total", "late", "version", "attempt", "notes", *TIMES]
+    return _lines(head, (_cells(ids, row) for row in rows))
 
 
-def _written(lab: Lab, rows: Sequence[Row]) -> str:
-    """A row for each student and part that a person marks: what was answered, and the points, if
-    given.
+def _cells(ids: Sequence[str], row: Row) -> list[object]:
+    points = [row.parts.get(part) for part in ids]
+    return [
+        inert(row.student),
+        inert(row.name),
+        *("" if p is None else f"{p:g}" for p in points),
+        "" if row.empty else f"{row.total:g}",
+        "late" if row.late else "",
+        row.version or "",
+        row.attempt or "",
+        inert("; ".join(row.notes)),
+        *_times(row.timed),
+    ]
+
+
+WRITTEN = ("student", "name", "part", "answer", "points", "reason")
+
+
+def _written(lab: Lab, rows: Sequence[Row]) -> list[list[str]]:
+    """A row for each student and part that a person marks: what was answered, and the points and
+    the reason, if given.
     """
-    made = io.StringIO()
-    out = csv.writer(made, lineterminator="\n")
-    out.writerow(["student", "name", "part", "answer", "points"])
+    made = []
     for row in rows:
         for part in (p.id for p in lab.parts if p.by_hand):
-            points = f"{row.given[part].points:g}" if part in row.given else ""
+            given = row.given.get(part)
+            told = [f"{given.points:g}", inert_text(given.reason)] if given else ["", ""]
             answer = inert_text(tidied(row.answers.get(part, "")))
-            out.writerow([inert(row.student), inert(row.name), part, answer, points])
+            made.append([inert(row.student), inert(row.name), part, answer, *told])
+    return made
+
+
+def _lines(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerows([head, *rows])
     return made.getvalue()
 
 
@@ -289,6 +327,3 @@ def _times(timed: Timed | None) -> list[str]:
     ratios = (timed.over_rung, timed.over_library)
     faster = ["" if r is None else f"{r.median:.4g}" for r in ratios]
     return [f"{timed.ms[YOURS].median:.4g}", *faster, timed.gpu]
-
-
-__all__ = ["Override", "Row", "checked", "counting", "overrides", "report"]

@@ -67,9 +67,7 @@ def export(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     solutions = {}
-    if (
-        lab.folder / rehearsing.FOLDER
-    ).is_dir():  # the clone that Colab's first cell makes leaves it out
+    if rehearsing.texts(lab):  # the clone that Colab's first cell makes leaves it out
         tried = rehearsing.sources(lab)
         solutions = {f"solution_{s.name}": s.text for s in tried if s.kind == "solution"}
     rows, without = [["filename", "label", "full_name"]], []

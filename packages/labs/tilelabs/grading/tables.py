@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
+from nogpu.disk import replace_file
 from nogpu.errors import DataError, near
 from tilelabs.judging.marking import tidy
 
@@ -24,13 +27,17 @@ def table(
     """Where each row of a CSV file stands ("PATH, line 3"), and its cells; none where there is no
     file.
 
-    Empty rows are left out; optional columns may be missing, and are "" then. Raises DataError.
+    Commas between, or semicolons, as a spreadsheet saves it. Empty rows are left out; optional
+    columns may be missing, and are "" then. Raises DataError.
     """
     if not path.is_file():
         return
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            head = file.readline()
+            file.seek(0)
+            between = ";" if head.count(";") > head.count(",") else ","
+            reader = csv.DictReader(file, delimiter=between)
             rows = [(reader.line_num, row) for row in reader]
             heads = [*columns, *(c for c in optional if c in (reader.fieldnames or ()))]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -60,6 +67,44 @@ def inert_text(plain: str) -> str:
     return f"'{plain}" if plain[:1] in tuple("=+-@") else plain
 
 
+RECORD = ".written.json"
+"""Beside what is written for a teacher: the SHA-256 of each file as it was written."""
+
+
+def changed(path: Path) -> bool:
+    """Whether a person changed a file since `keep` wrote it, or made it."""
+    return path.is_file() and _digest(path.read_bytes()) not in _record(path).get(path.name, ())
+
+
+def keep(path: Path, what: str | bytes) -> Path:
+    """Write what is made for a teacher, for its owner alone, and never over what a person changed.
+
+    Such a file stays, and the new one lies beside it: NAME.2.csv. The path that was written.
+    """
+    raw = what.encode("utf-8") if isinstance(what, str) else what
+    names = (path.with_name(f"{path.stem}.{n}{path.suffix}") for n in count(2))
+    own = path
+    while changed(own) and own.read_bytes() != raw:
+        own = next(names)
+    known = _record(path)
+    known[own.name] = [_digest(raw), *known.get(own.name, [])[:1]]  # before it, so that no cut
+    replace_file(path.with_name(RECORD), json.dumps(known, indent=1) + "\n", PRIVATE)  # loses any
+    replace_file(own, raw, PRIVATE)
+    return own
+
+
+def _record(path: Path) -> dict[str, list[str]]:
+    try:
+        found = json.loads(path.with_name(RECORD).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
 def unknown_student(given: str, names: Mapping[str, str]) -> str:
     """What is wrong with a student that a table names and nobody has, and whom it may mean.
 
@@ -82,6 +127,3 @@ def safe_name(student: str) -> str:
     if plain == student:
         return plain
     return f"{plain}-{hashlib.sha256(student.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-
-
-__all__ = ["LOOK", "PRIVATE", "inert", "inert_text", "safe_name", "table", "unknown_student"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nogpu import device
 from nogpu.disk import code_of, replace_file
-from nogpu.errors import DataError, NoGPUError
+from nogpu.errors import ConfigError, DataError, NoGPUError
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.judging import Result, file_name
 from tilelabs.judging import timing
@@ -36,8 +36,11 @@ def time_class(
 ) -> Mapping[str, Timed]:
     """Time, one after the other, what is right and clean and has not been timed on this GPU yet.
 
-    Written to out/lab-N/times/. lock: of the compiler. Raises NoGPUError where none answers.
+    Written to out/lab-N/times/. lock: of the compiler. Raises NoGPUError where none answers,
+    ConfigError for a lab that is not timed.
     """
+    if not lab.rung:
+        raise ConfigError(f"lab {lab.number} names no `rung` to be timed beside: leave --gpu out")
     gpu = device.current()
     if gpu is None:
         raise NoGPUError(
@@ -53,18 +56,16 @@ def time_class(
     )
     size = (lab.size, lab.size, lab.size)
     for n, result in enumerate(fit, 1):
-        key = hashlib.sha256(
-            repr((result.key, gpu.name, lab.reference, size, _TIMER)).encode()
-        ).hexdigest()
+        of = (result.key, gpu.name, lab.rung, size, _TIMER)
+        key = hashlib.sha256(repr(of).encode()).hexdigest()
         path = folder / file_name(result.student)
         if _key(path) == key:
             continue
         spec = lab.specification(course.variant(lab))
-        timed = time_on_gpu(raw[result.student] or b"", spec, lab.reference, size, lock=lock)
-        record = {
-            "student": result.student, "key": key, "source": result.source, "timed": asdict(timed)
-        }  # fmt: skip
-        replace_file(path, json.dumps(record, indent=1, sort_keys=True) + "\n", 0o600)
+        timed = time_on_gpu(raw[result.student] or b"", spec, lab.rung, size, lock=lock)
+        whose = {"student": result.student, "key": key, "source": result.source}
+        record = json.dumps(whose | {"timed": asdict(timed)}, indent=1, sort_keys=True)
+        replace_file(path, record + "\n", 0o600)
         data[result.student] = timed
         tell(f"{n}/{len(fit)} {result.student}: {words(timed)}")
     return data
@@ -75,7 +76,7 @@ def sound(result: Result) -> bool:
     found.
     """
     m = result.marked
-    return bool(m.runs) and m.clean and len(m.right) == len({r.case for r in m.runs})
+    return bool(m.runs) and m.clean and len(m.right) == m.all
 
 
 def _key(path: Path) -> str:
@@ -103,6 +104,3 @@ def times(out: Path, lab: Lab, of: Sequence[Result] = ()) -> dict[str, Timed]:
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged ({error}): delete it and time again") from None
     return found
-
-
-__all__ = ["FOLDER", "sound", "time_class", "times"]

@@ -7,57 +7,84 @@ arguments alone.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from helpers.ladder.kernel import evaluate
-from helpers.ladder.numbers import STORAGE, UNIT_ROUNDOFF
+from helpers.ladder.numbers import UNIT_ROUNDOFF, poison
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching.declarations import signature
-from nogpu.emulator.launching.report import LineAccess
+from nogpu.emulator.launching.report import LineAccess, Report
+from nogpu.emulator.machine import sums
 from nogpu.emulator.machine.specials import IDENTIFYING
-from nogpu.errors import TileError
+from nogpu.errors import DataError, TileError
 from nogpu.text import without_comments
 from tilelabs.judging.compiling import NAME
 
 SCHEDULES = ("ascending", "permuted")
-ENDLESS = frozenset({"step-budget", "deadlock"})
+ENDS = frozenset({"step-budget", "deadlock", "trap", "assert"})
 MOST_FINDINGS = 20
+TINY = 2.0**-126
+"""Below the least normal number of float32 results may be flushed to zero."""
 
 Array = np.ndarray[Any, Any]
 
 
 def run_cases(job: dict[str, Any]) -> dict[str, Any]:
-    """Runs of job["cases"] under both schedules, up to one that does not end.
+    """Runs of job["cases"] under both schedules, up to one that does not end, or, with job["stop"],
+    to a case that is wrong.
 
-    job: source, ptx, compiler, arch, entry, types (of the parameters, as C), block, grid, shared
-    (expressions over M, N, K and constants), constants (name to value), dtype, transposed (of "A",
-    "B", "C"), scaled, seconds (of one launch). A case: M, N, K, seed, counted, kind ("integers",
-    compared exactly, or "reals"). Beside them "asks": what the kernel asks about the machine. Or
-    "refused": what is wrong with its head.
+    job: source, device (what of it was compiled), ptx, compiler, arch, constants (name to value),
+    cases, and what `marking.Specification.told` says. Beside them "asks": what the kernel asks
+    about the machine, and "leans" (`leans`). Or "refused": what is wrong with its head.
     """
     made = toolchain.Compiled(job["arch"], job["ptx"], b"", "", {}, {}, job["compiler"], "")
-    if refused := head(job["source"], job["ptx"], job["entry"], job["types"]):
+    if refused := head(job["source"], job["ptx"], job["entry"], job["types"], job["host"]):
         return {"refused": refused}
-    with toolchain.use_compiled(job["source"], made):
+    with toolchain.use_compiled(job["device"], made):
         return _runs(job)
 
 
 def _runs(job: dict[str, Any]) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
-    told = {"runs": runs, "asks": asks(job["source"], job["ptx"])}
+    told = {"runs": runs, "asks": asks(job["source"], job["ptx"]), "leans": -1.0}
     for case in job["cases"]:
         for schedule in SCHEDULES:
             run = _run(job, case, schedule)
             runs.append(run)
             if run["ended"]:
                 return told
+        if job.get("stop") and any(r.get("wrong") or r.get("changed") for r in runs[-2:]):
+            return told
+    if any(run["tensor"] for run in runs):
+        told["leans"] = leans(job, job["cases"][0])
     return told
+
+
+def leans(job: dict[str, Any], case: dict[str, Any]) -> float:
+    """The share of the elements of outputs that change where Tensor Cores answer something else: 1
+    of what is made by them, 0 of what was made by threads beside them.
+
+    Products with a constant matrix are answered as they are, so that a kernel that tries the
+    machine out by one learns nothing.
+    """
+    own = sums.accumulate
+
+    def odd(a: Array, b: Array, c: Array, kinds: tuple[str, str], **more: Any) -> Array:
+        varied = (a != a[..., :1, :1]).any(axis=(-2, -1))
+        return own(a, b, c, kinds, **more) + varied[..., None, None].astype(float)
+
+    with mock.patch.object(sums, "accumulate", odd):
+        run = _run(job, case, SCHEDULES[0])
+    return float(run["wrong"] / run["of"]) if run.get("of") else 0.0
 
 
 def asks(source: str, ptx: str) -> list[str]:
@@ -70,10 +97,18 @@ def asks(source: str, ptx: str) -> list[str]:
     return sorted(set(_REGISTER.findall(without_comments(ptx))) & IDENTIFYING) + macros
 
 
-def head(source: str, ptx: str, entry: str, types: list[str]) -> str:
-    """What differs between a kernel's head and what is asked for; "" if nothing does."""
-    asked = f'extern "C" __global__ void {entry}({", ".join(types)})'
-    if f".entry {entry}(" not in ptx:
+def head(source: str, ptx: str, entry: str, types: list[str], host: bool = False) -> str:
+    """What differs between a kernel's head, or a host function's, and what is asked for; "" if
+    nothing does.
+    """
+    asked = f"void {entry}({', '.join(types)})"
+    if host:  # read as a kernel's
+        source = re.sub(rf"\bvoid\s+{entry}\b", r"__global__ \g<0>", source)
+        if not re.search(rf"__global__ void\s+{entry}\b", source):
+            return f"there is no host function called {entry}: write {asked}"
+    else:
+        asked = f'extern "C" __global__ {asked}'
+    if not host and f".entry {entry}(" not in ptx:
         if entry in ptx:
             return f'{entry} is not extern "C": write {asked}'
         named = ", ".join(re.findall(r"\.entry (\w{1,60})\(", ptx)[:3])
@@ -93,91 +128,140 @@ def head(source: str, ptx: str, entry: str, types: list[str]) -> str:
 
 
 def operands(
-    case: dict[str, Any],
-    transposed: str,
-    scaled: bool,
-    dtype: str = "float32",
-    product: Callable[[Array, Array], Array] = np.matmul,
+    job: Mapping[str, Any], case: Mapping[str, Any], place: Callable[[Array], Any] = lambda x: x
 ) -> dict[str, Any]:
-    """A, B and C before the launch, alpha and beta; what C should hold, and how far it may be off.
+    """What a launch is given, and what should come of it: "given", by name what the kernel gets,
+    arrays as they lie; "want" and "bound", by output as it is written: float64, and how far off.
 
-    The bound for reals is Higham's for any order of summation (Accuracy and Stability of Numerical
-    Algorithms, section 3.1), with two roundings more for alpha and beta, and four times that for
-    Tensor Cores, which truncate, as in `numbers.error_bound`; integers are exact. want, bound: M x
-    N. product: of two float64 matrices, where there is a faster one.
+    The bound for reals is that of `roundings` roundings, n u / (1 - n u) of the result's magnitude
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1); whole numbers are exact
+    where the lab says so. place: puts float64 arrays where the reference shall compute. Raises
+    DataError for a reference that fails, or gives another shape or what is no number.
     """
-    rng = np.random.default_rng(case["seed"])
-    M, N, K = case["M"], case["N"], case["K"]
+    rng, sizes = np.random.default_rng(case["seed"]), dict(case["sizes"])
     whole = case["kind"] == "integers"
+    given: dict[str, Any] = {}
+    known: dict[str, Any] = dict(sizes)
+    shapes = {a["name"]: [evaluate(e, sizes) for e in a["shape"]] for a in job["arguments"]}
+    for a in job["arguments"]:
+        name, dtype = a["name"], np.dtype(a["dtype"])
+        if not a["shape"]:
+            picked = dtype.type(rng.choice(a["pick"])) if a["pick"] else None
+            given[name] = evaluate(a["value"] or name, sizes) if picked is None else picked
+            known[name] = float(given[name])
+            continue
+        if a["out"] and not a["given"]:
+            x = np.full(shapes[name], poison(a["dtype"]), dtype)
+        elif whole or dtype.kind == "i":
+            x = rng.integers(-a["most"], a["most"] + 1, shapes[name]).astype(dtype)
+        else:
+            x = (a["scale"] * rng.standard_normal(shapes[name])).astype(dtype)
+        if a["given"] or not a["out"]:
+            known[name] = place(x.astype(float))
+        given[name] = np.ascontiguousarray(x.T if name in job["transposed"] else x)
+    n = evaluate(job["roundings"], sizes) * UNIT_ROUNDOFF["float32"]
+    try:
+        names: dict[str, Any] = {"np": np}
+        exec(compile(job["reference"], "reference.py", "exec"), names)  # the lab's own
+        want = _results(job, names[job["does"]], known, shapes)
+        terms = _results(job, names.get("magnitude", names[job["does"]]), known, shapes)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise DataError(f"{job['does']} of {job['entry']}'s reference.py: {told}") from error
+    none = whole and job["exact"]
+    bound = {m: 0 * x if none else n / (1 - n) * abs(x) + TINY for m, x in terms.items()}
+    return {"given": given, "want": want, "bound": bound}
 
-    def drawn(*shape: int) -> Array:
-        x = rng.integers(-63, 64, shape) if whole else rng.standard_normal(shape)
-        return x.astype(np.float32)
 
-    A, B = (drawn(*shape).astype(STORAGE[dtype]) for shape in ((M, K), (K, N)))
-    if scaled:
-        C = drawn(M, N)
-        alpha, beta = (np.float32(x) for x in rng.choice([-3, -2, 2, 3], 2, replace=False))
-    else:
-        C, alpha, beta = np.full((M, N), np.nan, np.float32), np.float32(1), np.float32(0)
-    exact = product(A.astype(float), B.astype(float))
-    before = C.astype(float) if scaled else np.zeros((M, N))
-    want = float(alpha) * exact + float(beta) * before
-    n, u = K + 3, UNIT_ROUNDOFF["float32"] * (1 if dtype == "float32" else 4)
-    sizes = product(np.abs(A).astype(float), np.abs(B).astype(float))
-    magnitude = np.abs(alpha) * sizes + np.abs(beta * before)
-    bound = np.zeros((M, N)) if whole else n * u / (1 - n * u) * magnitude
-    given = {"A": A, "B": B, "C": C}
-    arrays = {n: np.ascontiguousarray(x.T if n in transposed else x) for n, x in given.items()}
-    return {**arrays, "alpha": alpha, "beta": beta, "want": want, "bound": bound}
+def _results(
+    job: Mapping[str, Any], function: Callable[..., Any], known: Mapping[str, Any], shapes: Any
+) -> dict[str, Any]:
+    """What a function of a reference says, by output. Raises ValueError for what cannot be that."""
+    asked = inspect.signature(function).parameters
+    outputs = [a["name"] for a in job["arguments"] if a["out"]]
+    told = function(**{name: value for name, value in known.items() if name in asked})
+    found = dict(zip(outputs, told if isinstance(told, tuple) else (told,), strict=True))
+    for name, x in found.items():
+        if list(x.shape) != shapes[name] or not bool((abs(x) < math.inf).all()):
+            raise ValueError(f"{name} should be {shapes[name]} finite numbers, and is {x.shape}")
+    return found
 
 
 def _run(job: dict[str, Any], case: dict[str, Any], schedule: str) -> dict[str, Any]:
     """One launch: what is wrong, what was found, what it asked of memory."""
-    given = operands(case, job["transposed"], job["scaled"], job["dtype"])
-    sizes = {name: case[name] for name in "MNK"} | job["constants"]
-    kept = {name: given[name].copy() for name in "AB"}
-    args = [given["A"], given["B"], given["C"], case["M"], case["N"], case["K"]]
-    if job["scaled"]:
-        args += [given["alpha"], given["beta"]]
-    told: dict[str, Any] = {**case, "schedule": schedule, "ended": ""}
+    made = operands(job, case)
+    given, sizes = made["given"], dict(case["sizes"]) | job["constants"]
+    outputs = [a["name"] for a in job["arguments"] if a["out"]]
+    kept = {a["name"]: given[a["name"]].copy() for a in job["arguments"]
+            if a["shape"] and not a["out"]}  # fmt: skip
+    told: dict[str, Any] = {"case": case, "schedule": schedule, "ended": ""}
+    launch = partial(
+        emulator.launch,
+        job["device"],
+        arch=job["arch"],
+        name=NAME,
+        schedule=schedule,
+        seed=case["seed"] % 1000,
+        max_seconds=job["seconds"],
+    )
     try:
-        report = emulator.launch(
-            job["source"],
-            job["entry"],
-            [evaluate(e, sizes) for e in job["grid"]],
-            [evaluate(e, sizes) for e in job["block"]],
-            args,
-            evaluate(job["shared"], sizes),
-            arch=job["arch"],
-            name=NAME,
-            uninitialised=() if job["scaled"] else ("C",),
-            schedule=schedule,
-            seed=case["seed"] % 1000,
-            max_seconds=job["seconds"],
-        )
+        if job["host"]:
+            from tilelabs.judging import hosting
+
+            reports, found, counts = hosting.run(job["source"], job["entry"], given, launch)
+        else:
+            unset = [a["name"] for a in job["arguments"] if a["out"] and not a["given"]]
+            grid, block = ([evaluate(e, sizes) for e in job[n]] for n in ("grid", "block"))
+            shared = evaluate(job["shared"], sizes)
+            arguments = list(given.values())
+            one = launch(job["entry"], grid, block, arguments, shared, uninitialised=unset)
+            reports, found, counts = [one], [], {}
     except TileError as error:
-        return told | {"ended": str(error)[:2000]}
-    if "C" in job["transposed"]:
-        given["C"] = given["C"].T
-    off = ~(np.abs(given["C"] - given["want"]) <= given["bound"])
-    findings = report.findings
-    rows = [r for r in report.accesses if r.space in ("global", "shared")]
+        if isinstance(error.__cause__, MemoryError):
+            raise error.__cause__ from None
+        return told | {"ended": _plain(str(error)[:2000])}
+    got = {n: given[n].T if n in job["transposed"] else given[n] for n in outputs}
+    off = {n: ~(np.abs(got[n] - made["want"][n]) <= made["bound"][n]) for n in outputs}
+    found += [(f.kind, f.line, f.message) for report in reports for f in report.findings]
+    accesses = [row for report in reports for row in report.accesses]
     return told | {
-        "wrong": int(off.sum()),
-        "of": int(off.size),
-        "first": _first(off, given),
-        "changed": [n for n in "AB" if not np.array_equal(kept[n], given[n])],
-        "findings": [[f.kind, f.line, f.message[:600]] for f in findings[:MOST_FINDINGS]],
-        "found": len(findings),
+        "wrong": sum(int(x.sum()) for x in off.values()),
+        "of": sum(x.size for x in off.values()),
+        "first": _first(off, made["want"], got),
+        "changed": [n for n in kept if not np.array_equal(kept[n], given[n])],
+        "findings": [[kind, line, _plain(m[:600])] for kind, line, m in found[:MOST_FINDINGS]],
+        "found": len(found),
+        **counts,
+        **counted(reports),
+        "heaviest": heaviest(accesses),
+        "ended": next((_plain(m[:600]) for kind, _, m in found if kind in ENDS), ""),
+    }
+
+
+def counted(reports: Sequence[Report]) -> dict[str, int]:
+    """What launches asked for, under the names of `marking.Run`."""
+    rows = [r for one in reports for r in one.accesses if r.space in ("global", "shared")]
+    instructions = sum((Counter(one.instructions) for one in reports), Counter[str]())
+    return {
         "sectors": sum(r.sectors for r in rows if r.space == "global"),
         "requests": sum(r.requests for r in rows if r.space == "global"),
+        "atomics": sum(r.requests for r in rows if r.op == "atomic"),
         "wavefronts": sum(r.wavefronts for r in rows if r.space == "shared"),
-        "instructions": int(sum(report.instructions.values())),
-        **arithmetic(report.instructions),
-        "heaviest": heaviest(report.accesses),
-        "ended": next((f.message[:600] for f in findings if f.kind in ENDLESS), ""),
+        "conflicts": sum(map(_lost, rows)),
+        "instructions": instructions.total(),
+        **arithmetic(instructions),
     }
+
+
+def _lost(row: LineAccess) -> int:
+    """Wavefronts beyond those that requests need: one for each four bytes of a lane at most."""
+    needs = row.requests * max(1, row.width_bytes // 4)
+    return max(0, row.wavefronts - needs) if row.space == "shared" else 0
+
+
+def _plain(words: str) -> str:
+    """The emulator's words without advice about its own arguments, which a student cannot give."""
+    return " ".join(s for s in re.split(r"(?<=\.)\s+", words) if "max_" not in s)
 
 
 def heaviest(accesses: Iterable[LineAccess]) -> dict[str, dict[str, Any]]:
@@ -195,12 +279,9 @@ def heaviest(accesses: Iterable[LineAccess]) -> dict[str, dict[str, Any]]:
                 place, made = (row.line, row.op, row.array), getattr(row, what)
                 sums[place] += made
                 requests[place] += row.requests
-                if (
-                    what == "wavefronts"
-                ):  # one for each four bytes of a lane is what a request needs at most
-                    over[place] += max(0, made - row.requests * max(1, row.width_bytes // 4))
+                over[place] += _lost(row)
         if total := sums.total():
-            meets = bool(over) and max(over.values()) >= LOST * total
+            meets = max(over.values()) >= LOST * total
             [(place, _)] = (over if meets else sums).most_common(1)
             line, op, array = place
             found[what] = {
@@ -223,24 +304,28 @@ _TENSOR = re.compile(r"(?:wmma\.)?mma\..*?\bm(\d+)n(\d+)k(\d+)\b")
 
 def arithmetic(instructions: Mapping[str, int]) -> dict[str, int]:
     """Of executed PTX instructions: `scalar`, those of warps that multiply or add floating-point
-    numbers, and `tensor`, the multiply-adds of Tensor Cores, M N K of each wmma.mma or mma (PTX
-    ISA, 9.7.15).
+    numbers, `barriers`, those that wait for a block, and `tensor`, the multiply-adds of Tensor
+    Cores, M N K of each wmma.mma or mma (PTX ISA, 9.7.15).
     """
     scalar = sum(n for name, n in instructions.items() if _FLOATING.match(name))
+    barriers = sum(
+        n
+        for name, n in instructions.items()
+        if name.startswith(("bar.", "barrier.")) and not name.startswith("bar.warp")
+    )
     shapes = ((_TENSOR.match(name), n) for name, n in instructions.items())
     tensor = sum(math.prod(map(int, found.groups())) * n for found, n in shapes if found)
-    return {"scalar": scalar, "tensor": tensor}
+    return {"scalar": scalar, "tensor": tensor, "barriers": barriers}
 
 
-def _first(off: Array, given: dict[str, Any]) -> dict[str, Any] | None:
-    """The first wrong element: row, column, what it should be, what it is."""
-    at = np.argwhere(off)
-    if not len(at):
-        return None
-    i, j = map(int, at[0])
-    return {
-        "row": i,
-        "column": j,
-        "expected": float(given["want"][i, j]),
-        "got": repr(float(given["C"][i, j])),
-    }
+def _first(
+    off: Mapping[str, Array], want: Mapping[str, Array], got: Mapping[str, Array]
+) -> dict[str, Any] | None:
+    """The first wrong element: array, indices, what it should be, what it is."""
+    for name, wrong in off.items():
+        if len(at := np.argwhere(wrong)):
+            i = tuple(map(int, at[0]))
+            x = got[name][i]
+            found = "nan" if x == poison(str(x.dtype)) else repr(float(x))
+            return {"array": name, "at": list(i), "expected": float(want[name][i]), "got": found}
+    return None

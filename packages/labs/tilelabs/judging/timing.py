@@ -33,8 +33,9 @@ from tilelabs.judging.running import operands
 GPU = Limits(memory=1 << 46, seconds=240, wall=300.0, files=256 * apart.MB, opened=1024)
 """Address space is CUDA's to spend: it reserves more than there is memory."""
 SETS = 3
+PRECISION = {"float32": "fp32", "float16": "fp16"}
 YOURS, RUNG, LIBRARY = "yours", "rung", "library"
-_HANDED_ON = ("LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CUPY_CACHE_DIR")
+_HANDED_ON = ("CUDA_VISIBLE_DEVICES", "CUPY_CACHE_DIR")
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,8 @@ def time_on_gpu(
     refused, job = compiled(source, spec, lock, COMPILE, arch=gpu.arch, cubin=True)
     if refused is not None:
         return Timed(refused.refused)
-    job = {n: v for n, v in job.items() if n != "made"} | {
-        "cubin": job["made"]["cubin"], "rung": rung, "size": list(size),
-        "seed": secrets.randbits(32), "effort": asdict(effort),
-    }  # fmt: skip
+    job |= {"rung": rung, "size": list(size)}
+    job |= {"seed": secrets.randbits(32), "effort": asdict(effort)}
     done = apart.run("tilelabs.judging.timing:timed", job, GPU, environment=_environment())
     return timed_from(done.value or {"refused": done.fault})
 
@@ -157,7 +156,7 @@ def timed(job: dict[str, Any]) -> dict[str, Any]:
     if not bench.wrong:
         M, N, K = job["size"]
         rate = protocol.gflops(M, N, K, float(np.median(done.ms[YOURS])))
-        precision = {"float32": "fp32", "float16": "fp16"}[job["dtype"]]
+        precision = PRECISION[job["arguments"][0]["dtype"]]
         protocol.refuse_above_peak(job["entry"], rate, session.peak_gflops(precision))
     library = asdict(done.ratio(YOURS, LIBRARY)) if LIBRARY in names else None
     return {
@@ -187,12 +186,11 @@ class _Bench:
         shared = evaluate(job["shared"], sizes)
         rung = find(job["rung"])
         plan = geometry(rung, M, N, K)
-        library = {"float32": "cublas_fp32", "float16": "cublas_fp16"}[job["dtype"]]
+        library = f"cublas_{PRECISION[job['arguments'][0]['dtype']]}"
         self._sets = [_Set(session, job, self._rng) for _ in range(SETS)]
         self._run: list[dict[str, Any]] = []
         for one in self._sets:
-            arguments = [one.given["A"], one.given["B"], one.C[YOURS], *map(np.int32, (M, N, K))]
-            arguments += [one.alpha, one.beta] if job["scaled"] else []
+            arguments = [one.given["A"], one.given["B"], one.C[YOURS], *one.scalars]
 
             def launch(arguments: tuple[Any, ...] = tuple(arguments)) -> None:
                 with session.stream:
@@ -227,17 +225,19 @@ class _Set:
     def __init__(self, session: Any, job: dict[str, Any], rng: np.random.Generator) -> None:
         self._session, cp = session, session.cupy
         M, N, K = job["size"]
-        case = {"M": M, "N": N, "K": K, "seed": int(rng.integers(1 << 32)), "kind": "reals"}
-        drawn = operands(
-            case, job["transposed"], job["scaled"], job["dtype"], product=session.product64
-        )
-        self.alpha, self.beta = drawn["alpha"], drawn["beta"]
+        sizes = [("M", M), ("N", N), ("K", K)]
+        case = {"sizes": sizes, "seed": int(rng.integers(1 << 32)), "kind": "reals"}
         self._turned = "C" in job["transposed"]
         with session.on_stream():
-            self.given = {name: cp.asarray(drawn[name]) for name in "ABC"}
+            drawn = operands(job, case, cp.asarray)
+            given = drawn["given"]
+            self.given = {name: cp.asarray(given[name]) for name in "ABC"}
+            self.scalars = [
+                np.int32(x) if isinstance(x, int) else x for x in list(given.values())[3:]
+            ]
             A, B = (self.given[n].T if n in job["transposed"] else self.given[n] for n in "AB")
             self.A, self.B = cp.ascontiguousarray(A), cp.ascontiguousarray(B)
-            self._want, self._bound = (cp.asarray(drawn[n]) for n in ("want", "bound"))
+            self._want, self._bound = (drawn[n]["C"] for n in ("want", "bound"))
             self.C = {YOURS: self.given["C"].copy()}
             self.C |= {name: cp.empty((M, N), np.float32) for name in (RUNG, LIBRARY)}
 
@@ -255,6 +255,3 @@ class _Set:
             C = self.C[YOURS].T if self._turned else self.C[YOURS]
             near = self._session.cupy.abs(C - self._want) <= self._bound
             return not bool(near.all())
-
-
-__all__ = ["GPU", "YOURS", "Timed", "time_on_gpu", "timed", "timed_from", "words"]

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from functools import cache
+from typing import Any
 
 from helpers.record import protocol
 from helpers.wording import number
 from nogpu import device
 from nogpu.errors import UnknownNameError, near_matches
-from tilelabs.judging.marking import Case, Marked, Run, cases, mark
+from tilelabs.judging.marking import Marked, Specification, cases, mark
 from tilelabs.judging.timing import Timed, time_on_gpu, words
 from tilelabs.labs import comment_tables
 from tilelabs.labs.rubrics import RESOURCES, Lab, Rubric, Variant, lab
@@ -24,13 +25,15 @@ PRACTICE = b"practice: nobody's course"
 @dataclass(frozen=True)
 class Part:
     """One part of the rubric: points that the facts give (0 for what a person marks), and why.
-    unknown: what it needs cannot be told on this machine.
+    unknown: what it needs cannot be told on this machine. share: of its points, by what it counts
+    alone.
     """
 
     rubric: Rubric
     points: int
     words: str
     unknown: bool = False
+    share: float = 0.0
 
     @property
     def full(self) -> bool:
@@ -38,12 +41,27 @@ class Part:
         return self.points == self.rubric.points
 
 
+def as_text(self: Any) -> str:
+    """Lines, and whether each is good (None: neither), between a head and a foot."""
+    sign = {True: "[x]", False: "[ ]", None: "   "}
+    lines = (f"{sign[good]} {text}" for good, text in self.lines)
+    return "\n".join([*filter(None, [self.head]), *lines, self.foot])
+
+
+def as_html(self: Any) -> str:
+    """The same in a notebook, as `label`."""
+    from helpers.notebook import remarks
+
+    rows = [remarks.Remark(text.strip(), good) for good, text in self.lines]
+    return remarks.as_html(rows, self.ok, self.label, self.head, self.foot)
+
+
 @dataclass(frozen=True, repr=False)
 class Checked:
     """How a kernel comes out: the facts, and the points that they give.
 
-    Shown as HTML in a notebook, as text elsewhere; both say what `told` holds. timed: on this
-    machine's GPU, where there is one and the kernel is right and clean; no part of the points.
+    timed: on this machine's GPU, where there is one and the kernel is right and clean; no part of
+    the points.
     """
 
     lab: Lab
@@ -51,6 +69,9 @@ class Checked:
     marked: Marked
     parts: tuple[Part, ...]
     timed: Timed | None = None
+    label = "How your kernel comes out"
+    __str__ = __repr__ = as_text
+    _repr_html_ = as_html
 
     @property
     def points(self) -> int:
@@ -74,7 +95,7 @@ class Checked:
 
     @property
     def lines(self) -> tuple[tuple[bool | None, str], ...]:
-        """What is said in order, and whether it is good: None where it is neither."""
+        """What is said in order."""
         m = self.marked
         if m.refused:
             rows: list[tuple[bool | None, str]] = [(False, f"it did not run: {m.refused}")]
@@ -94,23 +115,23 @@ class Checked:
     def foot(self) -> str:
         """The points in all."""
         by_hand = sum(part.rubric.points for part in self.parts if part.rubric.by_hand)
-        return f"{self.points} of {self.most} points; {by_hand} more are marked by hand"
-
-    def __str__(self) -> str:
-        sign = {True: "[x]", False: "[ ]", None: "   "}
-        return "\n".join([self.head, *(f"{sign[g]} {text}" for g, text in self.lines), self.foot])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from helpers.notebook.remarks import Remark, as_html
-
-        rows = [Remark(text.strip(), good) for good, text in self.lines]
-        return as_html(rows, self.ok, "How your kernel comes out", self.head, self.foot)
+        told = f"{self.points} of {self.most} points; {by_hand} more are marked by hand"
+        m = self.marked
+        if m.runs and len(m.tried) < m.all and not m.runs[-1].ended:
+            told += (
+                f". Stopped at the first wrong shape, {len(m.tried)} of {m.all}: "
+                f'check("{self.lab.number}", every_shape=True) tries all'
+            )
+        return told
 
 
 def check(
-    number: str | int, source: str | bytes, *, variant: str = "", gpu: bool | None = None
+    number: str | int,
+    source: str | bytes,
+    *,
+    variant: str = "",
+    gpu: bool | None = None,
+    every_shape: bool = True,
 ) -> Checked:
     """How a kernel comes out on the cases for practice, in seconds and without a GPU.
 
@@ -122,6 +143,7 @@ def check(
     source : text, or the bytes of a file.
     variant : by name; default the first.
     gpu : whether a kernel that is right and clean is timed, too; default where a GPU answers.
+    every_shape : all are tried; or, sooner, those up to the first that is wrong.
 
     Raises
     ------
@@ -130,82 +152,113 @@ def check(
     of = lab(number)
     chosen = variant_of(of, variant)
     spec = of.specification(chosen)
-    facts = mark(source, spec, cases(spec, PRACTICE, of.number, of.version), lock=False)
+    todo = cases(spec, PRACTICE, of.number, of.version)
+    facts = mark(source, spec, todo, lock=False, stop=not every_shape)
     found = judged(of, chosen, facts)
-    everything = facts.clean and len(facts.right) == len({r.case for r in facts.runs})
-    if not everything or not (device.current() is not None if gpu is None else gpu):
+    everything = facts.clean and len(facts.right) == facts.all
+    if not (everything and of.rung) or not (device.current() is not None if gpu is None else gpu):
         return found
     size = (of.size, of.size, of.size)
-    timed = time_on_gpu(source, spec, of.reference, size, lock=False, effort=protocol.LIVE)
+    timed = time_on_gpu(source, spec, of.rung, size, lock=False, effort=protocol.LIVE)
     return replace(found, timed=timed)
+
+
+def starter_count(of: Lab, variant: Variant, part: Rubric) -> float | None:
+    """What a part counts of the starter, as a check says it; None where that is not right yet.
+
+    Raises ToolchainError where nothing compiles here.
+    """
+    found = _counted(of.starter(variant), of.specification(variant), of.number, of.version)
+    return found.worst(part.counts) if len(found.right) == len(found.tried) else None
+
+
+@cache
+def _counted(text: str, spec: Specification, *of: object) -> Marked:
+    todo = [case for case in cases(spec, PRACTICE, *of) if case.counted]
+    return mark(text, spec, todo, lock=False)
 
 
 def variant_of(of: Lab, name: str) -> Variant:
     """A lab's variant by name; "": the first. Raises UnknownNameError."""
     known = {v.name: v for v in of.variants}
     if name and name not in known:
-        raise UnknownNameError(
-            f"lab {of.number} has no variant {name!r}. {near_matches(name, known)}"
-        )
+        near = near_matches(name, known)
+        raise UnknownNameError(f"lab {of.number} has no variant {name!r}. {near}")
     return known[name] if name else of.variants[0]
 
 
-def judged(of: Lab, variant: Variant, facts: Marked) -> Checked:
-    """Points for facts: right in proportion to the cases, all else whole or not at all.
+FOUND = 0.7
+"""What every part is worth of a kernel in which races, or accesses out of bounds or of nothing
+written, are found; `clean` is lost besides."""
+WRONG = 4
+"""How fast points for work go: by so much of the share of shapes that are wrong."""
 
-    What counts work counts only for a kernel that is right, and "clean" only for one that is right
-    somewhere. A table counts whatever the kernel does.
+
+def judged(of: Lab, variant: Variant, facts: Marked) -> Checked:
+    """Points for facts. `right` and `clean` in proportion to all cases, run or not; work by what it
+    counts, less `WRONG` times the share of cases that are wrong, and nothing where a counted one
+    is; all of it by `FOUND` where it is not clean. A table counts whatever the kernel does.
     """
     parts: dict[str, Part] = {}
     for rubric in of.parts:
-        before = parts.get(rubric.after)
-        parts[rubric.id] = (
-            Part(rubric, 0, f"counts once {rubric.after} has its points")
-            if before is not None and not (before.full or before.unknown)
-            else _part(rubric, facts, of)
-        )
+        parts[rubric.id] = _part(rubric, facts, of, parts.get(rubric.after))
     return Checked(of, variant, facts, tuple(parts.values()))
 
 
-def _part(rubric: Rubric, m: Marked, of: Lab) -> Part:
+def _part(rubric: Rubric, m: Marked, of: Lab, before: Part | None) -> Part:
     if rubric.by_hand:
         return Part(rubric, 0, rubric.words)
     if rubric.table:
         told = comment_tables.fault(rubric, m.table, of.constants, m.sizes)
         right_words = f"{rubric.rows} tiles or more, and every column is right"
         return Part(rubric, 0 if told else rubric.points, told or right_words)
-    tried = tuple(dict.fromkeys(r.case for r in m.runs))
-    right = m.right
+    right = m.right_in_an_order(of.barriers)
     if not right:
         if rubric.id == "right":
             return Part(rubric, 0, "it did not run" if m.refused else _first_fault(m))
         seen = f"; {_findings(m)}" if rubric.id == "clean" and m.runs and not m.clean else ""
         return Part(rubric, 0, f"counts once a shape is right{seen}")
+    share, found = len(right) / m.all, 1.0 if m.clean else FOUND
     if rubric.id == "right":
-        share = Fraction(len(right), len(tried)) * rubric.points
-        if len(right) == len(tried):
-            return Part(
-                rubric, rubric.points, f"{len(right)} of {len(tried)} shapes, both orders of warps"
-            )
-        return Part(rubric, int(share), f"{len(right)} of {len(tried)} shapes. {_first_fault(m)}")
+        both = f"{len(m.right)} of {m.all} shapes"
+        if len(m.right) == m.all:
+            words_ = f"{both}, both orders of warps{_less(m, 0)}"
+        else:
+            words_ = f"{both}{_less(m, 0)}. {_first_fault(m)}"
+        return Part(rubric, _whole(rubric.points * share * found), words_)
     if rubric.id == "clean":
-        return Part(rubric, rubric.points if m.clean else 0, _findings(m))
-    if len(right) < len(tried):
-        return Part(rubric, 0, "counts once every shape is right")
+        return Part(rubric, _whole(rubric.points * share) if m.clean else 0, _findings(m))
+    if any(c.counted and c not in right for c in m.tried):
+        return Part(rubric, 0, "counts once the shapes in which work is counted are right")
     if rubric.counts in RESOURCES and not m.registers:
-        return Part(
-            rubric, 0, f"{rubric.words}: {m.compiler} does not tell; NVRTC does", unknown=True
-        )
-    got = (
-        float(getattr(m, rubric.counts))
-        if rubric.counts in RESOURCES
-        else m.worst(rubric.counts, of.tile)
-    )
+        told = f"{rubric.words}: {m.compiler} does not tell; NVRTC does"
+        return Part(rubric, 0, told, unknown=True)
+    got = float(getattr(m, rubric.counts)) if rubric.counts in RESOURCES else m.worst(rubric.counts)
+    if rubric.counts == "tensor" and 0 <= m.leans < 1:
+        got *= m.leans
+    own = rubric.share(got)
+    earlier = 1.0 if before is None or before.unknown else before.share
+    wrong = m.all - len(right)
+    worth = max(0.0, 1 - WRONG * wrong / m.all) * found
     counted = f"{number(got)} {rubric.words} (asked for: {rubric.bound})"
-    good = got >= rubric.least if rubric.least is not None else got <= (rubric.limit or 0.0)
-    if good:
-        return Part(rubric, rubric.points, counted)
-    return Part(rubric, 0, f"{counted}. {_heaviest(m, rubric.counts)}{_look(m, rubric.counts)}")
+    if own < 1:
+        counted = f"{counted}. {_heaviest(m, rubric.counts)}{_look(m, rubric)}"
+    elif earlier < 1:
+        counted = f"{counted}; as {rubric.after}, {number(100 * earlier, 2)} % of it"
+    points = _whole(rubric.points * own * earlier * worth)
+    return Part(rubric, points, f"{counted}{_less(m, wrong)}", share=own * earlier)
+
+
+def _whole(points: float) -> int:
+    """Rounded down, but for what a sum of fractions lacks."""
+    return int(points + 1e-9)
+
+
+def _less(m: Marked, wrong: int) -> str:
+    """Why a part is worth less than what it counts."""
+    why = [f"{wrong} of {m.all} shapes are wrong"] if wrong else []
+    why += [] if m.clean else ["it is not clean"]
+    return f"; less, since {' and '.join(why)}" if why else ""
 
 
 def _heaviest(m: Marked, what: str) -> str:
@@ -216,16 +269,18 @@ def _heaviest(m: Marked, what: str) -> str:
     if not most:
         return ""
     share = f"{number(100 * most['share'], 2)} % of them come from line {most['line']}"
-    op = {"load": "reads", "store": "writes"}.get(most["op"], "changes")
-    return (
-        f"{share}, which {op} {most['array']}: {number(most['each'])} for each request of a warp. "
-    )
+    does = {"load": "reads", "store": "writes"}.get(most["op"], "changes")
+    each = number(most["each"])
+    return f"{share}, which {does} {most['array']}: {each} for each request of a warp. "
 
 
-def _look(m: Marked, what: str) -> str:
+def _look(m: Marked, rubric: Rubric) -> str:
     """Where to look; where lanes hardly meet in a bank, it is the number of requests that is too
     large.
     """
+    what = rubric.counts
+    if rubric.look:
+        return rubric.look
     if what == "wavefronts" and not m.heaviest(what).get("meets", True):
         return (
             "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once"
@@ -240,6 +295,12 @@ LOOK = {
         "often an element is loaded"
     ),
     "wavefronts": "Look at the banks that the lanes of a warp meet in, at each access to a tile",
+    "conflicts": "Look at the banks that lanes meet in, above all in the stores that turn a tile",
+    "atomics": "Look at how much each atomic operation brings: who adds up before it",
+    "barriers": "Look at which barriers order nothing that another does not order",
+    "copied": "Look at which bytes go over the bus, in which direction, and how often",
+    "leaked": "Look at what was asked for and is never given back: arrays, streams",
+    "streams": "Look at which streams both copy and launch",
     "requests": "Look at how many bytes each load and each store of a warp moves",
     "instructions": "Look at what the innermost loop does besides multiplying",
     "scalar": "Look at which products are still made by threads, one at a time",
@@ -249,22 +310,15 @@ LOOK = {
         "Look at arrays whose indices the compiler cannot know, and at how many values a "
         "thread holds"
     ),
-    "spills": (
-        "Look at arrays whose indices the compiler cannot know, and at how many values a "
-        "thread holds"
-    ),
 }
+LOOK["spills"] = LOOK["stack"]
 """Where to look when a total is beyond its limit."""
-
-
-def _shape(c: Case) -> str:
-    return f"M={c.M} N={c.N} K={c.K}"
 
 
 def _first_fault(m: Marked) -> str:
     """The first case that came out wrong, in words; what to look at, and not what to write."""
     run = next(r for r in m.runs if not r.right)
-    where = _shape(run.case)
+    where = run.case
     if run.ended:
         return f"At {where} the kernel does not come to an end: {run.ended}"
     if run.changed:
@@ -272,29 +326,19 @@ def _first_fault(m: Marked) -> str:
     fault = f"At {where} {run.wrong} of {run.of} elements are wrong"
     if run.first:
         f = run.first
-        fault += f", the first in row {f['row']}, column {f['column']} of C: "
+        place = "row {}, column {}" if len(f["at"]) == 2 else "element {}"
+        fault += f", the first in {place.format(*f['at'])} of {f['array']}: "
         fault += f"{number(f['expected'], 7)} expected, {_got(f['got'])}"
     firsts = [r.first for r in m.runs if not r.right and r.first]
-    near = sum(_close(f["expected"], float(f["got"])) for f in firsts)
-    hint = "Look at who computes this element, over which k it sums, and what it loads at the edge"
-    if _other_order(m, run):
+    # One that is off by less than a twentieth tells little; most of them tell of rounding.
+    near = sum(abs(float(f["got"]) - f["expected"]) < 0.05 * abs(f["expected"]) for f in firsts)
+    hint = "Look at who computes this element, over what it sums, and what it loads at the edge"
+    if any(r.case == run.case and r.right for r in m.runs):
         hint = "In another order of the warps it is right: look at what a warp reads before it was "
         hint += "written, or writes before all have read"
     elif m.clean and firsts and near >= 0.75 * len(firsts):
         hint = "That is close: look at how precisely each product and each sum is kept"
     return f"{fault}. {hint}"
-
-
-def _close(expected: float, got: float) -> bool:
-    """Whether a wrong element is off by less than a twentieth: one alone tells little, most of them
-    that numbers were rounded, and none is missing.
-    """
-    return abs(got - expected) < 0.05 * abs(expected)
-
-
-def _other_order(m: Marked, run: Run) -> bool:
-    """Whether the same case is right under the other schedule."""
-    return any(r.case == run.case and r.right for r in m.runs)
 
 
 def _got(text: str) -> str:
@@ -316,7 +360,7 @@ def _findings(m: Marked) -> str:
     more = f"; {len(found) - 1} more" if len(found) > 1 else ""
     fact = words.split(". ")[0]  # what follows says what to write
     hint = LOOK_AT.get(kind, LOOK_AT["race"])
-    return f"line {line}, {kind}: {fact}, at {_shape(case)}{more}. {hint}"
+    return f"{f'line {line}, ' if line else ''}{kind}: {fact}, at {case}{more}. {hint}"
 
 
 LOOK_AT = {
@@ -327,11 +371,14 @@ LOOK_AT = {
         "Look at which sizes, of a matrix and of a tile's rows, make its address such a "
         "multiple, and at what the kernel does where they do not"
     ),
+    "wrong-direction": "Look at who owns each of the two",
+    "refused-launch": "Look at the blocks, threads and arguments that it is launched with",
+    "unsynchronised": "Look at what waits for the streams before the function returns",
+    "invalid-free": "Look at which call frees what, and how often",
+    "not-followed": "Write it so that it follows from the parameters: sizes, pointers, loops",
     "uninitialised": "Look at who writes this before it is read",
     "step-budget": "Look at what ends this loop",
     "deadlock": "Look at which threads reach this, and which never do",
+    **dict.fromkeys(("trap", "assert"), "Look at which threads reach this, and why"),
 }
 """Where to look when something of a kind was found."""
-
-
-__all__ = ["Checked", "Part", "check", "judged", "variant_of"]

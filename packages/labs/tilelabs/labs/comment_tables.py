@@ -95,6 +95,3 @@ def _wrong(part: Rubric, row: Row, names: Sequence[str]) -> str:
         if not math.isclose(row[name], known[name], rel_tol=NEAR, abs_tol=1e-9):
             return f"{name} is {row[name]:g}, which this tile does not give. {part.looks[name]}"
     return ""
-
-
-__all__ = ["MOST_ROWS", "NEAR", "fault"]

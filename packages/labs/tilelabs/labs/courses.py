@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,10 +61,11 @@ class Course:
         )
 
 
-def new(folder: Path, name: str = "") -> Course:
+def new(folder: Path, name: str = "", variants: Mapping[str, str] | None = None) -> Course:
     """Make a course: course.toml with a fresh secret, and empty tables, readable by their owner
     alone and out of git.
 
+    variants: by a lab's number, those that are not drawn.
     Raises ConfigError where there is one already: its secret has drawn what students work on.
     """
     if (folder / FILE).exists():
@@ -81,6 +83,7 @@ def new(folder: Path, name: str = "") -> Course:
         '# missing = "zero"  # of who handed nothing in, in place of "empty"\n\n'
         "[variants]\n"
         '# 2 = "B transposed"  # in place of the variant that is drawn\n'
+        + "".join(f"{n} = {json.dumps(variant)}\n" for n, variant in (variants or {}).items())
     )
     opened = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "w", encoding="utf-8") as file:
@@ -113,6 +116,3 @@ def read(folder: Path) -> Course:
     if len(secret) < 16:
         raise DataError(f"{path} has a secret of {len(secret)} bytes, which can be guessed")
     return made
-
-
-__all__ = ["Course", "new", "read"]

@@ -70,6 +70,3 @@ def read(folder: Path, number: str | int) -> Declaration | None:
             f"{path.name} is damaged ({error}): run the first cell of the lab's notebook again, "
             "or delete it"
         ) from None
-
-
-__all__ = ["KEY", "Declaration", "read", "write"]

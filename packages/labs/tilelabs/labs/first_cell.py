@@ -35,6 +35,3 @@ def setup(where: Repository, what: Declaration) -> str:
         version=what.version, variant=json.dumps(what.variant),
     )  # fmt: skip
     return f"{TITLE}\n{IMPORTS}\n\n\n{FETCH}\n\n\n{rest}"
-
-
-__all__ = ["setup"]

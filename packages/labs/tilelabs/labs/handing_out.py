@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from helpers.ladder.kernel import ROOT
 from helpers.notebook.addresses import repository
 from helpers.notebook.cells import cell, code_cell
+from helpers.wording import number
+from nogpu.errors import ToolchainError
+from tilelabs.labs import checking
 from tilelabs.labs.courses import Course
 from tilelabs.labs.declaring import Declaration
 from tilelabs.labs.first_cell import setup
@@ -15,6 +19,10 @@ from tilelabs.labs.rubrics import Lab, Rubric, Variant
 from tilelabs.labs.working import UNANSWERED
 
 Notebook = dict[str, Any]
+TURNED = (
+    " A finding names an element as it is stored: `C[0, 32]` of a C that lies by columns is row "
+    "32, column 0."
+)
 
 
 def handout(lab: Lab, course: Course, opens: str = "") -> Notebook:
@@ -57,6 +65,7 @@ def _table(part: Rubric) -> str:
 
 
 def _asked(lab: Lab, variant: Variant, opens: str) -> str:
+    spec = lab.specification(variant)
     goals = "\n".join(f"- {goal}" for goal in lab.goals)
     rows = "\n".join(f"| {part.id} | {part.points} | {_for(part)} |" for part in lab.parts)
     button = f"[Open in Colab]({opens})\n\n" if opens else ""
@@ -66,15 +75,35 @@ def _asked(lab: Lab, variant: Variant, opens: str) -> str:
         f"{_listed([f'`{page}`' for page in lab.builds_on])}. You learn to\n\n{goals}\n\n"
         f"## What is asked\n\n{lab.task} {variant.words} {_launch(lab, variant)}\n\n"
         f"| part | points | for |\n|---|---|---|\n{rows}\n\n"
-        "Counts are totals of a launch, divided by M N K / 32: what one multiply-add of a whole "
-        "warp costs. There M, N and K are rounded up to multiples of "
-        f"{_listed([str(n) for n in lab.tile])}. Sectors and requests are those of loads and "
-        "stores.\n\n"
-        "`right` is worth its share of the shapes that come out right, rounded down. Every other "
-        "part is worth all or nothing, and what is counted only once every shape is right. Your "
+        f"Counts are totals of a launch for each 32 of its {lab.each}. There are `{spec.work}` of "
+        f"them, with {_listed(list(spec.tile))} rounded up to multiples of "
+        f"{_listed([str(n) for n in spec.tile.values()])}. Sectors and requests are those of loads "
+        f"and stores.{_read(lab, variant)}\n\n"
+        "`right` and, if nothing is found, `clean` are worth the share of all shapes that come "
+        "out right, rounded down. Work counts once the two shapes are right "
+        "in which it is counted, and each other shape that is wrong takes a part of its points. "
+        "Between a limit and the count from which on there are no points they fall in proportion. "
+        "Where something is found, every part is worth seven tenths. Your "
         "kernel is tried on other shapes and other numbers than here, in two orders of its "
-        "warps. A finding names an element as it is stored: `C[0, 32]` of a C that lies by "
-        "columns is row 32, column 0."
+        f"warps.{TURNED if variant.transposed else ''}"
+    )
+
+
+def _read(lab: Lab, variant: Variant) -> str:
+    """How a count is read, by the dearest that has a scale: the starter's, the limit, and half."""
+    part = max(lab.parts, key=lambda p: p.points * (p.zero is not None))
+    if part.limit is None or part.zero is None:
+        return ""
+    starter = ""
+    with suppress(ToolchainError):  # nothing here can count: the rest holds all the same
+        got = checking.starter_count(lab, variant, part)
+        starter = " The starter is not right yet, so it has no count."
+        starter = starter if got is None else f" The starter stands at {number(got)}."
+    return (
+        f"\n\nHow is a count read? Take `{part.id}`: {part.words}.{starter} The limit is "
+        f"{number(part.limit)}: up to there a kernel has all {part.points} points, at "
+        f"{number((part.limit + part.zero) / 2)} half of them, from {number(part.zero)} on none. "
+        "Each check says where yours stands."
     )
 
 
@@ -93,6 +122,8 @@ def _launch(lab: Lab, variant: Variant) -> str:
         if sizes
         else ""
     )
+    if spec.host:
+        return "`%%cuda` holds your kernels and this host function; how it launches them is yours."
     return (
         f"A block has `{' x '.join(spec.block).replace('//', '/')}` threads; the grid is"
         f" `({', '.join(spec.grid)})`.{yours}"
@@ -102,7 +133,7 @@ def _launch(lab: Lab, variant: Variant) -> str:
 def _for(part: Rubric) -> str:
     if part.by_hand:
         return "by hand"
-    after = f", once `{part.after}` has its points" if part.after else ""
+    after = f", of its share of `{part.after}`" if part.after else ""
     return f"{part.words}, {part.bound}{after}" if part.bound else part.words
 
 
@@ -119,9 +150,9 @@ def _kernel_words(lab: Lab) -> str:
     return (
         f"## Your kernel\n\nThe next cell is your kernel, `{lab.entry}`. Keep its first line: by "
         f"it your kernel is found. Running the cell keeps it as `{lab.entry}.cu` beside this "
-        "notebook, and checks it; do that as often "
-        f'as you like. It takes seconds, and no GPU. `check("{lab.number}")` in any cell checks '
-        "it once more."
+        "notebook, and checks it; do that as often as you like. It takes seconds, and no GPU. It "
+        f'stops at the first wrong shape; `check("{lab.number}", every_shape=True)` in any cell '
+        "tries all."
     )
 
 
@@ -131,6 +162,3 @@ def _hand_in_words(lab: Lab) -> str:
         f"writes `{lab.entry}_submission.ipynb`, the one file to hand in: your kernel, your "
         "answers and the version of the lab, and nothing about you or your machine."
     )
-
-
-__all__ = ["handout"]

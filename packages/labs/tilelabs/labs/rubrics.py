@@ -13,12 +13,15 @@ from helpers.ladder.kernel import ROOT
 from helpers.wording import number
 from nogpu.errors import DataError, UnknownNameError, near_matches
 from nogpu.text import read_source
-from tilelabs.judging.marking import Specification
+from tilelabs.judging.marking import Argument, Specification, cases
 
 FOLDER = ROOT / "labs"
-COUNTED = ("sectors", "requests", "wavefronts", "instructions", "scalar", "tensor")
-"""What a part may limit of work: totals over 32 multiply-adds; of "tensor" the share of all
-multiply-adds.
+COUNTED = (
+    "sectors", "requests", "atomics", "wavefronts", "conflicts", "instructions", "barriers",
+    "scalar", "tensor", "copied", "leaked", "streams",
+)  # fmt: skip
+"""What a part may limit of work: totals for each 32 of it; of "tensor" the share of all of it, of
+"leaked" and "streams" as many as there are.
 """
 RESOURCES = ("registers", "spills", "stack")
 """What a part may limit of what the compiler reports of a thread: registers, bytes of spills, bytes
@@ -28,15 +31,16 @@ of local memory (spills among them, and arrays that cannot live in registers).
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Specification`.
+    """One form of what a lab asks. transposed, does: as in `judging.marking.Specification`.
     words: for students. starter: a file of the lab's folder; "": the lab's own. changes: of that
     file, pairs of a text that stands there once and what replaces it. block, grid: in place of the
-    lab's."""
+    lab's; arguments: what they add to, or change of the lab's."""
 
     name: str
     words: str
     transposed: str = ""
-    scaled: bool = False
+    does: str = "reference"
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     starter: str = ""
     block: tuple[str, ...] = ()
     grid: tuple[str, ...] = ()
@@ -46,11 +50,13 @@ class Variant:
 @dataclass(frozen=True)
 class Rubric:
     """One part of a lab's points. of: what is counted, one of `COUNTED` or `RESOURCES`; default its
-    id. limit: the most that it may be, least: the least, over 32 multiply-adds of whole tiles.
-    after: another part that must have its points first. by_hand: a person marks it. table: columns
-    of a table in a comment of the source by the formula of each, over the lab's constants and the
-    columns before; looks: where to look by column; rows: different tiles at least; rule: of a tile;
-    ask: what students are asked to write, Markdown.
+    id. limit: the most that it may be for all of the points, least: the least for any, for each 32
+    of the lab's work. zero: from which on it has no points; between the two they fall in
+    proportion, and without it it is all or nothing. after: another part, whose share of its points
+    is this one's, too. by_hand: a person marks it. table: columns of a table in a comment of the
+    source by the formula of each, over the lab's constants and the columns before; looks: where to
+    look by column; rows: different tiles at least; rule: of a tile; ask: what students are asked to
+    write, Markdown. look: where to look, if not as usual.
     """
 
     id: str
@@ -59,6 +65,7 @@ class Rubric:
     of: str = ""
     limit: float | None = None
     least: float | None = None
+    zero: float | None = None
     after: str = ""
     by_hand: bool = False
     table: Mapping[str, str] = field(default_factory=dict)
@@ -66,6 +73,7 @@ class Rubric:
     rows: int = 0
     rule: str = ""
     ask: str = ""
+    look: str = ""
 
     @property
     def counts(self) -> str:
@@ -75,19 +83,30 @@ class Rubric:
     @property
     def bound(self) -> str:
         """The limit in words, "at most 2.4"; "" without one."""
-        if self.least is not None:
-            return f"at least {number(self.least)}"
-        return "" if self.limit is None else f"at most {number(self.limit)}"
+        least = "" if self.least is None else f"at least {number(self.least)}"
+        most = "" if self.limit is None else f"at most {number(self.limit)}"
+        none = "" if self.zero is None else f", and none of the points from {number(self.zero)} on"
+        return " and ".join(filter(None, (least, most))) + none
+
+    def share(self, got: float) -> float:
+        """How much of its points a count is worth, 0 to 1."""
+        if self.least is not None and got < self.least:
+            return 0.0
+        if self.limit is None or got <= self.limit:
+            return 1.0
+        if self.zero is None:
+            return 0.0
+        return max(0.0, (self.zero - got) / (self.zero - self.limit))
 
 
 @dataclass(frozen=True)
 class Lab:
     """A lab. number: "2". hours: that a student needs. builds_on: pages of the book. version:
-    changes with what is asked or with what it is worth. parts add up to `points`. tile: of M, N and
-    K, by which work is counted, and just below whose multiples counted shapes end. hints: from
-    vague to plain. task: one sentence, what the kernel is to be. constants, dtype, aligned,
-    headers, shared: as in `judging.marking.Specification`. reference: the rung that times are taken
-    against, size: of M, N and K there.
+    changes with what is asked or with what it is worth. parts add up to `points`. hints: from vague
+    to plain. task: one sentence, what the kernel is to be. asked: what does not differ between
+    variants of `judging.marking.Specification`, by name. each: what `work` counts, in words. rung:
+    that times are taken against, "" without times; size: of M, N and K there. barriers: that a
+    block needs at least.
     """
 
     number: str
@@ -102,16 +121,17 @@ class Lab:
     variants: tuple[Variant, ...]
     parts: tuple[Rubric, ...]
     folder: Path
-    block: tuple[str, ...]
-    grid: tuple[str, ...]
-    tile: tuple[int, int, int]
-    reference: str
-    shared: str = "0"
-    dtype: str = "float32"
-    constants: tuple[tuple[str, int, int], ...] = ()
-    aligned: int = 1
+    arguments: Mapping[str, Mapping[str, Any]]
+    asked: Mapping[str, Any]
+    each: str
+    rung: str = ""
     size: int = 2048
-    headers: tuple[str, ...] = ()
+    barriers: int = 2
+
+    @property
+    def constants(self) -> tuple[tuple[str, int, int], ...]:
+        """Those that a source sets, as in `judging.marking.Specification`."""
+        return self.asked["constants"]  # type: ignore[no-any-return]
 
     @property
     def points(self) -> int:
@@ -120,27 +140,23 @@ class Lab:
 
     def specification(self, variant: Variant) -> Specification:
         """What a kernel is judged by."""
+        names = dict.fromkeys([*self.arguments, *variant.arguments])
+        arguments = (
+            {"name": n, **self.arguments.get(n, {}), **variant.arguments.get(n, {})} for n in names
+        )
+        own = {n: v for n in ("block", "grid") if (v := getattr(variant, n))}
         return Specification(
-            self.entry,
-            variant.transposed,
-            variant.scaled,
-            variant.block or self.block,
-            variant.grid or self.grid,
-            self.shared,
-            self.dtype,
-            self.constants,
-            self.tile,
-            self.aligned,
-            headers=frozenset(self.headers),
+            entry=self.entry,
+            arguments=tuple(Argument(**_tuples(a)) for a in arguments),
+            transposed=variant.transposed,
+            does=variant.does,
+            **{**self.asked, **own},
         )
 
     def starter(self, variant: Variant) -> str:
-        """The text that a student begins with, with the parameters that the variant has."""
+        """The text that a student begins with."""
         file = variant.starter or "starter.cu"
-        text = changed(read_source(self.folder / file), variant.changes, file)
-        if not variant.scaled or "float alpha" in text:
-            return text
-        return text.replace("int K)", "int K,\n     float alpha, float beta)", 1)
+        return changed(read_source(self.folder / file), variant.changes, file)
 
 
 def changed(text: str, changes: Iterable[Sequence[str]], file: str) -> str:
@@ -157,8 +173,8 @@ def changed(text: str, changes: Iterable[Sequence[str]], file: str) -> str:
 
 def all_labs() -> tuple[Lab, ...]:
     """Every lab, by number. Raises DataError for a folder that is damaged."""
-    folders = sorted(path.parent for path in FOLDER.glob("*/lab.toml"))
-    return tuple(_read(folder) for folder in folders)
+    folders = [path.parent for path in FOLDER.glob("*_*/lab.toml")]
+    return tuple(map(_read, sorted(folders, key=lambda f: (len(f.name.split("_")[0]), f.name))))
 
 
 def lab(number: str | int) -> Lab:
@@ -169,34 +185,52 @@ def lab(number: str | int) -> Lab:
     return known[str(number)]
 
 
+def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    """With a tuple for each list."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+
+
+_ASKED = ("block", "grid", "shared", "host", "roundings", "exact", "aligned", "work")
+"""What lab.toml says of `Specification` under the same name."""
+_OWN = {"like", "tile", "sizes", "shapes", "constants", "headers", "arguments", "variants", "parts"}
+"""What it says of neither under the same name."""
+
+
 @cache
 def _read(folder: Path) -> Lab:
+    """A lab. What it is `like` is another folder, whose task.toml says what the lab itself does
+    not, and whose reference.py is the lab's where it has none of its own.
+    """
     try:
         data: dict[str, Any] = tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8"))
+        arguments, reference = data.get("arguments", {}), folder / "reference.py"
+        if like := data.get("like"):
+            shared = folder.parent / like
+            base = tomllib.loads((shared / "task.toml").read_text(encoding="utf-8"))
+            own, common = arguments, base["arguments"]
+            arguments = {n: common.get(n, {}) | own.get(n, {}) for n in [*common, *own]}
+            data = base | data
+            reference = reference if reference.is_file() else shared / "reference.py"
         made = Lab(
             number=folder.name.split("_")[0],
-            title=data["title"],
-            entry=data["entry"],
-            version=data["version"],
-            hours=data["hours"],
-            builds_on=tuple(data["builds_on"]),
-            goals=tuple(data["goals"]),
-            task=data["task"],
-            hints=tuple(data["hints"]),
             variants=tuple(_variant(v) for v in data["variants"]),
             parts=tuple(Rubric(**p) for p in data["parts"]),
             folder=folder,
-            block=tuple(data["block"]),
-            grid=tuple(data["grid"]),
-            tile=tuple(data["tile"]),
-            reference=data["reference"],
-            constants=tuple((name, *span) for name, span in data.get("constants", {}).items()),
-            headers=tuple(data.get("headers", ())),
-            **{n: data[n] for n in ("shared", "dtype", "aligned", "size") if n in data},
+            arguments=arguments,
+            asked={
+                "tile": dict(zip(data["sizes"], data["tile"], strict=True)),
+                "shapes": tuple(data["shapes"]),
+                "reference": reference.read_text(encoding="utf-8"),
+                "constants": tuple((n, *span) for n, span in data.get("constants", {}).items()),
+                "headers": frozenset(data.get("headers", ())),
+                **_tuples({n: data[n] for n in _ASKED if n in data}),
+            },
+            **_tuples({n: v for n, v in data.items() if n not in _OWN.union(_ASKED)}),
         )
         for variant in made.variants:
             made.starter(variant)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            cases(made.specification(variant), bytes(16))
+    except (OSError, ValueError, KeyError, TypeError, NameError, SyntaxError) as error:
         raise DataError(f"{folder}/lab.toml is damaged: {error}") from None
     if odd := [part.id for part in made.parts if not _known(part)]:
         raise DataError(f"{folder}/lab.toml: nobody knows how to mark {', '.join(odd)}")
@@ -204,9 +238,8 @@ def _read(folder: Path) -> Lab:
 
 
 def _variant(data: dict[str, Any]) -> Variant:
-    lists: dict[str, Any] = {n: tuple(data[n]) for n in ("block", "grid") if n in data}
     changes = tuple((old, new) for old, new in data.get("changes", ()))
-    return Variant(**(data | lists | {"changes": changes}))
+    return Variant(**{**_tuples(data), "changes": changes})
 
 
 def _known(part: Rubric) -> bool:
@@ -215,7 +248,6 @@ def _known(part: Rubric) -> bool:
         return True
     if part.table:
         return set(part.table) == set(part.looks) and bool(part.rows and part.rule and part.ask)
-    return part.counts in (*COUNTED, *RESOURCES) and (part.limit is None) != (part.least is None)
-
-
-__all__ = ["COUNTED", "RESOURCES", "Lab", "Rubric", "Variant", "all_labs", "changed", "lab"]
+    if part.zero is not None and not (part.limit is not None and part.limit < part.zero):
+        return False
+    return part.counts in (*COUNTED, *RESOURCES) and not (part.limit is part.least is None)

@@ -14,6 +14,7 @@ the notebook's other cells.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import sys
@@ -27,7 +28,7 @@ from nogpu.disk import replace_file
 from nogpu.errors import ConfigError, SourceError, ToolchainError, UnknownNameError, near_matches
 from nogpu.text import decode, without_comments
 from tilelabs.labs import checking, declaring
-from tilelabs.labs.checking import Checked
+from tilelabs.labs.checking import Checked, as_html, as_text
 from tilelabs.labs.declaring import Declaration
 from tilelabs.labs.rubrics import Lab, Rubric, lab
 
@@ -76,9 +77,8 @@ def _another(of: Lab, version: int) -> str:
 
 def _register(of: Lab) -> None:
     def taken(text: str) -> Checked:
-        _keep(
-            Path(_source(of)), f"// %%cuda {of.entry}{text}"
-        )  # a line of it is that line of the cell
+        # With the cell's first line, so that a line of it is that line of the cell.
+        _keep(Path(_source(of)), f"// %%cuda {of.entry}{text}")
         return check(of.number)
 
     TAKERS[of.entry] = taken
@@ -125,6 +125,7 @@ def check(
     variant: str = "",
     folder: Path | None = None,
     gpu: bool | None = None,
+    every_shape: bool = False,
 ) -> Checked:
     """How a kernel comes out on cases for practice, in seconds and without a GPU; with one, its
     time too.
@@ -135,6 +136,7 @@ def check(
     variant : by name; default the one that was begun in `folder`, or else the lab's first.
     folder : with the lab's files; default this one.
     gpu : as in `checking.check`.
+    every_shape : the first wrong shape ends it otherwise.
 
     Raises
     ------
@@ -145,7 +147,18 @@ def check(
     begun = declaring.read(folder or Path(), of.number)
     raw = _kernel(of, folder or Path()) if source is None else source
     chosen = variant or (begun.variant if begun else "")
-    return checking.check(of.number, raw, variant=chosen, gpu=gpu)
+    found = checking.check(of.number, raw, variant=chosen, gpu=gpu, every_shape=every_shape)
+    _last[_key(of, raw, found.variant.name)] = found
+    return found
+
+
+_last: dict[tuple[str, int, str, str], Checked] = {}
+"""How kernels came out in this process, for `submit`."""
+
+
+def _key(of: Lab, raw: str | bytes, variant: str) -> tuple[str, int, str, str]:
+    data = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
+    return of.number, of.version, variant, hashlib.sha256(data).hexdigest()
 
 
 def _kernel(of: Lab, folder: Path) -> bytes:
@@ -218,13 +231,13 @@ def _answered(of: Lab, part: Rubric, folder: Path) -> str:
 
 @dataclass(frozen=True, repr=False)
 class HandedIn:
-    """The file to hand in, and what is in it or lacks. ok: nothing lacks.
-
-    Shown as HTML in a notebook.
-    """
+    """The file to hand in, and what is in it or lacks. ok: nothing lacks."""
 
     path: Path
     lines: tuple[tuple[bool | None, str], ...]
+    head, label = "", "What you hand in"
+    __str__ = __repr__ = as_text
+    _repr_html_ = as_html
 
     @property
     def ok(self) -> bool:
@@ -235,18 +248,6 @@ class HandedIn:
     def foot(self) -> str:
         """What to do with it."""
         return f"Hand in {self.path.name}, which lies in this folder"
-
-    def __str__(self) -> str:
-        sign = {True: "[x]", False: "[ ]", None: "   "}
-        return "\n".join([*(f"{sign[good]} {words}" for good, words in self.lines), self.foot])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from helpers.notebook.remarks import Remark, as_html
-
-        remarks = [Remark(words, good) for good, words in self.lines]
-        return as_html(remarks, self.ok, "What you hand in", "", self.foot)
 
 
 def submit(number: str | int, *, variant: str = "", folder: Path | None = None) -> HandedIn:
@@ -268,37 +269,21 @@ def submit(number: str | int, *, variant: str = "", folder: Path | None = None) 
             f"kernel, which begins with %%cuda {of.entry}, and then this one"
         )
     begun = declaring.read(here, of.number)
-    chosen = checking.variant_of(of, variant or (begun.variant if begun else ""))
-    made = Declaration(
-        of.number,
-        begun.version if begun else of.version,
-        chosen.name,
-        begun.tag if begun else "",
-        commit(),
-    )
+    begun = begun or Declaration(of.number, of.version, "")
+    chosen = checking.variant_of(of, variant or begun.variant)
+    made = Declaration(of.number, begun.version, chosen.name, begun.tag, commit())
     by_hand = [part for part in of.parts if part.by_hand]
     answers = {part.id: _answered(of, part, here) for part in by_hand}
-    first = f"// %%cuda {of.entry}\n"
+    title = f"# Lab {of.number}: {of.title}\n\n{made.variant}, version {made.version}"
+    kernel = text.removeprefix(f"// %%cuda {of.entry}\n")
     cells = [
-        cell(
-            "markdown",
-            f"# Lab {of.number}: {of.title}\n\n{made.variant}, version {made.version}",
-            "lab",
-        ),
-        code_cell(f"%%cuda {of.entry}\n{text.removeprefix(first)}", "kernel", []),
-        *(
-            one
-            for part in by_hand
-            for one in (
-                cell(
-                    "markdown",
-                    f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}",
-                    part.id,
-                ),
-                cell("markdown", answers[part.id] or NO_ANSWER, f"{part.id}-answer"),
-            )
-        ),
+        cell("markdown", title, "lab"),
+        code_cell(f"%%cuda {of.entry}\n{kernel}", "kernel", []),
     ]
+    for part in by_hand:
+        question = f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}"
+        cells.append(cell("markdown", question, part.id))
+        cells.append(cell("markdown", answers[part.id] or NO_ANSWER, f"{part.id}-answer"))
     notebook = {"cells": cells, "metadata": made.metadata(), "nbformat": 4, "nbformat_minor": 5}
     path = here / f"{of.entry}_submission.ipynb"
     _keep(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
@@ -316,7 +301,9 @@ def _checked(of: Lab, raw: bytes, variant: str) -> tuple[bool | None, str]:
     """How the kernel that is handed in comes out, in a line."""
     what = "the kernel as its cell was run last"
     try:
-        found = checking.check(of.number, raw, variant=variant, gpu=False)
+        found = _last.get(_key(of, raw, variant)) or checking.check(
+            of.number, raw, variant=variant, gpu=False, every_shape=False
+        )
     except ToolchainError as error:
         return None, f"{what}, which was not checked: {error}"
     points = f"{found.points} of {found.most} points that need no person"
@@ -330,11 +317,6 @@ def _offered(path: Path) -> str:
     try:
         importlib.import_module("google.colab.files").download(str(path))
     except Exception as error:  # Colab's own: a browser may refuse
-        return (
-            f"Colab did not offer the download ({type(error).__name__}): take the file from the"
-            " pane Files"
-        )
+        told = f"Colab did not offer the download ({type(error).__name__})"
+        return f"{told}: take the file from the pane Files"
     return "Colab offers the download; the file is in the pane Files as well"
-
-
-__all__ = ["NO_ANSWER", "UNANSWERED", "Answer", "HandedIn", "answer", "begin", "check", "submit"]

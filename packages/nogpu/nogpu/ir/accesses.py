@@ -12,17 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nogpu.ir.spaces import GENERIC, Spaces
-from nogpu.ir.text import (
-    NAME,
-    Block,
-    Function,
-    Instruction,
-    Module,
-    bits,
-    call,
-    split,
-    take_type,
-)
+from nogpu.ir.text import NAME, Block, Function, Instruction, Module, bits, call, split, take_type
 from nogpu.ir.values import Values
 
 MOST_BYTES = 16

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 _NOTHING = re.compile(
     r"llvm\.(?:lifetime|dbg|assume|experimental\.noalias|invariant|donothing|sideeffect|prefetch)"
 )
-_ONE = tuple(
+_TURNED = "cvt.u32.u64 {i}, {2}; and.b32 {i}, {i}, 63; sub.s32 {j}, 64, {i}; "
+_WRITTEN = tuple(
     (re.compile(pattern + "$"), template)
     for pattern, template in (
-        # {0} and so on are the arguments, {d} is the result, {m[1]} a group of the name
+        # {0} and so on are the arguments, {d} is the result, {n} as 32 bits, {m[1]} a group of the
+        # name; {p} and {q} are predicates, {i} and {j} of 32 bits, {x} and {y} of the result's type
         (r"llvm\.nvvm\.read\.ptx\.sreg\.warpsize", "mov.u32 {d}, 32"),
         (r"llvm\.nvvm\.read\.ptx\.sreg\.(clock64|globaltimer)", "mov.u64 {d}, %{m[1]}"),
         (r"llvm\.nvvm\.read\.ptx\.sreg\.lanemask\.(\w+)", "mov.u32 {d}, %lanemask_{m[1]}"),
@@ -44,6 +46,14 @@ _ONE = tuple(
         (r"llvm\.ctpop\.i(32|64)", "popc.b{m[1]} {n}, {0}"),
         (r"llvm\.ctlz\.i(32|64)", "clz.b{m[1]} {n}, {0}"),
         (r"llvm\.bitreverse\.i(32|64)", "brev.b{m[1]} {d}, {0}"),
+        (r"llvm\.cttz\.i(32|64)", "brev.b{m[1]} {x}, {0}; clz.b{m[1]} {n}, {x}"),
+        (r"llvm\.nvvm\.barrier0\.popc", "setp.ne.s32 {p}, {0}, 0; bar.red.popc.u32 {d}, 0, {p}"),
+        (r"llvm\.nvvm\.barrier0\.(and|or)",  # of LLVM 21: integers
+         "setp.ne.s32 {p}, {0}, 0; bar.red.{m[1]}.pred {q}, 0, {p}; selp.b32 {d}, 1, 0, {q}"),
+        (r"llvm\.fshl\.i64", f"{_TURNED}shl.b64 {{x}}, {{0}}, {{i}}; shr.u64 {{y}}, {{1}}, {{j}}"
+         "; or.b64 {d}, {x}, {y}"),
+        (r"llvm\.fshr\.i64", f"{_TURNED}shl.b64 {{x}}, {{0}}, {{j}}; shr.u64 {{y}}, {{1}}, {{i}}"
+         "; or.b64 {d}, {x}, {y}"),
         (r"llvm\.bswap\.i32", "prmt.b32 {d}, {0}, 0, 0x0123"),
         (r"llvm\.fsh([lr])\.i32", "shf.{m[1]}.wrap.b32 {d}, {1}, {0}, {2}"),
         (r"llvm\.(?:fma|fmuladd)\.f(16|32|64)", "fma.rn.f{m[1]} {d}, {0}, {1}, {2}"),
@@ -59,7 +69,9 @@ _ONE = tuple(
         (r"llvm\.(?:ubsan)?trap|llvm\.debugtrap", "trap"),
     )
 )  # fmt: skip
-"""Intrinsics of one instruction."""
+"""Intrinsics that are one or a few instructions."""
+_TEMPORARY = {"p": "i1", "q": "i1", "i": "i32", "j": "i32", "x": "", "y": ""}
+
 _CLASSES = (
     *(("notanumber", 1, 2), ("infinite", 4, 512), ("normal", 8, 256)),
     *(("subnormal", 16, 128), ("zero", 32, 64)),
@@ -85,17 +97,24 @@ def write(w: Writer, ins: Instruction, called: Call) -> None:
 def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
     if name == "llvm.nvvm.barrier0":
         called = called._replace(arguments=[("i32", "0")])
-    for pattern, template in _ONE:
+    for pattern, template in _WRITTEN:
         if m := pattern.match(name):
-            given = [w.value(*argument) for argument in called.arguments]
+            asked = [(f"{{{i}}}" in template, *a) for i, a in enumerate(called.arguments)]
+            given = [w.value(kind, text) if used else "" for used, kind, text in asked]
+            if "; " in template or template.startswith(("cvt", "popc", "clz")):
+                given = [
+                    v and w.kept(a[0], v) for a, v in zip(called.arguments, given, strict=True)
+                ]
             d = w.target(ins) if ins.name and called.returns != "void" else ""
             narrow = "{n}" in template and bits(called.returns) == 64
-            n = w.new("i32") if narrow else d
-            if given and given[0][0] not in "%" and template.startswith(("cvt", "popc", "clz")):
-                given[0] = w.kept(called.arguments[0][0], given[0])
-            w.emit(template.format(*given, d=d, n=n, m=m))
+            names = {"d": d, "n": w.new("i32") if narrow else d, "m": m}
+            for letter, kind in _TEMPORARY.items():
+                if f"{{{letter}}}" in template:
+                    names[letter] = w.new(kind or called.returns)
+            for statement in template.split("; "):
+                w.emit(statement.format(*given, **names))
             if narrow:
-                w.emit(f"cvt.u64.u32 {d}, {n}")
+                w.emit(f"cvt.u64.u32 {d}, {names['n']}")
             return
     if match := re.match(r"llvm\.(mem(?:cpy|move|set))\.", name):
         _memory(w, match[1], called)
@@ -103,20 +122,10 @@ def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
         _wmma_memory(w, ins, called, match)
     elif match := _WMMA.match(name):
         _wmma(w, ins, called, match)
-    elif match := re.match(r"llvm\.nvvm\.barrier0\.(popc|and|or)$", name):
-        _old_vote(w, ins, called, match[1])
     elif match := re.match(r"llvm\.nvvm\.shfl\.sync\.(\w+)\.[if]32p$", name):
         member, a, b, c = (w.value(*argument) for argument in called.arguments)
         value, p = w.targets(ins.name)
         w.emit(f"shfl.sync.{match[1]}.b32 {value}|{p}, {a}, {b}, {c}, {member}")
-    elif match := re.match(r"llvm\.cttz\.i(32|64)$", name):
-        kind = called.returns
-        turned, n = w.new(kind), w.new("i32")
-        w.emit(f"brev.b{match[1]} {turned}, {w.value(*called.arguments[0])}")
-        w.emit(f"clz.b{match[1]} {n}, {turned}")
-        w.emit(f"{'mov.b32' if kind == 'i32' else 'cvt.u64.u32'} {w.target(ins)}, {n}")
-    elif match := re.match(r"llvm\.fsh([lr])\.i64$", name):
-        _funnel(w, ins, called, match[1])
     elif match := re.match(r"llvm\.([su])(min|max)\.i(\d+)$", name):
         kind, signed = called.returns, match[1] == "s"
         a, b = (w.clean(kind, w.kept(kind, w.value(*x)), signed) for x in called.arguments)
@@ -153,31 +162,6 @@ def _class_of(w: Writer, ins: Instruction, called: Call, width: str) -> None:
         w.emit(f"or.pred {sum_}, {sum_}, {p}")
 
 
-def _old_vote(w: Writer, ins: Instruction, called: Call, how: str) -> None:
-    """A vote of the block as LLVM 21 writes it: of integers, and an integer comes out."""
-    p, d = w.new("i1"), w.target(ins)
-    w.emit(f"setp.ne.s32 {p}, {w.value(*called.arguments[0])}, 0")
-    if how == "popc":
-        w.emit(f"bar.red.popc.u32 {d}, 0, {p}")
-        return
-    out = w.new("i1")
-    w.emit(f"bar.red.{how}.pred {out}, 0, {p}")
-    w.emit(f"selp.b32 {d}, 1, 0, {out}")
-
-
-def _funnel(w: Writer, ins: Instruction, called: Call, side: str) -> None:
-    a, b, c = (w.held(*x)[0] for x in called.arguments)
-    high, low = (w.new("i64") for _ in range(2))
-    n, rest = w.new("i32"), w.new("i32")
-    w.emit(f"cvt.u32.u64 {n}, {c}")
-    w.emit(f"and.b32 {n}, {n}, 63")
-    w.emit(f"sub.s32 {rest}, 64, {n}")
-    left, right = (n, rest) if side == "l" else (rest, n)
-    w.emit(f"shl.b64 {high}, {a}, {left}")
-    w.emit(f"shr.u64 {low}, {b}, {right}")
-    w.emit(f"or.b64 {w.target(ins)}, {high}, {low}")
-
-
 # -- copies ----------------------------------------------------------------------------------------
 
 
@@ -188,8 +172,6 @@ def _memory(w: Writer, what: str, called: Call) -> None:
     steps = [int(a[1]) if a else 1 for a in aligned]
     step = min(steps[0] if what == "memset" else min(steps), 8)
     if not length.isdecimal() or int(length) > _MOST_COPIED:
-        if what == "memmove":
-            raise Refused("memmove of a length that is not known beforehand")
         _loop(w, what, to, source, length)
         return
     if what == "memset" and not re.fullmatch(r"-?\d+", source):
@@ -219,23 +201,32 @@ def _memory(w: Writer, what: str, called: Call) -> None:
 
 
 def _loop(w: Writer, what: str, to: str, source: str, length: str) -> None:
-    """A copy byte by byte, of a length that is known when it runs."""
+    """A copy byte by byte, of a length that is known when it runs; memmove goes backwards where
+    what it reads lies below.
+    """
     i, here, there, end, again = w.new("i64"), w.new("i64"), w.new("i64"), w.label(), w.label()
-    byte, p = w.new("i8"), w.new("i1")
+    byte, p, at = w.new("i8"), w.new("i1"), i
     count = w.kept("i64", w.value("i64", length))
     bases = [
         w.kept("ptr", w.address(text)) for text in ([to] if what == "memset" else [to, source])
     ]
     if what == "memset":
         byte = w.kept("i8", w.value("i8", source))
+    elif what == "memmove":
+        at, last, below = w.new("i64"), w.new("i64"), w.new("i1")
+        w.emit(f"setp.lt.u64 {below}, {bases[1]}, {bases[0]}")
+        w.emit(f"sub.s64 {last}, {count}, 1")
     w.emit(f"mov.u64 {i}, 0")
     w.emit(f"setp.eq.s64 {p}, {count}, 0")
     w.emit(f"@{p} bra {end}")
     w.code.append(f"{again}:")
+    if what == "memmove":
+        w.emit(f"sub.s64 {at}, {last}, {i}")
+        w.emit(f"selp.b64 {at}, {at}, {i}, {below}")
     if what != "memset":
-        w.emit(f"add.s64 {there}, {bases[1]}, {i}")
+        w.emit(f"add.s64 {there}, {bases[1]}, {at}")
         w.emit(f"ld.u8 {byte}, [{there}]")
-    w.emit(f"add.s64 {here}, {bases[0]}, {i}")
+    w.emit(f"add.s64 {here}, {bases[0]}, {at}")
     w.emit(f"st.u8 [{here}], {byte}")
     w.emit(f"add.s64 {i}, {i}, 1")
     w.emit(f"setp.lt.u64 {p}, {i}, {count}")
@@ -350,8 +341,17 @@ def _assembly(w: Writer, ins: Instruction, called: Call) -> None:
 # -- functions -------------------------------------------------------------------------------------
 
 
-def declared(kind: str, name: str, module: Module) -> str:
-    """A parameter of a function, or what it gives back, as PTX declares it."""
+_BY_VALUE = re.compile(r"byval\((.*?)\) ")
+
+
+def declared(kind: str, name: str, module: Module, words: str = "") -> str:
+    """A parameter of a function, or what it gives back, as PTX declares it.
+
+    words: with attributes, which say what is a structure passed by value.
+    """
+    if structure := _BY_VALUE.search(words):
+        align = module.byval_align(structure[1], words)
+        return f".param .align {align} .b8 {name}[{module.size(structure[1])}]"
     scalars = module.scalars(kind)
     if len(scalars) > 1:
         return f".param .align {module.align(kind)} .b8 {name}[{module.size(kind)}]"
@@ -362,9 +362,9 @@ def declared(kind: str, name: str, module: Module) -> str:
 
 def store_parameter(w: Writer, name: str, offset: int, scalar: str, value: str) -> None:
     """An argument or a result; small integers are widened to 32 bits."""
-    from nogpu.ir.kernel import memory_type
+    from nogpu.ir.kernel import memory_type, place
 
-    at = f"[{name}+{offset}]" if offset else f"[{name}]"
+    at = place(name, offset)
     if scalar[0] == "i" and bits(scalar) < 32:
         wide = w.new("i32")
         if scalar == "i1":
@@ -378,15 +378,22 @@ def store_parameter(w: Writer, name: str, offset: int, scalar: str, value: str) 
 
 def _function(w: Writer, ins: Instruction, called: Call) -> None:
     """A call of a function, by name or through a pointer."""
-    if any("byval(" in word for word in called.words):
-        raise Refused("a structure passed by value to a function that is not inlined")
-    held = [w.held(kind, text) for kind, text in called.arguments]
+    from nogpu.ir.kernel import place
+
+    structures = [_BY_VALUE.search(words) for words in called.words]
+    held = [
+        [] if structure else w.held(kind, text)
+        for (kind, text), structure in zip(called.arguments, structures, strict=True)
+    ]
     through = "" if called.function[0] == "@" else w.address(called.function)
     w.code.append("\t{")
     names = []
-    for i, ((kind, _), parts) in enumerate(zip(called.arguments, held, strict=True)):
+    for i, ((kind, text), parts) in enumerate(zip(called.arguments, held, strict=True)):
         names.append(f"param{i}")
-        w.emit(declared(kind, names[-1], w.module))
+        w.emit(declared(kind, names[-1], w.module, called.words[i]))
+        if structure := structures[i]:
+            w.pass_structure(structure[1], text, names[-1])
+            continue
         for (offset, scalar), part in zip(w.module.scalars(kind), parts, strict=True):
             store_parameter(w, names[-1], offset, scalar, part)
     returned, formal = "", ""
@@ -396,7 +403,10 @@ def _function(w: Writer, ins: Instruction, called: Call) -> None:
         formal = f"({declared(called.returns, '_', w.module)}) "
     arguments = f", ({', '.join(names)})" if names else ""
     if through:
-        kinds = ", ".join(declared(kind, "_", w.module) for kind, _ in called.arguments)
+        kinds = ", ".join(
+            declared(kind, "_", w.module, words)
+            for (kind, _), words in zip(called.arguments, called.words, strict=True)
+        )
         prototype = w.label().replace("$L", "prototype").replace("$", "_")
         w.code.append(f"\t{prototype} : .callprototype {formal}_ ({kinds});")
         w.emit(f"call {returned}{through}{arguments or ', ()'}, {prototype}")
@@ -406,6 +416,5 @@ def _function(w: Writer, ins: Instruction, called: Call) -> None:
         for (offset, scalar), target in zip(
             w.module.scalars(called.returns), w.targets(ins.name), strict=True
         ):
-            at = f"[retval0+{offset}]" if offset else "[retval0]"
-            w.load_parameter(scalar, target, at, is_kernel=False)
+            w.load_parameter(scalar, target, place("retval0", offset), is_kernel=False)
     w.code.append("\t}")

@@ -29,7 +29,10 @@ FAMILIES = {"p": "pred", "rs": "b16", "r": "b32", "rd": "b64", "f": "f32", "fd":
 """PTX types of the families of registers."""
 FLOATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 Item = Instruction | Access
-_ESSENTIAL = {"call", "br", "switch", "ret", "fence", "atomicrmw", "cmpxchg", "unreachable"}
+_ESSENTIAL = {
+    *("call", "br", "switch", "ret", "unreachable"),
+    *("fence", "atomicrmw", "cmpxchg", "load", "store"),  # such as are no Access: atomic ones
+}
 _INTEGERS = {
     "add": "add.s",
     "sub": "sub.s",
@@ -38,14 +41,18 @@ _INTEGERS = {
     "or": "or.b",
     "xor": "xor.b",
     "shl": "shl.b",
+    "lshr": "shr.u",
+    "ashr": "shr.s",
     "sdiv": "div.s",
     "udiv": "div.u",
     "srem": "rem.s",
     "urem": "rem.u",
-    "lshr": "shr.u",
-    "ashr": "shr.s",
 }
+_FLOATING = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div"}
 _OF_BITS = {"add": "xor", "sub": "xor", "mul": "and", "and": "and", "or": "or", "xor": "xor"}
+_ORDERED = re.compile(
+    r'(.*?) (?:syncscope\("(\w+)"\) )?(unordered|monotonic|acquire|release|acq_rel|seq_cst)'
+)
 _COMPARED = {"oeq": "eq", "one": "ne", "une": "neu", "ueq": "equ", "uno": "nan", "ord": "num"}
 
 
@@ -57,6 +64,11 @@ def memory_type(kind: str) -> str:
     if width not in (8, 16, 32, 64):
         raise Refused(f"an access to {kind}")
     return f"b{width}" if kind in BITS and kind != "ptr" else f"u{width}"
+
+
+def place(base: str, offset: int) -> str:
+    """An address in brackets."""
+    return f"[{base}+{offset}]" if offset else f"[{base}]"
 
 
 def container(kind: str) -> int:
@@ -85,21 +97,25 @@ class Writer:
     def _placed(self) -> tuple[int, dict[str, Part]]:
         """Bytes of the thread's own variables, and where they and structures in parameters lie."""
         size, placed = 0, dict[str, Part]()
+
+        def own(name: str, kind: str, align: int) -> None:
+            nonlocal size
+            size = -(-size // align) * align
+            placed[name] = Part(None, f"@{self._depot_name}", size)
+            size += self.module.size(kind)
+
         for block in self.function.blocks:
             for ins in block.code:
                 if ins.op == "alloca":
                     kind, *rest = split(ins.rest)
                     if not all(r.startswith("align") for r in rest):
                         raise Refused("an array of the thread whose length is not known beforehand")
-                    align = int(rest[0][6:]) if rest else self.module.align(kind)
-                    size = -(-size // align) * align
-                    placed[ins.name] = Part(None, f"@{self._depot_name}", size)
-                    size += self.module.size(kind)
+                    own(ins.name, kind, int(rest[0][6:]) if rest else self.module.align(kind))
         for i, p in enumerate(self.function.parameters):
             if p.byval and self.function.is_kernel:
                 placed[p.name] = Part(None, f"@{self.parameter(i)}")
             elif p.byval:
-                raise Refused(f"a structure passed by value to {self.function.name}")
+                own(p.name, p.byval, self.module.byval_align(p.byval, p.words))
         return size, placed
 
     @property
@@ -282,16 +298,37 @@ class Writer:
         self.emit(f"cvta.{to}{WORD[have if have in OWN else space]}.u64 {out}, {operand}")
         return out
 
-    def place(self, text: str, more: int = 0) -> tuple[str, str]:
-        """Where a load or store goes: its address and ".shared", ".global" or the like."""
+    def _at(self, text: str) -> tuple[str, str, int]:
+        """Where a pointer points: ".shared", ".global" or the like, a base, bytes added to it."""
         part = self.values.parts("ptr", text)[0]
         if part.unit:
             base = self._register(part.unit)
         else:
             base = self._symbol(part.text) if part.text.startswith("@") else part.text
-        offset = part.offset + more
         space = self.spaces.of(text)
-        return f"[{base}+{offset}]" if offset else f"[{base}]", f".{WORD[space]}" if space else ""
+        return f".{WORD[space]}" if space else "", base, part.offset
+
+    def place(self, text: str, more: int = 0) -> tuple[str, str]:
+        """Where a load or store goes: its address and ".shared", ".global" or the like."""
+        space, base, offset = self._at(text)
+        return place(base, offset + more), space
+
+    def copy_structure(
+        self, kind: str, source: str, base: str, target: str, to: str, start: int = 0, at: int = 0
+    ) -> None:
+        """Copy a structure from one memory to another one, scalar by scalar.
+
+        source, target: the memories; base, at: where it lies, in bytes; to, start: where it goes.
+        """
+        for offset, scalar in self.module.scalars(kind):
+            word, held = memory_type(scalar), self.new(scalar)
+            self.emit(f"ld{source}.{word} {held}, {place(base, at + offset)}")
+            self.emit(f"st{target}.{word} {place(to, start + offset)}, {held}")
+
+    def pass_structure(self, kind: str, text: str, name: str) -> None:
+        """Put the structure that a pointer points to into an argument."""
+        space, base, offset = self._at(text)
+        self.copy_structure(kind, space, base, ".param", name, at=offset)
 
     # -- the function -------------------------------------------------------------------------
 
@@ -320,11 +357,13 @@ class Writer:
         self.code.append(self._places.beginning(self.function.place))
         for i, p in enumerate(self.function.parameters):
             if p.byval:
+                if not self.function.is_kernel:
+                    self.copy_structure(p.byval, ".param", self.parameter(i), *self._at(p.name))
                 continue
             for (offset, scalar), target in zip(
                 self.module.scalars(p.type), self.targets(p.name), strict=True
             ):
-                at = f"[{self.parameter(i)}+{offset}]" if offset else f"[{self.parameter(i)}]"
+                at = place(self.parameter(i), offset)
                 self.load_parameter(scalar, target, at, self.function.is_kernel)
                 if p.type.startswith("ptr") and self.function.is_kernel:
                     self.emit(f"cvta.to.global.u64 {target}, {target}")
@@ -442,10 +481,14 @@ class Writer:
     def instruction(self, ins: Instruction) -> None:
         """Write one instruction."""
         handler = getattr(self, f"_{ins.op}", None)
-        if ins.op in CASTS and handler is None:
+        if ins.name in self._fused:
+            handler = self._sum
+        elif ins.op in CASTS and handler is None:
             handler = self._cast
         elif ins.op in _INTEGERS:
             handler = self._integer
+        elif ins.op in _FLOATING:
+            handler = self._float
         if handler is None:
             raise Refused(f"the instruction `{ins.op}`")
         handler(ins)
@@ -530,11 +573,32 @@ class Writer:
                 self.emit(f"bfe.u32 {wide}, {word}, {8 * i}, 8")
                 self.emit(f"cvt.u16.u32 {element}, {wide}")
 
+    def _ordered(self, ins: Instruction, text: str) -> tuple[str, str]:
+        """Of an atomic load or store the order, scope and memory, and its address; text: the
+        pointer, with scope and order behind it.
+        """
+        match = _ORDERED.fullmatch(text)
+        assert match, ins
+        pointer, scope, order = match.groups()
+        scope = {"block": "cta", "device": "gpu", "cluster": "cluster"}.get(scope, "sys")
+        if order == "seq_cst":
+            self.emit(f"fence.sc.{scope}")
+        weak = order in ("monotonic", "unordered")
+        address, space = self.place(pointer)
+        kind = "relaxed" if weak else "acquire" if ins.op == "load" else "release"
+        return f"{kind}.{scope}{space}", address
+
     def _load(self, ins: Instruction) -> None:
-        raise Refused("an atomic load")  # all others are accesses
+        """An atomic one: all others are accesses."""
+        words, address = self._ordered(ins, take_type(split(ins.rest)[1])[1])
+        width = 8 * self.module.size(take_type(ins.rest)[0])
+        self.emit(f"ld.{words}.b{width} {self.target(ins)}, {address}")
 
     def _store(self, ins: Instruction) -> None:
-        raise Refused("an atomic store")
+        (kind, value), (_, pointer) = operands(ins.rest)[:2]
+        held = self.held(kind, value)[0]
+        words, address = self._ordered(ins, pointer)
+        self.emit(f"st.{words}.b{8 * self.module.size(kind)} {address}, {held}")
 
     def _atomicrmw(self, ins: Instruction) -> None:
         op, rest = ins.rest.split(None, 1)
@@ -617,14 +681,13 @@ class Writer:
                 self.emit(f"cvt.u32.u{container(kind)} {b}, {wide}")
             self.emit(f"{name}{container(kind)} {target}, {self.kept(kind, a)}, {b}")
 
-        if ins.name in self._fused:
-            self._sum(ins)
-            return
         if ins.rest.startswith("i128"):
             raise Refused(f"{ins.op} of 128 bits")
         self._each(ins, one)
 
-    def _float(self, ins: Instruction, op: str) -> None:
+    def _float(self, ins: Instruction) -> None:
+        op = _FLOATING[ins.op]
+
         def one(kind: str, target: str, sides: Sequence[str]) -> None:
             if kind in ("float", "double") or (kind == "half" and op != "div"):
                 self.emit(f"{op}.rn.{FLOATS[kind]} {target}, {', '.join(sides)}")
@@ -637,28 +700,28 @@ class Writer:
 
         self._each(ins, one)
 
-    def _with_product(self, ins: Instruction) -> tuple[int, str]:
-        """The side that a sum's product stands on, and `type a, b, c` of a * b + c."""
+    def _frem(self, ins: Instruction) -> None:
+        """a - trunc(a / b) * b, which is a where b is infinite. As LLVM's NVPTX back end has it."""
+
+        def one(kind: str, target: str, sides: Sequence[str]) -> None:
+            word = FLOATS[kind]
+            if bits(kind) == 16:
+                raise Refused(f"frem of {kind}")
+            (a, b), (whole, p) = sides, (self.new(kind), self.new("i1"))
+            self.emit(f"div.rn.{word} {whole}, {a}, {b}")
+            self.emit(f"cvt.rzi.{word}.{word} {whole}, {whole}")
+            self.emit(f"neg.{word} {whole}, {whole}")
+            self.emit(f"fma.rn.{word} {whole}, {whole}, {b}, {a}")
+            self.emit(f"testp.infinite.{word} {p}, {self.kept(kind, b)}")
+            self.emit(f"selp.{word} {target}, {a}, {whole}, {p}")
+
+        self._each(ins, one)
+
+    def _sum(self, ins: Instruction) -> None:
+        """A sum with the product that is part of it: `type a, b, c` of a * b + c."""
         product, side = self._fused[ins.name]
         kind, rest = take_type(ins.rest)
         factors = take_type(self.values.made[product].rest)[1]
-        return side, f"{kind} {factors}, {split(rest)[1 - side]}"
-
-    def _fmul(self, ins: Instruction) -> None:
-        self._float(ins, "mul")
-
-    def _fdiv(self, ins: Instruction) -> None:
-        self._float(ins, "div")
-
-    def _fadd(self, ins: Instruction) -> None:
-        if ins.name in self._fused:
-            self._sum(ins)
-        else:
-            self._float(ins, "add" if ins.op == "fadd" else "sub")
-
-    def _sum(self, ins: Instruction) -> None:
-        """A sum with the product that is part of it."""
-        side, text = self._with_product(ins)
 
         def one(kind: str, target: str, sides: Sequence[str]) -> None:
             a, b, c = sides
@@ -672,11 +735,9 @@ class Writer:
                     c = self._negative(kind, c)
             self.emit(f"fma.rn.{FLOATS[kind]} {target}, {a}, {b}, {c}")
 
-        if "bfloat" in text:
+        if "bfloat" in kind:
             raise Refused("a product in a sum of bfloat")
-        self._each(ins._replace(rest=text), one)
-
-    _fsub = _fadd
+        self._each(ins._replace(rest=f"{kind} {factors}, {split(rest)[1 - side]}"), one)
 
     def _negative(self, kind: str, operand: str) -> str:
         out = self.new(kind)
@@ -758,30 +819,45 @@ class Writer:
 
     def _select(self, ins: Instruction) -> None:
         (chooser, test), (kind, a), (_, b) = operands(ins.rest)
-        if chooser != "i1":
-            raise Refused("a select by a vector")
-        p, targets = self.value("i1", test), self.targets(ins.name)
         if kind.startswith("ptr"):
             space = self.spaces.of(ins.name)
-            x, y = self.address(a, space), self.address(b, space)
-            self.emit(f"selp.b64 {targets[0]}, {x}, {y}, {p}")
+            x, y, p = self.address(a, space), self.address(b, space), self.value("i1", test)
+            self.emit(f"selp.b64 {self.target(ins)}, {x}, {y}, {p}")
+        elif kind == "i1" and b == "false":
+            p = self.value("i1", test)
+            self.emit(f"and.pred {self.target(ins)}, {p}, {self.value(kind, a)}")
+        elif kind == "i1" and a == "true":
+            p = self.value("i1", test)
+            self.emit(f"or.pred {self.target(ins)}, {p}, {self.value(kind, b)}")
+        elif chooser == "i1":
+            p, both = (
+                self.value("i1", test),
+                zip(self.parts(kind, a), self.parts(kind, b), strict=True),
+            )
+            for scalar, target, (x, y) in zip(
+                self.module.parts(kind), self.targets(ins.name), both, strict=True
+            ):
+                self._choose(scalar, target, p, x, y)
+        else:  # by a vector: element by element
+            inner = repeated(kind)[1]
+            sides = [self.elements(*side) for side in ((chooser, test), (kind, a), (kind, b))]
+
+            def chosen(targets: list[str]) -> None:
+                for target, *given in zip(targets, *sides, strict=True):
+                    self._choose(inner, target, *given)
+
+            self.make(ins.name, chosen)
+
+    def _choose(self, kind: str, target: str, p: str, x: str, y: str) -> None:
+        """x where p, else y."""
+        if kind != "i1":
+            self.emit(f"selp.{FAMILIES[family(kind)]} {target}, {x}, {y}, {p}")
             return
-        if kind == "i1" and b == "false":
-            self.emit(f"and.pred {targets[0]}, {p}, {self.value(kind, a)}")
-            return
-        if kind == "i1" and a == "true":
-            self.emit(f"or.pred {targets[0]}, {p}, {self.value(kind, b)}")
-            return
-        both = zip(self.parts(kind, a), self.parts(kind, b), strict=True)
-        for scalar, target, (x, y) in zip(self.module.parts(kind), targets, both, strict=True):
-            if scalar == "i1":
-                u, v, w = (self.new("i1") for _ in range(3))
-                self.emit(f"and.pred {u}, {p}, {x}")
-                self.emit(f"not.pred {v}, {p}")
-                self.emit(f"and.pred {w}, {v}, {y}")
-                self.emit(f"or.pred {target}, {u}, {w}")
-            else:
-                self.emit(f"selp.{FAMILIES[family(scalar)]} {target}, {x}, {y}, {p}")
+        u, v, w = (self.new("i1") for _ in range(3))
+        self.emit(f"and.pred {u}, {p}, {x}")
+        self.emit(f"not.pred {v}, {p}")
+        self.emit(f"and.pred {w}, {v}, {y}")
+        self.emit(f"or.pred {target}, {u}, {w}")
 
     # -- conversions --------------------------------------------------------------------------
 

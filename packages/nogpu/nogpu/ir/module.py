@@ -86,8 +86,7 @@ def _head(module: Module, function: Function) -> str:
             kind = p.byval or p.type
             scalars = module.scalars(kind)
             if p.byval or len(scalars) > 1:
-                aligned = re.search(r"\balign (\d+)", p.words)
-                align = int(aligned[1]) if aligned else module.align(kind)
+                align = module.byval_align(kind, p.words)
                 given.append(f"\t.param .align {align} .b8 {name}_param_{i}[{module.size(kind)}]")
             else:
                 given.append(f"\t.param .{memory_type(scalars[0][1])} {name}_param_{i}")
@@ -96,7 +95,8 @@ def _head(module: Module, function: Function) -> str:
     if function.returns != "void":
         returned = f" ({declared(function.returns, 'func_retval0', module)})"
     given = [
-        declared(p.type, f"{name}_param_{i}", module) for i, p in enumerate(function.parameters)
+        declared(p.type, f"{name}_param_{i}", module, p.words)
+        for i, p in enumerate(function.parameters)
     ]
     return f".func{returned} {name}({', '.join(given)})"
 

@@ -27,8 +27,8 @@ class Spaces:
         sources: dict[str, list[str]] = {}
         for p in function.parameters:
             if p.type.startswith("ptr"):
-                kernels = PARAM if p.byval else GLOBAL
-                self._by_name[p.name] = kernels if function.is_kernel else of_type(p.type)
+                kernels, functions = (PARAM, LOCAL) if p.byval else (GLOBAL, of_type(p.type))
+                self._by_name[p.name] = kernels if function.is_kernel else functions
         for block in function.blocks:
             for name, kind, by_block in block.phis:
                 if kind.startswith("ptr"):

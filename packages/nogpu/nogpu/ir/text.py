@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -138,31 +139,31 @@ def _read(block: Block, text: str) -> None:
         )
 
 
-def split(text: str) -> list[str]:
+_MARKS = re.compile(r'"[^"]*"|[([{<>)\]},]')
+"""What splitting a text looks at: quotes, brackets, commas."""
+
+
+@lru_cache(maxsize=1 << 14)
+def split(text: str) -> tuple[str, ...]:
     """Split at commas outside brackets and quotes."""
-    if not any(c in text for c in '([{<"'):
-        return [part.strip() for part in text.split(",")] if text.strip() else []
-    parts, depth, start, quoted = list[str](), 0, 0, False
-    for i, c in enumerate(text):
-        if c == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif c in "([{<":
+    parts, depth, start = list[str](), 0, 0
+    for mark in _MARKS.finditer(text):
+        c = mark[0]
+        if c in "([{<":
             depth += 1
         elif c in ")]}>":
             depth -= 1
         elif c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    if text[start:].strip():
-        parts.append(text[start:].strip())
-    return parts
+            parts.append(text[start : mark.start()].strip())
+            start = mark.end()
+    last = text[start:].strip()
+    return (*parts, last) if last else tuple(parts)
 
 
 _WORD = re.compile(rf"(ptr addrspace\(\d+\)|%{NAME}|\w+)\s*")
 
 
+@lru_cache(maxsize=1 << 14)
 def take_type(text: str) -> tuple[str, str]:
     """The type at the beginning of a text, and the rest without a parameter's attributes."""
     text = text.lstrip()
@@ -177,13 +178,11 @@ def take_type(text: str) -> tuple[str, str]:
 
 def closing(text: str) -> int:
     """Where the bracket that a text begins with is closed: the index after it."""
-    depth, quoted = 0, False
-    for i, c in enumerate(text):
-        quoted ^= c == '"'
-        if not quoted:
-            depth += (c in "([{<") - (c in ")]}>")
-            if depth == 0:
-                return i + 1
+    depth = 0
+    for mark in _MARKS.finditer(text):
+        depth += (mark[0] in "([{<") - (mark[0] in ")]}>")
+        if depth == 0:
+            return mark.end()
     raise Refused(f"the text {text[:60]!r}")
 
 
@@ -198,16 +197,17 @@ class Module:
     stay though nobody names them.
     """
 
-    structures: dict[str, list[str]]
+    structures: dict[str, Sequence[str]]
     variables: dict[str, Variable]
     functions: dict[str, Function]
     attributes: dict[str, str]
     nodes: dict[str, str]
     used: set[str] = field(default_factory=set)
+    _parts: dict[str, list[str]] = field(default_factory=dict)
 
     # -- types --
 
-    def fields(self, kind: str) -> list[str]:
+    def fields(self, kind: str) -> Sequence[str]:
         """Types of the members of a structure, an array or a vector."""
         if kind[0] == "%":
             return self.structures[kind]
@@ -236,6 +236,11 @@ class Module:
         if kind[0] in "{%":
             return max((self.align(f) for f in self.fields(kind)), default=1)
         return 1 if kind.startswith("<{") else self.size(kind)
+
+    def byval_align(self, kind: str, words: str) -> int:
+        """Bytes that a structure in a parameter is aligned to, as its attributes say."""
+        said = re.search(r"\balign (\d+)", words)
+        return int(said[1]) if said else self.align(kind)
 
     def offsets(self, kind: str) -> list[int]:
         """Where the members of a structure begin."""
@@ -267,12 +272,17 @@ class Module:
 
     def parts(self, kind: str) -> list[str]:
         """What a value of a type is kept in: its scalars, 16-bit elements of vectors in pairs."""
+        if kind not in self._parts:
+            self._parts[kind] = self._parts_of(kind)
+        return self._parts[kind]
+
+    def _parts_of(self, kind: str) -> list[str]:
         if kind[0] == "<" and kind[1] != "{":
             count, inner = repeated(kind)
             if not count % 2 and bits(inner) == 16:
                 return ["pair"] * (count // 2)
             return ["ptr" if inner.startswith("ptr") else inner] * count
-        if kind[0] in "[{%" or kind.startswith("<{"):
+        if kind[0] in "[{%<":
             return [part for member in self.fields(kind) for part in self.parts(member)]
         return [] if kind == "void" else ["ptr" if kind.startswith("ptr") else kind]
 
@@ -414,7 +424,7 @@ class Call(NamedTuple):
     function: str
     constraints: list[str]
     arguments: list[tuple[str, str]]
-    words: list[str]
+    words: Sequence[str]
 
 
 _ASM = re.compile(r'asm (?:sideeffect )?(?:alignstack )?"([^"]*)", "([^"]*)"')

@@ -216,12 +216,8 @@ def _touched(shape: Any, dtype: Any = np.float64, order: str = "C") -> np.ndarra
 
 
 empty, zeros, ones, full = _new(_touched), _new(np.zeros), _new(np.ones), _new(np.full)
-arange, eye, empty_like, zeros_like = (
-    _new(np.arange),
-    _new(np.eye),
-    _new(np.zeros_like),
-    _new(np.zeros_like),
-)
+arange, eye = _new(np.arange), _new(np.eye)
+empty_like = zeros_like = _new(np.zeros_like)
 
 
 def _applied(function: Any) -> Any:

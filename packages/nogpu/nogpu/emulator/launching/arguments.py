@@ -11,7 +11,7 @@ import numpy as np
 from nogpu.bfloat16 import bfloat16_bits
 from nogpu.emulator.launching.declarations import C_TYPES, Formal
 from nogpu.emulator.machine.memory import Buffer, Heap
-from nogpu.emulator.machine.tensor_maps import MAP_BYTES, Placed, TensorMap, encoded
+from nogpu.emulator.machine.tensor_maps import MAP_BYTES, Placed, TensorMap, encoded, memory
 from nogpu.emulator.ptx import syntax as P
 from nogpu.errors import EmulationError
 
@@ -24,11 +24,7 @@ def dtype_name(array: Array) -> str:
 
 
 def bind(
-    entry: P.Function,
-    formals: list[Formal] | None,
-    args: Sequence[Any],
-    heap: Heap,
-    name: str,
+    entry: P.Function, formals: list[Formal] | None, args: Sequence[Any], heap: Heap, name: str
 ) -> tuple[bytes, dict[int, Buffer], dict[str, Buffer]]:
     """Parameter bytes, the buffer behind each pointer by its byte offset, and by parameter name.
 
@@ -168,7 +164,9 @@ class _Place:
                 "pointer to one"
             )
         maps = arrays.heap.maps
-        maps.append(Placed(value, arrays.add(value.array, None, self.label, self.name)))
+        whole = memory(value.array)
+        assert whole is not None  # TensorMap has checked it
+        maps.append(Placed(value, arrays.add(whole, None, self.label, self.name)))
         raw = encoded(len(maps) - 1)
         if by_value:
             arrays.pointers[self.at] = maps[-1].buffer
@@ -191,7 +189,7 @@ class _Place:
                     return bfloat16_bits(np.array(value, np.float64)).tobytes()
             raise EmulationError(
                 f"{self}, a structure of {param.size} bytes; a {type(value).__name__} was given. "
-                "Give a tuple of its members, in order"
+                "Give a tuple of its members, in order, or NumPy's number of that size"
             )
         if not isinstance(value, int | float | np.number | np.bool_ | bool) and not (
             isinstance(value, np.ndarray) and value.ndim == 0

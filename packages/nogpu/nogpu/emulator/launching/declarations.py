@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nogpu.emulator.ptx.program import Program, SharedSymbol
-from nogpu.text import without_comments
+from nogpu.text import closing, pieces, places_of_lines, without_comments
 
 _QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
@@ -82,15 +82,17 @@ def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Forma
         start = max(before.rfind(";"), before.rfind("}"), before.rfind("{"))
         if "__global__" not in before[start + 1 :]:
             continue
-        depth, at = 1, match.end()
-        while at < len(text) and depth:
-            depth += {"(": 1, ")": -1}.get(text[at], 0)
-            at += 1
-        return [_formal(t, text, defines) for t in _split_commas(text[match.end() : at - 1])]
+        return formals(text[match.end() : closing(text, match.end() - 1)], text, defines)
     return None
 
 
-def _split_commas(text: str) -> list[str]:
+def formals(inner: str, source: str, defines: Mapping[str, str]) -> list[Formal]:
+    """The parameters that stand between the brackets of a function, types as `source` has them."""
+    return [_formal(text, source, defines) for text in split_commas(inner)]
+
+
+def split_commas(text: str) -> list[str]:
+    """What stands between the commas that no bracket encloses; `void` alone is nothing."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(c, 0)
@@ -236,3 +238,43 @@ def crowded_lines(source: str) -> frozenset[int]:
     """Lines with more than one barrier: PTX, which knows lines only, does not tell these apart."""
     lines = without_comments(source).split("\n")
     return frozenset(i for i, t in enumerate(lines, 1) if len(_BARRIER.findall(t)) > 1)
+
+
+def returns_early(source: str, entry: str) -> bool:
+    """Whether a kernel may return before its end, as its text says; True where it is not found."""
+    bodies = [p.body for p in pieces(source) if p.kernel and p.name.split("::")[-1] == entry]
+    return not bodies or any(re.search(r"\b(?:return|asm|__trap)\b", body) for body in bodies)
+
+
+_UNSET = re.compile(
+    r"\((\d+)\): warning(?: #549-D)?: variable [\"'](\w+)[\"'] is "
+    r"(?:used before its value is set|uninitialized when used here|used uninitialized (when.*) \[)"
+)
+
+
+def unset_variables(log: str, source: str, entry: str, name: str) -> list[tuple[int, str, str]]:
+    """Lines where a variable is used before it has a value, its name, and when ("": always), as the
+    compiler warns.
+
+    log: of a compile that succeeded. entry: the kernel's name without template arguments; only
+    warnings in it and in what it names, directly or not, are returned. name: of the source.
+    """
+    warned = [m for line in log.splitlines() if line.startswith(name)
+              for m in _UNSET.finditer(line)]  # fmt: skip
+    if not warned:
+        return []
+    functions = [piece for piece in pieces(source) if piece.kind == "function"]
+    todo, reached = [entry], set[str]()
+    while todo:
+        called = todo.pop()
+        reached.add(called)
+        for piece in functions:
+            if piece.name.split("::")[-1] == called:
+                todo += set(re.findall(r"\w+", piece.body)) - reached
+    spans = [
+        (source.count("\n", 0, f.start) + 1, source.count("\n", 0, f.end) + 1)
+        for f in functions
+        if f.name.split("::")[-1] in reached
+    ]
+    places, found = places_of_lines(source), [(int(m[1]), m[2], m[3] or "") for m in warned]
+    return [one for one in found if any(a <= places.get(one[0], 0) <= b for a, b in spans)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -235,3 +236,24 @@ def batches(
         for column in range(0, gx, across):
             bx = np.arange(column, min(column + across, gx), dtype=np.int32).reshape(1, 1, 1, -1)
             yield bx, by, bz
+
+
+def cancellable(
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    blocks: list[tuple[int, int, int]] | None,
+    lanes: int,
+    cluster: tuple[int, int, int],
+    pending: deque[tuple[int, int, int]],
+) -> Any:
+    """The same of a kernel that takes over clusters before they start. pending: the first blocks of
+    those that have not started, which the kernel may take away.
+    """
+    gx, gy, gz = grid
+    every = blocks or [(x, y, z) for z in range(gz) for y in range(gy) for x in range(gx)]
+    size = cluster[0] * cluster[1] * cluster[2]
+    pending.extend(whole_clusters(every, cluster)[::size])
+    at_once = max(1, lanes // (block[0] * block[1] * block[2]) // size)
+    while pending:
+        first = [pending.popleft() for _ in range(min(at_once, len(pending)))]
+        yield from batches(grid, block, whole_clusters(first, cluster), lanes, cluster)

@@ -23,20 +23,26 @@ from nogpu.emulator.machine import (
     calls,
     cluster_barriers,
     clusters,
+    launch_control,
     mbarrier,
+    ports,
     products,
     sync,
+    tcgen05,
     tensor,
+    tensor_memory,
     warp,
     warpgroup,
 )
 from nogpu.emulator.ptx.emit import constant_of_name
 from nogpu.emulator.ptx.program import Program, block_name
+from nogpu.emulator.ptx.sites import line_of_name
 
 _FUNCTIONS = (
     # memory
     access.entry_param, access.load_param, access.store_param,
-    access.load, access.store, access.is_space, atomics.atomic,
+    access.load, access.store, access.is_space, access.unset_shown, access.local_unset,
+    access.local_kept, atomics.atomic,
     asynchronous.copy_async, asynchronous.commit_group, asynchronous.wait_group,
     # mbarriers, calls
     mbarrier.init_barrier, mbarrier.end_barrier, mbarrier.arrive, mbarrier.async_arrive,
@@ -46,14 +52,19 @@ _FUNCTIONS = (
     arena.device_malloc, arena.device_free, calls.call_function, calls.call_pointed,
     calls.print_formatted, calls.assert_failed, calls.trapped,
     # clusters
-    clusters.map_rank, clusters.rank_of, cluster_barriers.cluster_arrive,
+    clusters.map_rank, clusters.rank_of, clusters.of_the_first, cluster_barriers.cluster_arrive,
     # order, warps and matrices
     sync.fence, warp.sync_lanes, warp.whole_warps, warp.shuffle, warp.vote, warp.match_lanes,
     warp.elect_lane, warp.reduce_lanes,
-    tensor.mma, tensor.wmma_mma, tensor.wmma_load, tensor.wmma_store, tensor.load_matrix,
+    tensor.mma, tensor.wmma_load, tensor.wmma_store, tensor.load_matrix,
     tensor.store_matrix, tensor.transpose_matrix,
     warpgroup.whole_warpgroups, warpgroup.wgmma, products.wgmma_fence, products.wgmma_commit,
     products.wgmma_wait, products.sums_read, products.sums_written,
+    tensor_memory.tensor_alloc, tensor_memory.tensor_dealloc, tensor_memory.relinquish,
+    tensor_memory.tensor_load, tensor_memory.tensor_store, tensor_memory.tensor_wait,
+    tensor_memory.tensor_fence, tcgen05.tensor_mma, tcgen05.tensor_commit,
+    tcgen05.tensor_copy, tcgen05.tensor_shift, launch_control.try_cancel, launch_control.cancelled,
+    launch_control.first_block,
     # integers
     arith.select, arith.div_int, arith.rem_int, arith.mulhi,
     arith.shift_left, arith.shift_right, arith.funnel, arith.extract, arith.insert,
@@ -98,10 +109,12 @@ def give_functions(program: Program) -> Program:
     program.weight = _WEIGHT * sum(len(f.code) for f in program.functions.values())
     for function in program.functions.values():
         code = marshal.loads(function.code)
-        names = dict(LINKED)
+        names = {**LINKED, **ports.FUNCTIONS} if program.scalar else dict(LINKED)
         for name in _names(code):
             if (constant := constant_of_name(name)) is not None:
                 names[name] = constant
+            elif (line := line_of_name(name)) is not None:
+                names[name] = line
         exec(code, names)
         for block in function.blocks.values():
             block.run = names[block_name(block.number)]

@@ -46,6 +46,8 @@ class Finding:
     threads: tuple[tuple[int, int, int], ...] = ()  # threadIdx of those involved
     other_line: int = 0
     other_text: str = ""
+    # Lines of the calls that led to `line` where functions were inlined, innermost first.
+    called_from: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: {self.kind}"

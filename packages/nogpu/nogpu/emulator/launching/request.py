@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,22 +38,26 @@ class Request:
     blocks: list[Triple] | None  # None: all
     uninitialised: Sequence[str]
     symbols: Mapping[str, Array]
+    variables: dict[str, Array]
     expect: Mapping[str, oracle.Expectation]
     schedule: str
     seed: int
     lanes: int
     max_steps: int
     max_seconds: float
-    analyse: bool
+    analyse: bool | Literal["counts"]
     samples: bool
     sass: bool
     engines: bool
+    cooperative: bool
 
     def __post_init__(self) -> None:
         """Check what no value shows alone. Raises ConfigError."""
         check_texts(self.source, self.entry, self.name, self.arch)
         if self.expect and self.blocks is not None:
             raise ConfigError("expect needs the whole grid: leave sample_blocks out")
+        if self.cooperative and self.blocks is not None:
+            raise ConfigError("cooperative=True runs the whole grid: leave sample_blocks out")
         if self.samples and not self.analyse:
             raise ConfigError("samples=True needs counts: leave analyse=False out")
 

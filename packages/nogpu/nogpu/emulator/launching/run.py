@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -21,12 +23,15 @@ from nogpu.emulator.launching.declarations import (
     crowded_lines,
     entry_line,
     name_shared,
+    returns_early,
     signature,
+    unset_variables,
 )
 from nogpu.emulator.launching.grids import (
     LANES,
     at_a_time,
     batches,
+    cancellable,
     check_limits,
     cluster_of,
     resident,
@@ -56,12 +61,21 @@ from nogpu.emulator.observe.races import RaceWatch
 from nogpu.emulator.observe.samples import Sampler
 from nogpu.emulator.observe.slots import SlotWatch
 from nogpu.emulator.observe.stores import LastStores
+from nogpu.emulator.observe.tensor_watch import TensorWatch
+from nogpu.emulator.ptx import causes
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.blocks import translate
-from nogpu.emulator.ptx.layout import PARAM_BASE, SLOT_BITS, SYMBOL_SLOT, symbol_address
+from nogpu.emulator.ptx.layout import (
+    GRID_WORKSPACE,
+    PARAM_BASE,
+    SLOT_BITS,
+    SYMBOL_SLOT,
+    symbol_address,
+)
 from nogpu.emulator.ptx.program import Program, demangle
 from nogpu.errors import (
     CompileError,
+    ConfigError,
     EmulationError,
     TileError,
     ToolchainError,
@@ -116,7 +130,7 @@ def launch(
     arch: str = "sm_75",
     *,
     name: str = "kernel.cu",
-    analyse: bool = True,
+    analyse: bool | Literal["counts"] = True,
     samples: bool = False,
     uninitialised: Sequence[str] = (),
     symbols: Mapping[str, Array] | None = None,
@@ -130,6 +144,8 @@ def launch(
     expect: Mapping[str, oracle.Expectation] | None = None,
     sass: bool = False,
     engines: bool = False,
+    cooperative: bool = False,
+    variables: dict[str, Array] | None = None,
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
@@ -141,7 +157,7 @@ def launch(
     source
         Device code, or a whole program: where that does not compile, its host part (main, launches,
         headers of the host) is left out, line numbers stay, and a note of the report says what was
-        left out.
+        left out. Or a module of PTX, whoever wrote it: lines are those that it names by .loc.
     entry
         The kernel's name, or a name expression such as "tiled<16>" for a template.
     grid, block
@@ -153,7 +169,8 @@ def launch(
     name
         What findings show for the file.
     analyse
-        False: results only, no counts, races or initialisation.
+        False: results only, no counts, races or initialisation. "counts": results and counts, for
+        a kernel that is known to be sound.
     samples
         Keep what access maps and `Report.lanes` show, the lanes of each line's first requests, and
         count what the requests would need at best (`ideal_...`).
@@ -190,6 +207,12 @@ def launch(
     engines
         Keep when the copy engine fills which slot of the first block's shared memory, and when it
         is read (`Report.engine_steps`).
+    cooperative
+        A launch as by cudaLaunchCooperativeKernel: all blocks run at once, and `this_grid().sync()`
+        waits for them.
+    variables
+        Bytes of __constant__ and __device__ variables by name, from launch to launch: those in it
+        are set before, and those that the kernel may have changed are entered afterwards.
 
     Raises
     ------
@@ -218,16 +241,18 @@ def launch(
             blocks=check.sample(whole_grid, sample_blocks),
             uninitialised=check.names("uninitialised", uninitialised),
             symbols=check.symbols(symbols),
+            variables={} if variables is None else variables,
             expect=check.expectations(expect),
             schedule=check.schedule(schedule),
             seed=check.whole("seed", seed, 0),
             lanes=check.whole("lanes", lanes, 1),
             max_steps=check.whole("max_steps", max_steps, 1),
             max_seconds=check.seconds("max_seconds", max_seconds),
-            analyse=analyse,
+            analyse=analyse if analyse == "counts" else check.switch("analyse", analyse),
             samples=check.switch("samples", samples),
             sass=check.switch("sass", sass),
             engines=check.switch("engines", engines),
+            cooperative=check.switch("cooperative", cooperative),
         )
     )
 
@@ -262,7 +287,12 @@ Observers = Callable[[Heap, set[int] | None, list[Buffer]], Sequence[Observer]]
 def _launch(request: Request) -> Report:
     """Compile, run, compare with what is expected, and report."""
     compilation, left_out = _as_it_compiles(
-        request.source, request.entry, request.arch, request.defines, request.name
+        request.source,
+        request.entry,
+        request.arch,
+        request.defines,
+        request.name,
+        alone=math.prod(request.grid) * math.prod(request.block) == 1,
     )
     program, formals = _program(compilation)
     machine = _machine_code(compilation) if request.sass and request.analyse else MachineCode()
@@ -272,22 +302,36 @@ def _launch(request: Request) -> Report:
     cluster = cluster_of(program, request.grid, request.cluster, request.arch, request.entry)
     blocks = None if request.blocks is None else whole_clusters(request.blocks, cluster)
     job = _Job(request, program, formals, shared, cluster, blocks)
-    before = oracle.snapshot([*request.args, *request.symbols.values()]) if request.expect else []
+    plain = _unoptimised(compilation) if request.analyse is True else None
+    keep = request.expect or plain
+    before = oracle.snapshot([*request.args, *request.symbols.values()]) if keep else []
     ordered = program.fences and warps_of(request.grid, request.block) <= MAX_WARPS
     outcome = _run(job, partial(_observers, job, machine, ordered))
     run = outcome.state.launch
+    kept = _variables(program, outcome.heap)
     if request.expect and not outcome.ended:
         run.notes.append("results were not compared: the launch was stopped")
     elif request.expect and (mismatches := oracle.compare(request.expect, outcome.heap)):
-        run.faults |= _attribute(job, mismatches, before, entry_line(request.source, request.entry))
+        module = partial(_module, compilation)
+        line = entry_line(request.source, request.entry)
+        run.faults |= _attribute(job, mismatches, before, line, module, bool(run.faults))
+    elif outcome.ended and request.blocks is None:
+        watches = [o for o in run.observers if isinstance(o, FirstWrites)]
+        run.notes += [gap for watch in watches for gap in watch.gaps()]
+    if request.analyse is True:
+        _warn(outcome.state, request, _compile(compilation).log)
+    if plain and outcome.ended and all(f.kind != "uninitialised" for f in run.faults.values()):
+        run.faults |= _unset_before_optimising(replace(job, program=plain), before)
     if left_out:
         run.notes.append(left_out)
-    if request.analyse and program.fences and not ordered:
+    if request.analyse is True and program.fences and not ordered:
         run.notes.append(
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
             "kept, and races between blocks in global memory were not judged"
         )
-    return summarise(run, request, outcome.blocks, machine, toolchain.compiler())
+    request.variables.update(kept)
+    compiler = "" if text.is_ptx(request.source) else toolchain.compiler()
+    return summarise(run, request, outcome.blocks, machine, compiler)
 
 
 def _run(job: _Job, observers: Observers) -> _Outcome:
@@ -301,6 +345,12 @@ def _run(job: _Job, observers: Observers) -> _Outcome:
     run.dynamic_shared = request.shared_bytes
     run.cluster = job.cluster
     run.explicit_cluster = bool(request.cluster) or "reqnctapercluster" in program.entry.limits
+    run.cooperative = request.cooperative
+    if request.cooperative:
+        workspace = np.zeros(8, np.uint8)
+        heap.slots[GRID_WORKSPACE >> SLOT_BITS] = Buffer(
+            "the grid's barrier", GRID_WORKSPACE, workspace, 4
+        )
     run.max_steps = request.max_steps
     run.schedule = request.schedule
     run.rng = np.random.default_rng(request.seed)
@@ -308,7 +358,7 @@ def _run(job: _Job, observers: Observers) -> _Outcome:
     run.chip = Chip(card.sms, limits.max_warps_per_sm, card.boost_mhz, request.seed)
     run.sampled = job.blocks is not None
     run.deadline = scheduler.seconds() + request.max_seconds
-    writable_symbols = _place_symbols(program, heap, params, request.symbols, request.entry)
+    writable_symbols = _place_symbols(program, heap, params, request)
     for buffer in heap.slots.values():
         buffer.granule = min(buffer.itemsize, program.granule)
     unset = _uninitialised(by_name, request.uninitialised, request.entry)
@@ -333,11 +383,19 @@ def _run_blocks(job: _Job, run: Launch, heap: Heap) -> _Outcome:
         try:
             room = room_for(program, job.shared_bytes, block, request.lanes, job.cluster)
             run.together = at_a_time(room, block)
-            if program.polls and job.blocks is None:
+            if (program.polls or request.cooperative) and job.blocks is None:
                 room, run.together = resident(
                     program, job.shared_bytes, block, request.lanes, request.arch, job.cluster
                 )
-            for bx, by, bz in batches(request.grid, block, job.blocks, room, job.cluster):
+            if request.cooperative and total > room // int(np.prod(block)):
+                raise ConfigError(
+                    f"cooperative=True with {total} blocks: all must run at once, and "
+                    f"{run.together}. Launch fewer, and let each do more"
+                )
+            order = batches(request.grid, block, job.blocks, room, job.cluster)
+            if program.cancels:
+                order = cancellable(request.grid, block, job.blocks, room, job.cluster, run.pending)
+            for bx, by, bz in order:
                 state = State(run, request.grid, block, bx, by, bz)
                 run.remaining = total - done - state.blocks
                 scheduler.run(state, program.run_function())
@@ -375,13 +433,86 @@ def _observers(
     extra += [SlotWatch()] if request.engines else []
     if not request.analyse:
         return extra
+    extra = [Tally(sites), *([MachineTally(machine.spans)] if machine.spans else []), *extra]
+    if request.analyse == "counts":
+        return extra
     copies = AsyncCopyWatch()
     first = FirstWrites(copies, unset)
-    joined = [MachineTally(machine.spans)] if machine.spans else []
     races = RaceWatch(first, writable, ordered)
     engines = [EngineWatch(races, first)] if program.engines else []
-    exits = [EarlyExitWatch(races)] if program.clusters else []
-    return [Tally(sites), *joined, *extra, first, copies, *exits, races, *engines]
+    tensors = [TensorWatch(e) for e in engines if program.tensor_memory]
+    exits = [EarlyExitWatch(races, engines)] if program.clusters else []
+    return [*extra, first, copies, *exits, races, *engines, *tensors]
+
+
+def _warn(state: State, request: Request, log: str) -> None:
+    """Enter what the compiler warns of and then leaves out, so that no thread shows it."""
+    seen = [(f.line, f.details["other_line"]) for f in state.launch.faults.values()]
+    entry = _base_name(request.entry)
+    for line, variable, when in unset_variables(log, request.source, entry, request.name):
+        if when:
+            state.launch.notes.append(
+                f"line {line}: the variable {variable!r} is used without a value {when}, says the "
+                "compiler, which may take any number for it"
+            )
+        elif not any(line in lines for lines in seen):
+            state.find(
+                "uninitialised",
+                line,
+                f"the variable {variable!r} is used before it has a value, says the compiler, "
+                "which may then leave out whatever is made of it. Set it where it is declared",
+                1,
+                array=variable,
+            )
+
+
+_NO_NUMBER = re.compile("0f7FC00000|0d7FF8000000000000")  # computed with no value
+_BARE = re.compile(
+    r"(?:^|[;{])\s*(?!(?:return|goto|using|typedef|struct|class|enum|namespace|extern|else)\b)"
+    r"(?:unsigned\s+)?[A-Za-z_][\w:]*\s+\w+(?:\s*,[^;(){}]*)?;",
+    re.M,
+)  # a declaration that gives its variable no value
+
+
+@lru_cache(maxsize=256)
+def _unoptimised(compilation: Compilation) -> Program | None:
+    """The program as it is written, if some way through it reads a variable that it has not set.
+
+    An optimising compiler takes any number for such a variable, and then nothing is left to see.
+    """
+    compiler = str(compilation.compiler_state[0])
+    if text.is_ptx(compilation.source) or not re.fullmatch(r"NVRTC [\d.]+", compiler):
+        return None
+    folded = _NO_NUMBER.search(_compile(compilation).ptx)
+    if not folded and not _BARE.search(compilation.source):
+        return None
+    options = (*compilation.options, "--device-debug")
+    try:
+        program, _ = _program(compilation._replace(options=options))
+    except (CompileError, EmulationError):  # what optimising alone makes a constant, say
+        return None
+    return program if program.unset or (folded and program.follows_local) else None
+
+
+def _unset_before_optimising(
+    job: _Job, before: list[tuple[Array, Array]]
+) -> dict[tuple[Any, ...], Fault]:
+    """Findings of another run about variables without a value. before: what arrays held."""
+    after = oracle.snapshot(array for array, _ in before)
+    oracle.restore(before)
+    job = replace(job, request=replace(job.request, max_seconds=_PATIENCE[0]))
+    copies = AsyncCopyWatch()
+    try:
+        found = _run(job, lambda *_: [FirstWrites(copies, []), copies]).state.launch.faults
+    except TileError:
+        found = {}
+    oracle.restore(after)
+    return {k: f for k, f in found.items() if f.kind == "uninitialised" and not f.details["array"]}
+
+
+def _base_name(entry: str) -> str:
+    """A kernel's name without template arguments and namespaces."""
+    return re.split(r"[<(]", entry)[0].split("::")[-1].strip()
 
 
 def _attribute(
@@ -389,16 +520,53 @@ def _attribute(
     mismatches: Sequence[oracle.Mismatch],
     before: list[tuple[Array, Array]],
     line: int,
+    module: Callable[[], P.Module],
+    faulty: bool,
 ) -> dict[tuple[Any, ...], Fault]:
-    """Findings about wrong elements: the launch runs again, and every store to them is kept."""
-    after = oracle.snapshot(array for array, _ in before)
+    """Findings about wrong elements: the launch runs again, and every store to them is kept.
+
+    module: the program's text. faulty: whether there are other findings, which explain them.
+    """
+    after, began = oracle.snapshot(array for array, _ in before), scheduler.seconds()
     oracle.restore(before)
     outcome = _run(job, lambda heap, *_: [oracle.store_log(mismatches, heap)])
-    oracle.restore(after)
     (log,) = outcome.state.observers
     assert isinstance(log, LastStores)
     oracle.report(outcome.state, mismatches, log, outcome.heap, line, outcome.ended)
+    if outcome.ended and not faulty:
+        _name_cause(job, outcome.state, before, module, scheduler.seconds() - began)
+    oracle.restore(after)
     return {k: f for k, f in outcome.state.launch.faults.items() if f.kind == oracle.KIND}
+
+
+_PATIENCE = (
+    2.0,
+    5,
+)  # seconds, and times as long as the launch took, in which causes are looked for
+
+
+def _name_cause(
+    job: _Job,
+    state: State,
+    before: list[tuple[Array, Array]],
+    module: Callable[[], P.Module],
+    took: float,
+) -> None:
+    """Enter the instruction with another form of which all results are as expected, if one is."""
+    until = scheduler.seconds() + max(_PATIENCE[0], _PATIENCE[1] * took)
+    for change in causes.changes(module()):
+        if scheduler.seconds() > until:
+            return
+        oracle.restore(before)
+        program = give_functions(translate(change.module, job.program.entry.name))
+        try:
+            outcome = _run(replace(job, program=program), lambda *_: [])
+        except TileError:
+            continue
+        if outcome.ended and not oracle.compare(job.request.expect, outcome.heap):
+            says = f"Every result would be as expected if {change.says} here"
+            state.find(oracle.KIND, change.line, says, 1)
+            return
 
 
 # -- compiling -----------------------------------------------------------------------------------
@@ -416,6 +584,7 @@ class Compilation(NamedTuple):
     name: str
     compiler_state: tuple[Any, ...] = ()
     options: tuple[str, ...] = ()
+    alone: bool = False  # for a launch of one thread
 
     @property
     def is_expression(self) -> bool:
@@ -424,21 +593,24 @@ class Compilation(NamedTuple):
 
 
 def _as_it_compiles(
-    source: str, entry: str, arch: str, defines: Mapping[str, str], name: str
+    source: str, entry: str, arch: str, defines: Mapping[str, str], name: str, alone: bool = False
 ) -> tuple[Compilation, str]:
     """The source as it stands or, where that does not compile, without its host part; what was left
-    out.
+    out. alone: for a launch of one thread.
     """
     compiler_state = toolchain.compiler(), *toolchain.header_state(source)
     macros = tuple(sorted(defines.items()))
-    whole = Compilation(source, entry, arch, macros, name, compiler_state)
+    whole = Compilation(source, entry, arch, macros, name, compiler_state, alone=alone)
     try:
         _program(whole)
-    except (CompileError, EmulationError):
+    except (CompileError, EmulationError) as error:
         cut = text.device_code(source, (str(Path(name).parent), *map(str, project.include_folders)))
-        if not cut.left_out:
+        if not cut.left_out and (isinstance(error, EmulationError) or toolchain.stored()):
             raise
-        return whole._replace(source=cut.text, options=toolchain.prelude()), cut.note
+        pasted = whole._replace(source=cut.text, options=toolchain.prelude())
+        if not cut.left_out:
+            _program(pasted)  # it may lack no more than the names that nvcc's headers bring
+        return pasted, cut.note
     return whole, ""
 
 
@@ -526,7 +698,14 @@ def _program(compilation: Compilation) -> tuple[Program, list[Formal] | None]:
     if not compiled.ptx:
         raise ToolchainError(toolchain.not_stored(name))
     mangled = compiled.name_map[entry] if compilation.is_expression else entry
-    return program_of_ptx(compiled.ptx, mangled, entry, source, dict(defines), name)
+    return program_of_ptx(
+        compiled.ptx, mangled, entry, source, dict(defines), name, alone=compilation.alone
+    )
+
+
+def _module(compilation: Compilation) -> P.Module:
+    """The text of a program, read once more: who runs it has thrown it away."""
+    return _parsed(_compile(compilation).ptx, compilation.name)
 
 
 @lru_cache(maxsize=256)
@@ -539,7 +718,9 @@ def _machine_code(compilation: Compilation) -> MachineCode:
 
 
 def _compile(compilation: Compilation) -> toolchain.Compiled:
-    source, entry, arch, defines, name, _, options = compilation
+    source, entry, arch, defines, name, _, options, _ = compilation
+    if text.is_ptx(source):
+        return toolchain.Compiled(arch, source, b"", "", toolchain.Unassembled(), {})
     try:
         return toolchain.compile(
             source,
@@ -566,22 +747,29 @@ _parsed = lru_cache(maxsize=2)(P.parse)  # the kernels of a source share its mod
 
 
 def program_of_ptx(
-    text: str, mangled: str, entry: str, source: str, defines: Mapping[str, str], name: str
+    text: str,
+    mangled: str,
+    entry: str,
+    source: str,
+    defines: Mapping[str, str],
+    name: str,
+    *,
+    alone: bool = False,
 ) -> tuple[Program, list[Formal] | None]:
     """Parse and translate PTX; the parameters are named after the CUDA source.
 
-    mangled: the kernel's name in the PTX. Raises UnknownNameError where the PTX has no such kernel,
-    EmulationError for PTX that is not emulated.
+    mangled: the kernel's name in the PTX. alone: for a launch of one thread. Raises
+    UnknownNameError where the PTX has no such kernel, EmulationError for PTX that is not emulated.
     """
-    identity = disk.digest([_TRANSLATOR, text, mangled, name])
+    identity = disk.digest([_TRANSLATOR, text, mangled, name, *(["alone"] if alone else [])])
     translated = disk.load_or_make(
-        "translated", identity, lambda: _translated(text, mangled, entry, name)
+        "translated", identity, lambda: _translated(text, mangled, entry, name, alone)
     )
     program = give_functions(translated)
     name_shared(program, source, defines)
     program.crowded = crowded_lines(source)
-    base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
-    return program, signature(source, base, defines)
+    program.returns = returns_early(source, _base_name(entry))
+    return program, signature(source, _base_name(entry), defines)
 
 
 _PTX_ROOM = Path(__file__).parent.parent / "ptx"
@@ -589,7 +777,7 @@ _TRANSLATOR = disk.code_of(Path(__file__), *_PTX_ROOM.glob("*.py")) + np.__versi
 """What decides, beside the PTX, how a program is translated: the code as it was loaded."""
 
 
-def _translated(text: str, mangled: str, entry: str, name: str) -> Program:
+def _translated(text: str, mangled: str, entry: str, name: str, alone: bool) -> Program:
     try:
         module = _parsed(text, name)
         kernels = {n: f for n, f in module.functions.items() if f.is_entry and f.has_body}
@@ -605,7 +793,7 @@ def _translated(text: str, mangled: str, entry: str, name: str) -> Program:
                     f"{name} has no kernel {entry!r}. {near_matches(entry, sorted(plain))}"
                 )
             mangled = plain[mangled]
-        return translate(module, mangled)
+        return translate(module, mangled, alone=alone)
     except TileError:
         raise
     except _INNER as e:
@@ -632,11 +820,30 @@ def _plain_name(mangled: str) -> str:
 # -- memory --------------------------------------------------------------------------------------
 
 
+def _known_as(program: Program) -> dict[str, str]:
+    """What the source calls each module variable, by its name in PTX; of two alike that name."""
+    plain = {name: demangle(name) for name in program.global_symbols}
+    times = Counter(plain.values())
+    return {name: known if times[known] == 1 else name for name, known in plain.items()}
+
+
+def _variables(program: Program, heap: Heap) -> dict[str, Array]:
+    """The bytes of the module variables that a kernel may have changed."""
+    slots, names = program.global_symbols, _known_as(program)
+    placed = {n: heap.slots.get(SYMBOL_SLOT + slots[n][0]) for n in names}
+    return {
+        names[n]: b.data.view(b.kind or np.uint8).copy()
+        for n, b in placed.items() if b and not b.read_only
+    }  # fmt: skip
+
+
 def _place_symbols(
-    program: Program, heap: Heap, params: bytes, contents: Mapping[str, Array], entry: str
+    program: Program, heap: Heap, params: bytes, request: Request
 ) -> list[tuple[Buffer, Array]]:
     """Put module variables at their addresses, filled as the source or the caller says."""
-    writable = []
+    writable = list[tuple[Buffer, Array]]()
+    contents, entry = request.symbols, request.entry
+    known_as = _known_as(program)
     names = {demangle(n): n for n in program.global_symbols} if contents else {}
     for name in contents:
         if name not in names:
@@ -658,10 +865,15 @@ def _place_symbols(
             elif target in program.pointed:
                 raw[at : at + 8] = program.function_address(target).to_bytes(8, "little")
         data[: len(raw)] = np.frombuffer(bytes(raw), np.uint8)
+        left = request.variables.get(known_as[mangled])
+        if left is not None:
+            data[: left.nbytes] = left.view(np.uint8)[:size]
         plain = demangle(mangled)
         itemsize = variable.align if size % variable.align == 0 else 1
         base = symbol_address(slot)
         buffer = Buffer(plain, base, data, itemsize, read_only=variable.space == "const")
+        if left is not None and size % left.itemsize == 0:
+            buffer.kind = left.dtype
         if plain in contents:
             value = contents[plain]
             array = np.ascontiguousarray(value)

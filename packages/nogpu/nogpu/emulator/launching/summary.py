@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +17,8 @@ from nogpu.emulator.observe.counts import SiteStats, Tally
 from nogpu.emulator.observe.machine_code import MachineTally
 from nogpu.emulator.observe.samples import Sampler
 from nogpu.emulator.observe.slots import SlotWatch
-from nogpu.emulator.ptx.sites import Site
+from nogpu.emulator.ptx.sites import Site, calls_of
+from nogpu.text import is_ptx, pieces, places_of_lines
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Watcher = TypeVar("Watcher", bound=Observer)
@@ -32,22 +34,33 @@ def summarise(
 ) -> Report:
     """What a launch did, line by line. run: after its last block."""
     lines = request.source.split("\n")
+    # The lines that PTX names are those of another text.
+    places = {} if is_ptx(request.source) else places_of_lines(request.source)
 
     def text(line: int) -> str:
-        return lines[line - 1] if 0 < line <= len(lines) else ""
+        return lines[places[line] - 1] if line in places else ""
 
     findings = [
         Finding(
-            f.kind, f.line, text(f.line), f.message, f.count, request.name,
-            f.details["array"], f.details["index"], f.details["block"], f.details["threads"],
-            f.details["other_line"], text(f.details["other_line"]),
+            f.kind, int(f.line), text(f.line),
+            f.message + _called(f.line, request.source, places),
+            f.count, request.name, f.details["array"], f.details["index"], f.details["block"],
+            f.details["threads"], f.details["other_line"], text(f.details["other_line"]),
+            calls_of(f.line),
         )
         for f in run.faults.values()
     ]  # fmt: skip
     # Of a barrier that part of a block passes by, races may be the effect: they come last then.
     diverged = any(f.kind == "divergent-barrier" for f in findings)
     findings.sort(
-        key=lambda f: (diverged and f.kind == "race", f.line, f.kind, f.array, f.other_line)
+        key=lambda f: (
+            diverged and f.kind == "race",
+            f.line,
+            f.kind,
+            f.array,
+            f.called_from,
+            f.other_line,
+        )
     )
     instructions: dict[str, int] = {}
     for block_program in run.program.blocks:
@@ -85,6 +98,24 @@ def summarise(
     )
 
 
+def _called(line: int, source: str, places: Mapping[int, int]) -> str:
+    """A sentence about the calls that led to a line, where functions were inlined; else "".
+
+    places: where in the source its lines stand.
+    """
+    calls = calls_of(line)
+    if not calls:
+        return ""
+    name = ""
+    for piece in pieces(source):
+        first, last = (source.count("\n", 0, at) + 1 for at in (piece.start, piece.end))
+        if first <= places.get(line, 0) <= last:
+            name = piece.name if piece.kind == "function" else ""
+            break
+    where = ", called from ".join(f"line {n}" for n in calls)
+    return f". In {name}(), called from {where}" if name else f". Called from {where}"
+
+
 def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAccess, ...]:
     tally = _observer(run, Tally)
     if tally is None:
@@ -96,7 +127,7 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
         if not stats.requests:
             continue
         space = _space(site, stats)
-        key = (site.line, space, site.op, ", ".join(stats.arrays), site.width)
+        key = (int(site.line), space, site.op, ", ".join(stats.arrays), site.width)
         row = sums.setdefault(key, [0] * 8)
         best = sampler.samples[site.index] if sampler else None
         ideal = (best.ideal_sectors, best.ideal_wavefronts) if best else (0, 0)
@@ -108,7 +139,7 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
             unknown.add(key)
     for (index, space, op), done in tally.engines.items():
         site = run.program.sites[index]
-        key = (site.line, space, op, ", ".join(done.arrays), done.width)
+        key = (int(site.line), space, op, ", ".join(done.arrays), done.width)
         row = sums.setdefault(key, [0] * 8)
         for i, value in enumerate((done.requests, done.sectors, 0, done.bytes)):
             row[i] += value
@@ -136,5 +167,5 @@ def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Ar
     for site, stats in zip(run.program.sites, tally.stats, strict=True):
         if rows := sampler.samples[site.index].rows:
             space = "shared" if stats.wavefronts and site.space != "global" else "global"
-            out.setdefault((site.line, space, site.op), []).extend(rows)
+            out.setdefault((int(site.line), space, site.op), []).extend(rows)
     return {k: tuple(v) for k, v in out.items()}

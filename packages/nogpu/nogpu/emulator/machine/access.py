@@ -14,7 +14,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters, faults
 from nogpu.emulator.machine.events import Access, Stage, Where
-from nogpu.emulator.machine.lanes import Array, pick
+from nogpu.emulator.machine.lanes import Array, pick, spread_to
 from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.machine.memory import Buffer, PeerWords, load_words, store_words
 from nogpu.emulator.ptx.layout import (
@@ -116,7 +116,7 @@ def perform(
     if site.space != "generic":
         return _global(state, site, address, mask, values, length, move)
     parts = by_space(state, site, address, mask)
-    results = []
+    state.local_unset, state.local_at, results = [], [], []
     for space, at, part in parts:
         if space == "shared":
             got = _shared(state, site, at, part, values, stage, move)
@@ -136,6 +136,11 @@ def perform(
 
 def _carry(state: State, access: Access, move: Move | None) -> Any:
     """Publish an access of sound lanes to one target, and do it."""
+    mask = access.where.mask
+    if mask is not None and mask.n == 0:  # nobody is left: nothing to publish or store
+        if move is not None:
+            return move(access)
+        return None if access.values is not None else _take_words(access)
     if access.site.space not in _UNWATCHED:
         state.publish(access)
     if move is not None:
@@ -257,11 +262,11 @@ def _put(state: State, access: Access) -> None:
 
 def _scatter(data: Array, index: Array, value: Array, arr: Array | None) -> None:
     shape = np.broadcast_shapes(index.shape, value.shape, () if arr is None else arr.shape)
-    index, value = np.broadcast_to(index, shape), np.broadcast_to(value, shape)
+    index, value = spread_to(index, shape), spread_to(value, shape)
     if arr is None:
         data[index] = value
         return
-    chosen = np.broadcast_to(arr, shape)
+    chosen = spread_to(arr, shape)
     data[index[chosen]] = value[chosen]
 
 
@@ -401,10 +406,6 @@ def _peers(
     owner = np.where(arr, owner, column)
     where = Where(PeerWords(state.shared, owner), np.where(arr, offset, 0), sound, owner)
     access = Access(site, "shared", where, values)
-    if sound is not None and sound.n == 0:
-        if move is not None:
-            return move(access)
-        return None if values is not None else _take_words(access)
     return _carry(state, access, move)
 
 
@@ -436,10 +437,6 @@ def _own(
             assert sound is not None
             where = Where(state.shared, np.where(sound.arr, offset, 0), sound)
     access = Access(site, "shared", where, values, None, stage)
-    if where.mask is not None and where.mask.n == 0:  # nobody is left: nothing to publish or store
-        if move is not None:
-            return move(access)
-        return None if values is not None else _take_words(access)
     return _carry(state, access, move)
 
 
@@ -506,7 +503,45 @@ def _local(
             faults.report_local(state, site, offset, fault)
         mask = _shield(state, arr, bad)
         offset = np.where(mask.arr, offset, 0)
+    if state.observers:
+        _note_local(state, site, offset, mask)
     return _carry(state, Access(site, "local", Where(memory, offset, mask), values), None)
+
+
+def _note_local(state: State, site: Site, offset: Array, mask: Mask | None) -> None:
+    """Note which words of local memory lanes write, or which elements of a load nobody wrote."""
+    have = state.local_set
+    if have is None:
+        shape = -(-state.local_memory().nbytes // 4), *state.shape
+        have = state.local_set = np.zeros(shape, bool)
+    lanes = tuple(np.indices(state.shape, sparse=True))
+    each = max(site.kind.itemsize // 4, 1)
+    first = (np.broadcast_to(offset, state.shape) >> 2)[None] + np.arange(each).reshape(
+        -1, 1, 1, 1, 1
+    )
+    if site.op == "load":
+        state.local_unset = [
+            ~have[(first + j * site.kind.itemsize // 4, *lanes)].any(axis=0)
+            & (True if mask is None else mask.arr)
+            for j in range(site.count)
+        ]
+        return
+    state.local_at = [(first + j * site.kind.itemsize // 4, *lanes) for j in range(site.count)]
+    for at in state.local_at:
+        have[at] |= True if mask is None else mask.arr
+
+
+def local_kept(state: State, element: int, lanes: Array, mask: Mask | None) -> None:
+    """Of some lanes an element of the last store to local memory has no value."""
+    if state.local_set is not None and element < len(state.local_at):
+        lanes = lanes if mask is None else lanes & mask.arr
+        state.local_set[state.local_at[element]] &= ~lanes
+
+
+def local_unset(state: State, element: int) -> Array:
+    """Of which lanes an element of the last load from local memory was never written."""
+    known = state.local_unset
+    return known[element] if element < len(known) else np.zeros((1, 1, 1, 1), bool)
 
 
 # -- generic addresses ---------------------------------------------------------------------------
@@ -558,3 +593,14 @@ def by_space(
             everyone = part is None or (mask is not None and part.n == mask.n)
             out.append((name, address - window if window else address, mask if everyone else part))
     return out
+
+
+def unset_shown(
+    state: State, lanes: Array, does: str, line: int, first: int, mask: Mask | None
+) -> None:
+    """Tell of lanes that show what a register holds which they have not set."""
+    if mask is not None:
+        lanes = lanes & mask.arr
+    if lanes.any():
+        for o in state.observers:
+            o.unset(lanes, does, line, first)

@@ -19,8 +19,10 @@ i1, i2, i4, i8 = (np.dtype(f"i{n}") for n in (1, 2, 4, 8))
 u1, u2, u4, u8 = (np.dtype(f"u{n}") for n in (1, 2, 4, 8))
 f2, f4, f8 = (np.dtype(f"f{n}") for n in (2, 4, 8))
 
-_LOW29 = np.int64(0x1FFFFFFF)
-_HALF29 = np.int64(0x10000000)
+# Arrays: NumPy takes longer for scalars, which it makes arrays of.
+_LOW29 = np.array(0x1FFFFFFF, i8)
+_HALF29 = np.array(0x10000000, i8)
+_FEW = 1 << 13
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -41,14 +43,19 @@ def _to_odd(s: Array, e: Array) -> Array:
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
     """a * b + c in float32, rounded once to nearest."""
-    s = np.multiply(a, b, dtype=f8)
+    if a.size + b.size < _FEW:  # NumPy casts what it multiplies piece by piece, slowly
+        s = a.astype(f8) * b.astype(f8)
+    else:
+        s = np.multiply(a, b, dtype=f8)
     if s.shape == c.shape or c.size == 1:
         s += c
     else:
         s = s + c
     r = s.astype(f4)
-    tie = np.bitwise_and(s.view(i8), _LOW29) == _HALF29
-    if tie.any():
+    low = s.view(i8)
+    np.bitwise_and(low, _LOW29, out=low)
+    tie = low == _HALF29
+    if np.count_nonzero(tie):
         at = np.nonzero(tie)
         x, y, z = (np.broadcast_to(v, s.shape)[at] for v in (a, b, c))
         r[at] = fma32_exact(x, y, z).astype(f4)

@@ -275,14 +275,15 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
     gone = (total > 0) & (total < state.threads)
     if gone.any():
         column = _first(gone)
+        returned = "they have returned, or " if state.launch.program.returns else ""
         _diverged(
             state,
             first,
             gone,
             f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
-            f"{state.block_tuple(column)} never reach this barrier: they have returned, or an if "
-            "or the end of a loop led them past it. Every thread of the block must reach it: "
-            "guard its loads and stores instead",
+            f"{state.block_tuple(column)} never reach this barrier: {returned}an if or the "
+            "end of a loop led them past it. Every thread of the block must reach it: guard its "
+            "loads and stores instead",
         )
 
 

@@ -21,7 +21,7 @@ from nogpu.emulator.machine.atomics import apply
 from nogpu.emulator.machine.attribution import Offender, accuse, offender_among
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.machine.lanes import Array, pick
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.masks import array_of, flat_lanes
 from nogpu.emulator.machine.tensor_maps import Placed, map_at
 from nogpu.emulator.ptx import words as words_ptx
 from nogpu.emulator.ptx.layout import RANK_SHIFT, SHARED_WINDOW
@@ -54,16 +54,16 @@ def swizzled(address: Array, swizzle: int) -> Array:
 
 
 @dataclass(frozen=True)
-class _Requests:
+class Requests:
     """Threads that ask for a copy: flat arrays, and for each of them its values."""
 
     thread: Array
     column: Array
     values: tuple[Array, ...]
 
-    def only(self, chosen: Array) -> _Requests:
+    def only(self, chosen: Array) -> Requests:
         """Some of them."""
-        return _Requests(
+        return Requests(
             self.thread[chosen], self.column[chosen], tuple(v[chosen] for v in self.values)
         )
 
@@ -72,38 +72,32 @@ class _Requests:
         return offender_among(state, self.thread, self.column, bad)
 
 
-def _requests_of(state: State, mask: Mask | None, *values: Array) -> _Requests:
-    chosen = np.broadcast_to(array_of(mask), state.shape)
+def requests_of(state: State, mask: Mask | None, *values: Array) -> Requests:
+    thread, column, *rest = (
+        v.astype(np.int64)
+        for v in flat_lanes(state, mask, state.thread, state.block_index, *values)
+    )
+    return Requests(thread, column, tuple(rest))
 
-    def flat(value: Array) -> Array:
-        return np.broadcast_to(value, state.shape)[chosen].astype(np.int64)
 
-    return _Requests(flat(state.thread), flat(state.block_index), tuple(flat(v) for v in values))
-
-
-def _shared_event(
-    state: State,
-    site: Site,
-    requests: _Requests,
-    offset: Array,
-    *,
-    writes: bool,
-    owner: Array | None = None,
-    barrier: Array | None = None,
-    receiver: Array | None = None,
-) -> Bulk:
-    """A copy that begins to read or write pieces of shared memory. owner: None, the own block's."""
+def shared_event(
+    state: State, site: Site, requests: Requests, offset: Array, owner: Array | None = None,
+    barrier: Array | None = None, receiver: Array | None = None,
+) -> Bulk:  # fmt: skip
+    """A copy that begins to write pieces of the shared memory of `owner`; None: that reads those of
+    its own block's.
+    """
+    writes = owner is not None
     part = site.as_(space="shared", op="store" if writes else "load")
     thread, column = requests.thread, requests.column
-    owner = column if owner is None else owner
-    place = thread, column, owner, offset, PIECE, None, Stage.BEGUN
+    place = thread, column, column if owner is None else owner, offset, PIECE, None, Stage.BEGUN
     return Bulk(part, "shared", state.shared, writes, *place, barrier=barrier, receiver=receiver)
 
 
 def _global_event(
     site: Site,
     buffer: Buffer,
-    requests: _Requests,
+    requests: Requests,
     offset: Array,
     there: Array | None = None,
     operation: str | None = None,
@@ -117,7 +111,7 @@ def _global_event(
     return Bulk(part, "global", buffer, writes, thread, column, column, offset, PIECE, there)
 
 
-def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
+def in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
     """Bytes from the start of a block's shared memory, absolute address, and rank + 1 of the block
     (0: own).
     """
@@ -130,7 +124,7 @@ def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, 
 
 
 def receivers(
-    state: State, site: Site, requests: _Requests, code: Array, targets: Array, several: bool
+    state: State, site: Site, requests: Requests, code: Array, targets: Array, several: bool
 ) -> tuple[Array, Array]:
     """(which request, whose shared memory) of each copy that requests make: flat.
 
@@ -227,21 +221,12 @@ class Stores:
 
 def rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
     """Some requests of an event."""
+    each = {name: getattr(event, name) for name in _BY_REQUEST}
+    part = {name: value[chosen] for name, value in each.items() if value is not None}
+    return replace(event, **part, stage=stage)
 
-    def part(a: Array | None) -> Array | None:
-        return None if a is None else a[chosen]
 
-    return replace(
-        event,
-        thread=event.thread[chosen],
-        column=event.column[chosen],
-        owner=event.owner[chosen],
-        offset=event.offset[chosen],
-        there=part(event.there),
-        barrier=part(event.barrier),
-        receiver=part(event.receiver),
-        stage=stage,
-    )
+_BY_REQUEST = ("thread", "column", "owner", "offset", "there", "barrier", "receiver")
 
 
 def _chosen(state: State, mask: Mask | None) -> Array:
@@ -289,7 +274,7 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
     axes = [
         s[:, None] + np.arange(b) for s, b in zip(start[::-1], m.box, strict=True)
     ]  # slowest axis first, as in NumPy
-    offset, inside = np.zeros((n, 1), np.int64), np.ones((n, 1), bool)
+    offset, inside = np.full((n, 1), placed.first, np.int64), np.ones((n, 1), bool)
     for at, size, stride in zip(axes, m.sizes, m.array.strides, strict=True):
         offset = (offset[:, :, None] + at[:, None, :] * stride).reshape(n, -1)
         inside = (inside[:, :, None] & ((at >= 0) & (at < size))[:, None, :]).reshape(n, -1)
@@ -316,30 +301,33 @@ def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
 
 
 def _fits(
-    state: State, site: Site, requests: _Requests, base: Array, absolute: Array, size: int
+    state: State, site: Site, requests: Requests, base: Array, absolute: Array, size: int
 ) -> Array:
     """Which boxes lie in a block's shared memory and are aligned; the others are findings."""
     total = state.launch.shared_bytes
     outside = (base < 0) | (base + size > total)
     misaligned = ~outside & (absolute % _ALIGNED != 0)
-    for kind, bad, what in (
-        (
-            "out-of-bounds",
-            outside,
-            f"reaches outside the {total} bytes of shared memory of the block",
-        ),
-        ("misaligned", misaligned, f"does not begin at a multiple of {_ALIGNED} bytes"),
-    ):
-        if not bad.any():
-            continue
-        i, lane = requests.offender(state, bad)
-        name, where = state.shared_name(int(base[i]))
-        message = f"{lane} copies a box of {size} bytes at {where}: it {what}"
-        accuse(kind, site.line, lane, message, array=name, index=where)
+    far = f"it reaches outside the {total} bytes of shared memory of the block"
+    _accuse(state, site, requests, base, outside, "out-of-bounds", f"a box of {size}", far)
+    odd = f"it does not begin at a multiple of {_ALIGNED} bytes"
+    _accuse(state, site, requests, base, misaligned, "misaligned", f"a box of {size}", odd)
     return np.asarray(~(outside | misaligned))
 
 
-def _by_map(state: State, line: int, requests: _Requests) -> list[tuple[Placed, _Requests]]:
+def _accuse(
+    state: State, site: Site, requests: Requests, shared: Array, bad: Array, kind: str,
+    size: Array | str, why: str,
+) -> None:  # fmt: skip
+    """Report copies from or to places in shared memory, if some are bad. size: of each, or all."""
+    if bad.any():
+        i, lane = requests.offender(state, bad)
+        name, where = state.shared_name(int(shared[i]))
+        much = size if isinstance(size, str) else size[i]
+        message = f"{lane} copies {much} bytes at {where}: {why}"
+        accuse(kind, site.line, lane, message, array=name, index=where)
+
+
+def _by_map(state: State, line: int, requests: Requests) -> list[tuple[Placed, Requests]]:
     """Requests by the tensor map that they name, their first value."""
     address = requests.values[0]
     return [
@@ -357,6 +345,7 @@ def load_box(
     barrier_number: int,
     barrier: Array,
     targets: Array | None,
+    pair: bool,
     mask: Mask | None,
 ) -> None:
     """cp.async.bulk.tensor from global to shared memory: a box, counted at an mbarrier.
@@ -370,44 +359,43 @@ def load_box(
     tensor_map: its generic address.
     start: first element along each axis, the fastest first.
     targets: blocks of the cluster, a bit each; None: the own one.
+    pair: .cta_group::2, the mbarrier may lie in the other block of the pair.
     """
     base = state.within(mask)
     if base is not None and not base.n:
         return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = _requests_of(state, base, tensor_map, to, barrier, everyone, *start)
+    every = requests_of(state, base, tensor_map, to, barrier, everyone, *start)
     for placed, requests in _by_map(state, site.line, every):
         _right_axes(placed, len(start), site)
-        into, absolute, code = _in_shared(state, site, requests.values[1])
+        into, absolute, code = in_shared(state, site, requests.values[1])
         fits = _fits(state, site, requests, into, absolute, placed.box_bytes)
         boxes = _boxes(placed, requests.values[4:], into, absolute)
         values = _elements_of(placed, boxes)
         offset, there = _pieces(boxes, placed.itemsize)
         state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there))
-        at, _, at_code = _in_shared(state, at_barrier, requests.values[2])
+        at, _, at_code = in_shared(state, at_barrier, requests.values[2])
         request, owner = receivers(
             state, site, requests, code, requests.values[3], targets is not None
         )
+        home = owner
         if targets is None and (at_code != code).any():
-            raise EmulationError(
-                f"line {site.line}: the box goes to one block of the cluster and its bytes are "
-                "counted in another: the "
-                "mbarrier lies in the shared memory that the box is copied to"
-            )
+            if pair:
+                home = receivers(state, site, requests, at_code, requests.values[3], False)[1]
+            if not pair or (home ^ owner > 1).any():
+                raise EmulationError(
+                    f"line {site.line}: the box goes to one block of the cluster and its bytes are "
+                    "counted in another: the mbarrier lies in the shared memory that the box is "
+                    "copied to, or with .cta_group::2 in that of the other block of the pair"
+                )
         sound = fits[request]
         which = request[sound]
-        event = _shared_event(
-            state,
-            site,
-            requests.only(which),
-            boxes.shared[which],
-            writes=True,
-            owner=owner[sound],
-            barrier=at[which],
-        )
-        _put_shared(state, event, values[which])
-        _land(state, at_barrier, requests.only(request), at[request], owner, placed.box_bytes)
+        asked, pieces = requests.only(which), boxes.shared[which]
+        counted = None if home is owner else home[sound]
+        event = shared_event(state, site, asked, pieces, owner[sound], at[which], counted)
+        put_shared(state, event, values[which])
+        land(state, at_barrier, requests.only(request), at[request], home, placed.box_bytes)
 
 
 def _right_axes(placed: Placed, count: int, site: Site) -> None:
@@ -428,7 +416,7 @@ def _elements_of(placed: Placed, boxes: _Boxes) -> Array:
     return np.ascontiguousarray(got.reshape(len(got), -1)).view(np.uint32).reshape(len(got), -1, 4)
 
 
-def _put_shared(state: State, event: Bulk, words: Array) -> None:
+def put_shared(state: State, event: Bulk, words: Array) -> None:
     """Tell of a copy into shared memory, and make it. words: uint32 (requests, pieces, 4)."""
     if not len(event.thread):
         return
@@ -438,8 +426,8 @@ def _put_shared(state: State, event: Bulk, words: Array) -> None:
     state.shared.data[row, event.owner[:, None, None]] = words
 
 
-def _land(
-    state: State, site: Site, requests: _Requests, barrier: Array, owner: Array, nbytes: int
+def land(
+    state: State, site: Site, requests: Requests, barrier: Array, owner: Array, nbytes: int
 ) -> None:
     """The bytes of copies are there: count them at the mbarriers of the blocks that got them."""
     counts = np.full(len(owner), nbytes)
@@ -528,19 +516,22 @@ def store_box(
         return
     site = state.sites[number]
     for placed, every in _by_map(
-        state, site.line, _requests_of(state, base, tensor_map, source, *start)
+        state, site.line, requests_of(state, base, tensor_map, source, *start)
     ):
         _right_axes(placed, len(start), site)
         if placed.buffer.read_only:
             faults.report_read_only(state, site, placed.buffer)
             continue
-        at, absolute, _ = _in_shared(state, site, every.values[1])
+        at, absolute, _ = in_shared(state, site, every.values[1])
         fits = _fits(state, site, every, at, absolute, placed.box_bytes)
         requests, at, absolute = every.only(fits), at[fits], absolute[fits]
         if not len(at):
             continue
         boxes = _boxes(placed, requests.values[2:], at, absolute)
-        event = _shared_event(state, site, requests, boxes.shared, writes=False)
+        event = shared_event(state, site, requests, boxes.shared)
+        if not boxes.inside.all():
+            each = np.repeat(boxes.inside, placed.itemsize, axis=2)
+            event.meant = each.reshape(*event.offset.shape, event.width)
         _begin_store(state, event)
         words = _read_shared(state, event)
         offset, there = _pieces(boxes, placed.itemsize)
@@ -563,7 +554,7 @@ def store_box(
 
 
 def _rows(
-    state: State, site: Site, requests: _Requests, shared: Array, size: Array
+    state: State, site: Site, requests: Requests, shared: Array, size: Array
 ) -> list[tuple[int, Array]]:
     """Requests by their size in bytes; sizes and places that do not fit are findings and are left
     out.
@@ -571,21 +562,16 @@ def _rows(
     total = state.launch.shared_bytes
     misaligned = (size % PIECE != 0) | (shared % PIECE != 0)
     outside = ~misaligned & ((shared < 0) | (shared + size > total))
-    for kind, bad, what in (
-        ("misaligned", misaligned, f"size and address are multiples of {PIECE}"),
-        ("out-of-bounds", outside, f"a block has {total} bytes of shared memory"),
-    ):
-        if bad.any():
-            i, lane = requests.offender(state, bad)
-            name, where = state.shared_name(int(shared[i]))
-            message = f"{lane} copies {size[i]} bytes at {where}: {what}"
-            accuse(kind, site.line, lane, message, array=name, index=where)
+    odd = f"size and address are multiples of {PIECE}"
+    _accuse(state, site, requests, shared, misaligned, "misaligned", size, odd)
+    far = f"a block has {total} bytes of shared memory"
+    _accuse(state, site, requests, shared, outside, "out-of-bounds", size, far)
     sound = ~(misaligned | outside) & (size > 0)
     return [(int(n), np.flatnonzero(sound & (size == n))) for n in np.unique(size[sound])]
 
 
 def _buffers(
-    state: State, site: Site, requests: _Requests, address: Array, size: int
+    state: State, site: Site, requests: Requests, address: Array, size: int
 ) -> list[tuple[Buffer, Array, Array]]:
     """[(array, which requests mean it, byte offsets)]; what lies outside an array is a finding."""
     parts = []
@@ -633,8 +619,8 @@ def load_row(
         return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = _requests_of(state, base, source, to, size, barrier, everyone)
-    into = _in_shared(state, site, every.values[1])[0]
+    every = requests_of(state, base, source, to, size, barrier, everyone)
+    into = in_shared(state, site, every.values[1])[0]
     offset_of = state.sites[from_number].offset
     for count, which in _rows(state, site, every, into, every.values[2]):
         piece = np.arange(0, count, PIECE)
@@ -644,22 +630,15 @@ def load_row(
             state.publish_bulk(_global_event(site, buffer, requests, offset[:, None] + piece))
             words = pick(buffer.view(np.dtype("u1")), offset[:, None] + np.arange(count))
             words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
-            counts_at, _, code = _in_shared(state, at_barrier, requests.values[3])
+            counts_at, _, code = in_shared(state, at_barrier, requests.values[3])
             request, owner = receivers(
                 state, site, requests, code, requests.values[4], targets is not None
             )
             requests, counts_at = requests.only(request), counts_at[request]
-            event = _shared_event(
-                state,
-                site,
-                requests,
-                (at[here][:, None] + piece)[request],
-                writes=True,
-                owner=owner,
-                barrier=counts_at,
-            )
-            _put_shared(state, event, words[request])
-            _land(state, at_barrier, requests, counts_at, owner, count)
+            pieces = (at[here][:, None] + piece)[request]
+            event = shared_event(state, site, requests, pieces, owner, counts_at)
+            put_shared(state, event, words[request])
+            land(state, at_barrier, requests, counts_at, owner, count)
 
 
 def store_row(
@@ -682,8 +661,8 @@ def store_row(
     if base is not None and not base.n:
         return
     site, reads = state.sites[number], state.sites[from_number]
-    every = _requests_of(state, base, to, source, size)
-    at = _in_shared(state, reads, every.values[1])[0]
+    every = requests_of(state, base, to, source, size)
+    at = in_shared(state, reads, every.values[1])[0]
     for count, which in _rows(state, site, every, at, every.values[2]):
         piece = np.arange(0, count, PIECE)
         part = every.only(which)
@@ -692,7 +671,7 @@ def store_row(
         ):
             requests = part.only(here)
             pieces = at[which][here][:, None] + piece
-            event = _shared_event(state, site, requests, pieces, writes=False)
+            event = shared_event(state, site, requests, pieces)
             _begin_store(state, event)
             words = _read_shared(state, event)
             state.publish_bulk(
@@ -727,10 +706,10 @@ def pass_row(
     if base is not None and not base.n:
         return
     site, reads, at_barrier = (state.sites[n] for n in (number, from_number, barrier_number))
-    every = _requests_of(state, base, source, to, size, barrier)
-    away = _in_shared(state, reads, every.values[0])[0]
-    into, _, code = _in_shared(state, site, every.values[1])
-    counts_at, _, counted_in = _in_shared(state, at_barrier, every.values[3])
+    every = requests_of(state, base, source, to, size, barrier)
+    away = in_shared(state, reads, every.values[0])[0]
+    into, _, code = in_shared(state, site, every.values[1])
+    counts_at, _, counted_in = in_shared(state, at_barrier, every.values[3])
     if (counted_in != code).any():
         raise EmulationError(
             f"line {site.line}: the bytes go to one block of the cluster and are counted in "
@@ -748,28 +727,14 @@ def pass_row(
         requests, which = requests.only(request), which[request]
         piece = np.arange(0, count, PIECE)
         barriers = counts_at[which]
-        read = _shared_event(
-            state,
-            reads,
-            requests,
-            away[which][:, None] + piece,
-            writes=False,
-            barrier=barriers,
-            receiver=owner,
-        )
+        pieces = away[which][:, None] + piece
+        read = shared_event(state, reads, requests, pieces, None, barriers, owner)
         state.publish_bulk(read)
         words = _read_shared(state, read)
-        event = _shared_event(
-            state,
-            site,
-            requests,
-            into[which][:, None] + piece,
-            writes=True,
-            owner=owner,
-            barrier=barriers,
-        )
-        _put_shared(state, event, words)
-        _land(state, at_barrier, requests, barriers, owner, count)
+        pieces = into[which][:, None] + piece
+        event = shared_event(state, site, requests, pieces, owner, barriers)
+        put_shared(state, event, words)
+        land(state, at_barrier, requests, barriers, owner, count)
 
 
 def init_fence(state: State, mask: Mask | None) -> None:

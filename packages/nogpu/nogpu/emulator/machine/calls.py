@@ -309,8 +309,9 @@ def trapped(state: State, line: int, mask: Mask | None) -> None:
     lane = first_offender(state, array_of(mask))
     why = (
         "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes "
-        "it. End the kernel there, and launch a second one for what follows"
-        if state.launch.program.cooperative
+        "it. Launch it so (cudaLaunchCooperativeKernel; here: cooperative=True), or end the kernel "
+        "there and launch a second one for what follows"
+        if state.launch.program.cooperative and not state.launch.cooperative
         else "A GPU stops the launch with an error here"
     )
     accuse("trap", line, lane, f"{lane} comes to a trap. {why}")

@@ -103,6 +103,15 @@ def map_rank(state: State, address: Array, rank: Array) -> Array:
     return np.where(mine, own, own + (named + 1 << RANK_SHIFT)).astype(address.dtype)
 
 
+def of_the_first(state: State, address: Array) -> Array:
+    """The same place in the even block of the pair, of an own address; of others without bit 24."""
+    first = np.bitwise_and(of(state).rank, ~1).reshape(1, 1, state.p, state.q)
+    own = code_of(address) == 0
+    return np.where(
+        own, map_rank(state, address, first.astype(i4)), address & i4.type(-(1 << 24) - 1)
+    )
+
+
 def rank_of(state: State, address: Array) -> Array:
     """getctarank: the rank of the block in whose shared memory an address lies, int32."""
     code = code_of(address)

@@ -90,8 +90,10 @@ class Bulk:
     shared memory it is; for global memory that of who asked. offset: int64 (requests, pieces),
     bytes from the start of the target. width: bytes a piece. there: bool (requests, pieces), which
     pieces there are; None: all. barrier: where in the owner's shared memory the mbarrier lies that
-    counts a copy's bytes, by request; None: none does. receiver: of a read, the blocks that it is
-    copied to, in whose shared memory that mbarrier lies; None: it is not copied to a block.
+    counts a copy's bytes, by request; None: none does. meant: of a read, bool (requests, pieces,
+    width), the bytes that matter: what lies outside a tensor is read and thrown away; None: all.
+    receiver: the blocks in whose shared memory that mbarrier lies: of a read those that it is
+    copied to (None: it is not copied to a block), of a write None where they are the owners.
     """
 
     site: Site
@@ -105,9 +107,31 @@ class Bulk:
     width: int
     there: Array | None = None
     stage: Stage = Stage.WHOLE
-    by: str = "copy"  # copy: TMA; product: wgmma
+    by: str = "copy"  # copy: TMA; product: wgmma; tensor: tcgen05.mma
     barrier: Array | None = None
     receiver: Array | None = None
+    meant: Array | None = None
+
+
+@dataclass(slots=True, eq=False)
+class TensorAccess:
+    """A rectangle of the tensor memory of one block that is read, written or freed.
+
+    does: "reads", "writes" or "frees". by: "load" and "store", of a warp, "product", of a thread,
+    or "free". thread, column: who, and its block of the batch. owner: the block whose tensor memory
+    it is. shape: what products that add to the same sums have in common; "copy", "refresh" (a copy
+    of 4 rows) and "shift" are done by the same unit.
+    """
+
+    does: str
+    by: str
+    line: int
+    thread: int
+    column: int
+    owner: int
+    lanes: slice
+    columns: slice
+    shape: str = ""
 
 
 class Observer:
@@ -118,6 +142,15 @@ class Observer:
 
     def access(self, access: Access) -> None:
         """Lanes are about to access memory."""
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """Whether nothing matters of accesses that the only thread of a launch makes to an array by
+        an instruction but their number. Who watches accesses says so, and has `repeated`.
+        """
+        return type(self).access is Observer.access
+
+    def repeated(self, site: Site, target: Buffer, times: int) -> None:
+        """So many accesses of that kind have been made."""
 
     def bulk(self, bulk: Bulk) -> None:
         """An engine is about to read or write memory for threads, or has been waited for."""
@@ -134,6 +167,12 @@ class Observer:
 
     def served(self, served: Served) -> None:
         """Atomics, published as accesses before, have been performed."""
+
+    def unset(self, lanes: Array, does: str, line: int, first: int) -> None:
+        """Lanes (bool, four axes) show what a register holds that they have not set.
+
+        does: how, such as "stores". first: the line that uses the variable first.
+        """
 
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """malloc has given out bytes of the device heap: what was done to them before is over."""
@@ -167,6 +206,18 @@ class Observer:
 
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads learn that the phases of the mbarriers at these offsets are complete."""
+
+    def tensor(self, access: TensorAccess) -> None:
+        """Tensor memory is about to be read, written or freed."""
+
+    def tensor_waited(self, by: str, mask: Mask | None) -> None:
+        """Warps know that their loads or stores of tensor memory are done."""
+
+    def tensor_fenced(self, side: str, mask: Mask | None) -> None:
+        """tcgen05.fence of the threads of a mask: "before" or "after" they meet others."""
+
+    def tensor_committed(self, at: Array, owner: Array, thread: Array, column: Array) -> None:
+        """What threads have issued will arrive at mbarriers: flat arrays, one element each."""
 
     def cluster_arrive(self, mask: Mask | None) -> None:
         """Threads arrive at the barrier of their cluster, and go on."""

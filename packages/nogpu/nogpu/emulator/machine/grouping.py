@@ -136,9 +136,14 @@ class Running:
 _ZERO = {kind: np.zeros((1, 1, 1, 1), kind) for kind in ("b1", "i2", "f2", "i4", "f4", "i8", "f8")}
 
 
-def first_registers(program: FunctionProgram) -> list[Any]:
-    """Registers of a function before it runs."""
-    return [_ZERO[kind] for kind in program.kinds]
+_NUMBER: dict[str, Any] = {"b1": False, "i2": 0, "i4": 0, "i8": 0, "f4": 0.0, "f8": 0.0}
+
+
+def first_registers(program: FunctionProgram, scalar: bool = False) -> list[Any]:
+    """Registers of a function before it runs. scalar: numbers, not arrays, as `ptx.scalars` has
+    them.
+    """
+    return [_NUMBER.get(kind, _ZERO[kind]) if scalar else _ZERO[kind] for kind in program.kinds]
 
 
 def enter(state: State, running: Running) -> None:

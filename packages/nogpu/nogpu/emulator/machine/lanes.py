@@ -6,6 +6,8 @@ warp (so that a value shared by all lanes keeps size one), and the two of the bl
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,11 @@ def pick(data: Array, index: Array) -> Array:
     return data.take(index, mode="clip")
 
 
+def spread_to(a: Array, shape: tuple[int, ...]) -> Array:
+    """`np.broadcast_to`, which takes microseconds even for what has this shape already."""
+    return a if a.shape == shape else np.broadcast_to(a, shape)
+
+
 class WarpShape:
     """How the threads of a block fall into warps: (rows, x, ...) to (warp, lane, ...)."""
 
@@ -34,6 +41,7 @@ class WarpShape:
         self.threads = rows * x
         self.warps = -(-self.threads // WARP)
         self.group = WARP // x if WARP % x == 0 else 0
+        self.known: dict[Hashable, Array] = {}  # what observers counted for such warps before
         if x % WARP == 0:
             self.mode = "split"
         elif self.group and rows % self.group == 0:
@@ -57,7 +65,7 @@ class WarpShape:
             return a.reshape(r // g or 1, 1, g if r > 1 else 1, x, p, q)
         if r == 1 and x == 1 and not (is_mask and self.threads % WARP):
             return a.reshape(1, 1, 1, 1, p, q)
-        full = np.broadcast_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p, q)
+        full = spread_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p, q)
         out = full[self.index]
         if is_mask:
             out &= self.exists[:, :, None, None]
@@ -67,12 +75,12 @@ class WarpShape:
         """The lane axes of `lanes` at full size: every lane of a warp stands for itself."""
         w1, w2, _, _, p, q = six.shape
         sizes = (self.group, self.x) if self.mode == "group" else (1, WARP)
-        return np.broadcast_to(six, (w1, w2, *sizes, p, q))
+        return spread_to(six, (w1, w2, *sizes, p, q))
 
     def full(self, a: Array, blocks: tuple[int, int]) -> Array:
         """(rows, x, p, q) to (warps, 32, p * q); lanes beyond the last thread repeat it."""
         p, q = blocks
-        whole = np.broadcast_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p * q)
+        whole = spread_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p * q)
         if self.threads % WARP:
             whole = whole[np.minimum(np.arange(self.warps * WARP), self.threads - 1)]
         return whole.reshape(self.warps, WARP, p * q)
@@ -100,3 +108,8 @@ class ActiveLanes:
         self.pairs = self.full[:, :, 1:] & self.full[:, :, :-1]
         starts = np.count_nonzero(self.full[:, :, 1:] & ~self.full[:, :, :-1], axis=2)
         self.contiguous = bool((starts + self.full[:, :, 0] <= 1).all())
+
+    @cached_property
+    def key(self) -> tuple[tuple[int, ...], bytes]:
+        """What tells sets of lanes apart."""
+        return self.full.shape, self.full.tobytes()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nogpu.emulator.machine.lanes import ActiveLanes, Array
+from nogpu.emulator.machine.lanes import ActiveLanes, Array, spread_to
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
@@ -54,3 +54,11 @@ class Mask:
 def array_of(mask: Mask | None) -> Array:
     """The bool array of a mask; one true element if it is None, which stands for every thread."""
     return np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
+
+
+def flat_lanes(state: State, mask: Mask | None, *values: Array) -> list[Array]:
+    """Values of four axes at the lanes of a mask (None: of all threads): flat, in one order."""
+    if mask is None:
+        return [spread_to(v, state.shape).reshape(-1) for v in values]
+    active = spread_to(mask.arr, state.shape)
+    return [spread_to(v, state.shape)[active] for v in values]

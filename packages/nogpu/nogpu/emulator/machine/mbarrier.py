@@ -33,7 +33,7 @@ from nogpu.emulator.machine.grouping import (
     same_values,
 )
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.masks import array_of, flat_lanes
 from nogpu.emulator.machine.memory import load_words, store_words
 from nogpu.emulator.ptx.layout import SHARED_WINDOW
 from nogpu.errors import EmulationError
@@ -89,7 +89,7 @@ def _init(state: State, count: Array, access: Access) -> None:
     store_words(state.shared, where.offset, expected, arr)
     store_words(state.shared, where.offset + 4, expected, arr)
     if state.tx_count is not None:
-        at, block = _flat(state, where, where.offset, state.block_index)
+        at, block = flat_lanes(state, where.mask, where.offset, state.block_index)
         state.tx_count[(at >> 2) * state.shared.ncolumns + block] = 0
     for o in state.observers:
         o.set_up(where, access.site.line)
@@ -104,19 +104,10 @@ def _owner(state: State, where: Where) -> Array:
     return state.block_index if where.owner is None else where.owner
 
 
-def _flat(state: State, where: Where, *values: Array) -> list[Array]:
-    """Values of the sound lanes, thread after thread."""
-    full = (np.broadcast_to(v, state.shape) for v in values)
-    if where.mask is None:
-        return [v.reshape(-1) for v in full]
-    chosen = np.broadcast_to(where.mask.arr, state.shape)
-    return [v[chosen] for v in full]
-
-
 def _flat_counts(state: State, where: Where, count: Array) -> list[Array]:
     """Of the sound lanes: the barrier's offset and block, the count, the thread and its block."""
     barriers = where.offset, _owner(state, where), count.view(u4).astype(i8)
-    return _flat(state, where, *barriers, state.thread, state.block_index)
+    return flat_lanes(state, where.mask, *barriers, state.thread, state.block_index)
 
 
 def arrive(
@@ -130,13 +121,37 @@ def arrive(
     return token
 
 
-def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
+def arrive_behind(state: State, number: int, address: Array, mask: Mask | None) -> None:
+    """tcgen05.commit: one arrival behind the products that each thread has issued.
+
+    It is theirs, not the thread's: what that knows does not go with it.
+    """
+    one = np.ones((1, 1, 1, 1), "i4")
+
+    def move(access: Access) -> None:
+        where = access.where
+        at, block, thread, column = flat_lanes(
+            state, where.mask, where.offset, _owner(state, where), state.thread, state.block_index
+        )
+        for o in state.observers:
+            o.tensor_committed(at, block, thread, column)
+        _arrive(state, one, False, access, own=False)
+
+    if mask is None or mask.n:
+        _touch(state, number, address, mask, "commit", move)
+
+
+def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = True) -> Array:
+    """own: the threads arrive, and what they know with them."""
     where = access.where
     full = np.zeros(state.shape, i8)
-    at, block, n = _flat(state, where, where.offset, _owner(state, where), count.astype(i8))
+    at, block, n = flat_lanes(
+        state, where.mask, where.offset, _owner(state, where), count.astype(i8)
+    )
     if not len(at):
         return full
-    sync.arrived(state, where)
+    if own:
+        sync.arrived(state, where)
     memory = state.shared
     place = (at >> 2) * memory.ncolumns + block
     order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
@@ -198,7 +213,9 @@ def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Wher
     """
     if not bad.any():
         return
-    thread, column, at = _flat(state, where, state.thread, state.block_index, where.offset)
+    thread, column, at = flat_lanes(
+        state, where.mask, state.thread, state.block_index, where.offset
+    )
     i = int(lane[int(np.argmax(bad))])
     one = Offender(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
     name, place = state.shared_name(int(at[i]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.lanes import Array, spread_to
 from nogpu.emulator.ptx.layout import SLOT_BITS
 
 if TYPE_CHECKING:
@@ -112,22 +112,22 @@ class Words:
             r, x, p, q = word.shape
             if self.per_block and p == 1 and q == 1:
                 vr, vx = max(r, value.shape[0]), max(x, value.shape[1])
-                rows = np.broadcast_to(word, (vr, vx, 1, 1)).reshape(-1)
+                rows = spread_to(word, (vr, vx, 1, 1)).reshape(-1)
                 shape = (vr, vx, *self.inner[2:])
-                whole = value if value.shape == shape else np.broadcast_to(value, shape)
+                whole = spread_to(value, shape)
                 self.data[rows] = whole.reshape(vr * vx, self.ncolumns)
                 return
             if word.size == 1:
-                self.data[int(word.reshape(()))] = np.broadcast_to(value, self.inner).reshape(-1)
+                self.data[int(word.reshape(()))] = spread_to(value, self.inner).reshape(-1)
                 return
             at = word * self.ncolumns + self.columns
             shape = np.broadcast_shapes(at.shape, value.shape)
-            self.flat[np.broadcast_to(at, shape)] = value
+            self.flat[spread_to(at, shape)] = value
             return
         at = word * self.ncolumns + self.columns
         shape = np.broadcast_shapes(at.shape, value.shape, mask.shape)
-        chosen = np.broadcast_to(mask, shape)
-        self.flat[np.broadcast_to(at, shape)[chosen]] = np.broadcast_to(value, shape)[chosen]
+        chosen = spread_to(mask, shape)
+        self.flat[spread_to(at, shape)[chosen]] = spread_to(value, shape)[chosen]
 
 
 class PeerWords(Words):
@@ -148,8 +148,8 @@ class PeerWords(Words):
         every = np.ones((1, 1, 1, 1), bool) if mask is None else mask
         at = word * self.ncolumns + self.columns
         shape = np.broadcast_shapes(at.shape, value.shape, every.shape)
-        chosen = np.broadcast_to(every, shape)
-        self.flat[np.broadcast_to(at, shape)[chosen]] = np.broadcast_to(value, shape)[chosen]
+        chosen = spread_to(every, shape)
+        self.flat[spread_to(at, shape)[chosen]] = spread_to(value, shape)[chosen]
 
 
 def load_words(memory: Words, offset: Array, kind: np.dtype[Any]) -> Array:

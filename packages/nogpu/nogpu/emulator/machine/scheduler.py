@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from nogpu.emulator.machine import barriers, calls, cluster_barriers, gates, mbarrier, spinning
+from nogpu.emulator.machine import (
+    barriers,
+    calls,
+    cluster_barriers,
+    gates,
+    mbarrier,
+    ports,
+    spinning,
+)
 from nogpu.emulator.machine.grouping import (
     Group,
     Pool,
@@ -40,12 +48,19 @@ if TYPE_CHECKING:
 
 def run(state: State, program: FunctionProgram) -> None:
     """Run a kernel from its entry until every thread has left it."""
-    entry = Running(program, first_registers(program), {})
+    scalar = state.launch.program.scalar
+    if scalar:
+        state.ports, state.scratch = ports.ports_of(state), ports.scratch()
+    entry = Running(program, first_registers(program, scalar), {})
     state.frames, state.current = [entry], entry
     go_on(state, entry, [(0, None)])
-    while (running := _runnable(state)) or _next(state):
-        if running:
-            _run(state, running)
+    try:
+        while (running := _runnable(state)) or _next(state):
+            if running:
+                _run(state, running)
+    finally:
+        for port in state.ports:
+            port.settle()
 
 
 def _runnable(state: State) -> Running | None:
@@ -84,8 +99,11 @@ def _run(state: State, running: Running) -> None:
             at = next((e for e in program.exits if e in pool), at)
         mask = pool.pop(at)
         block = program.blocks[at]
+        if block.ways is not None:
+            block = _straight(state, running, block)
         state.steps += block.cost
-        if state.steps > budget or seconds() > launch.deadline:
+        launch.turns += 1
+        if state.steps > budget or (not launch.turns & 31 and seconds() > launch.deadline):
             spinning.out_of_steps(state, block.line)
         active = state.live if mask is None else mask
         counts[block.number] = counts.get(block.number, 0) + state.count_warps(active)
@@ -109,6 +127,23 @@ def _run(state: State, running: Running) -> None:
                 spinning.hand_on(state, running, active)
         if called:
             return
+
+
+def _straight(state: State, running: Running, block: Block) -> Block:
+    """Run the only thread of a launch to a block that ends in neither a jump nor a branch."""
+    blocks, registers, frame = running.program.blocks, running.registers, running.frame
+    launch = state.launch
+    counts, budget, deadline = launch.counts, launch.max_steps, launch.deadline
+    turns = 0
+    while (ways := block.ways) is not None:
+        state.steps += block.cost
+        turns += 1
+        if state.steps > budget or (not turns & 63 and seconds() > deadline):
+            spinning.out_of_steps(state, block.line)
+        counts[block.number] = counts.get(block.number, 0) + 1
+        taken = block.run(state, registers, frame, None, None)
+        block = blocks[ways[0] if taken else ways[1]]
+    return block
 
 
 def _leave(

@@ -16,6 +16,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters
 from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.ptx.layout import GRID_WORKSPACE
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
@@ -112,8 +113,10 @@ def value(state: State, name: str) -> Array:
         "lanemask_le": lambda: ((one << (lane.astype(i8) + 1)) - 1).astype(i4),
         "lanemask_gt": lambda: (full & ~((one << (lane.astype(i8) + 1)) - 1)).astype(i4),
         "lanemask_ge": lambda: (full & ~((one << lane.astype(i8)) - 1)).astype(i4),
+        "envreg1": lambda: _uniform(GRID_WORKSPACE >> 32 if launch.cooperative else 0),
+        "envreg2": lambda: _uniform(GRID_WORKSPACE & 0xFFFFFFFF if launch.cooperative else 0),
         "dynamic_smem_size": lambda: _uniform(launch.shared_bytes - launch.static_shared),
         "total_smem_size": lambda: _uniform(launch.shared_bytes),
         "aggr_smem_size": lambda: _uniform(launch.shared_bytes),
     }
-    return values[base]()
+    return values.get(base, lambda: _uniform(0))()  # other words of the driver's

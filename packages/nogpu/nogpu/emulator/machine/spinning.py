@@ -236,17 +236,18 @@ def _hint_of_few_threads(state: State) -> str:
 def out_of_steps(state: State, line: int) -> None:
     """The budget of the launch is used up: say where, and stop."""
     launch = state.launch
-    what = (
-        f"more than {launch.max_steps} instructions were run one after the other"
+    what, limit = (
+        (f"more than {launch.max_steps} instructions were run one after the other", "max_steps")
         if state.steps > launch.max_steps
-        else "the time limit is reached"
+        else ("the time limit is reached", "max_seconds")
     )
     waits = any(f.parked or f.at_gates for f in everywhere(state))
     state.find(
         "step-budget",
         line,
         f"{what} and the threads are still here: an endless loop, or a launch too large. The "
-        "launch was stopped; its results are incomplete. Give max_steps for more"
+        "launch was stopped; its results are incomplete. If it is no endless loop, give "
+        f"a larger {limit}"
         + _hint_of_few_threads(state)
         + (f". Waiting: {_who_waits(state)[1]}" if waits else ""),
         1,

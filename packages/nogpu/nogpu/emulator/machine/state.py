@@ -8,6 +8,7 @@ blocks are the inner axes: what all blocks read at one shared address is one con
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
 from nogpu.emulator.machine.lanes import Array, WarpShape
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.machine.memory import Buffer, Heap, Words
+from nogpu.emulator.ptx.sites import calls_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.access import Checked
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.cluster_barriers import Meetings
     from nogpu.emulator.machine.clusters import Peers
     from nogpu.emulator.machine.grouping import Call, Running
+    from nogpu.emulator.machine.ports import Port
     from nogpu.emulator.machine.products import Products
     from nogpu.emulator.machine.spinning import Snapshot
+    from nogpu.emulator.machine.tensor_memory import TensorMemory
     from nogpu.emulator.ptx.program import Program, SharedSymbol
     from nogpu.emulator.ptx.sites import Site
 
@@ -68,16 +72,20 @@ class Launch:
         self.static_shared = 0
         self.cluster = (1, 1, 1)  # blocks a cluster, by axis
         self.explicit_cluster = False  # the launch or the kernel says so
+        self.cooperative = False  # all blocks run at once, and the grid may wait for itself
         self.dynamic_shared = 0  # bytes of these that the launch asked for
         self.max_steps = 0
         self.deadline = float("inf")
         self.steps = 0
+        self.turns = 0  # blocks of code that were run: the clock is not asked at each
         self.chip = specials.Chip(sms=1, warps=32, mhz=1000)
         self.before = 0  # steps of the batches that have ended
         self.readings = 0  # of clocks
         self.flagged = False  # a value that others may wait for was just written
         self.writes = 0  # stores and atomics that changed memory
         self.remaining = 0  # blocks that have not been started
+        # First blocks of clusters that have not started, where the kernel may take them over.
+        self.pending: deque[tuple[int, int, int]] = deque()
         self.sampled = False
         self.together = ""  # why no more blocks run together, in words
         self.schedule = "ascending"
@@ -132,6 +140,9 @@ class State:
         self.shared = Words(max(launch.shared_bytes, 4), self.block_index)
         self.checked: dict[int, Checked] = {}  # the last shared access of each instruction
         self.local: Words | None = None
+        self.local_set: Array | None = None  # which of its words were written, made on first use
+        self.local_at: list[tuple[Array, ...]] = []  # of the last store, where its elements lie
+        self.local_unset: list[Array] = []  # of the last load, lanes that read what was not
         self.local_base = 0
         self.completed = False  # a phase of an mbarrier was completed
         self.failed_polls = 0  # questions after such a phase since the last one was completed
@@ -153,8 +164,12 @@ class State:
         self.tx_count: Array | None = None
         self.tx_lines: dict[int, int] = {}  # who announced last, by offset of the mbarrier
         self.products: Products | None = None  # of wgmma, made on first use
+        self.tensor_memory: TensorMemory | None = None  # made on first use
+        self.refused: dict[int, int] = {}  # blocks that were told that no cluster is left: the line
         self._constants: dict[str, Array] = {}
         self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
+        self.ports: list[Port] = []  # of memory instructions, in a program made for one thread
+        self.scratch: tuple[memoryview, ...] = ()  # where such a program rounds
         self.frames: list[Running] = []  # the functions that are run, callers first
         self.current: Running | None = None  # the one that runs now
         self.calls: list[Call] = []  # that the block which runs now has come to
@@ -315,7 +330,7 @@ class State:
         weight: int = 0,
     ) -> None:
         """Enter a fault; equal ones are counted, the first of the highest weight is described."""
-        key = (kind, line, array, other_line)
+        key = (kind, line, array, calls_of(line), other_line)
         old = self.launch.faults.get(key)
         if old is not None:
             old.count += count

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nogpu.emulator.machine import arith
-from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.lanes import Array, spread_to
 
 f4, f8 = np.dtype("f4"), np.dtype("f8")
 
@@ -70,10 +70,11 @@ def accumulate(
                 _shifted(a[..., part], b[..., part, :], half, ALIGNED_BITS, work), "rz"
             ).astype(f8)
         out = (half + c).astype(f4).astype(f8)
+    if all(np.isfinite(x).all() for x in (a, b, c)):
+        return out
     with np.errstate(invalid="ignore"):
         plain = np.matmul(a, b) + c
-    finite = np.isfinite(plain)
-    return out if finite.all() else np.where(finite, out, plain)
+    return np.where(np.isfinite(plain), out, plain)
 
 
 def _power(x: Array, work: np.dtype[Any]) -> Array:
@@ -87,7 +88,7 @@ def _shifted(a: Array, b: Array, c: Array, bits: int, work: np.dtype[Any]) -> Ar
     (m, k), n = a.shape[-2:], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     a3, b3, c3 = (
-        np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in (a, b, c)
+        spread_to(x, (*lead, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in (a, b, c)
     )
     out = np.empty((len(a3), m, n), f8)
     each = max(1, _AT_ONCE // (m * n * k))
@@ -100,13 +101,15 @@ def _shifted(a: Array, b: Array, c: Array, bits: int, work: np.dtype[Any]) -> Ar
 
 def _piece(a: Array, b: Array, c: Array, bits: int, work: np.dtype[Any]) -> Array:
     """The same of a (t, m, k), b (t, k, n), c (t, m, n)."""
-    turned = b.transpose(0, 2, 1)[:, None]  # (t, 1, n, k)
-    largest = (_power(a, work)[:, :, None] * _power(turned, work)).max(axis=-1)
+    # k first: NumPy adds whole arrays faster than a few numbers that lie side by side.
+    a = np.ascontiguousarray(a.transpose(2, 0, 1), work)[..., None]  # (k, t, m, 1)
+    b = np.ascontiguousarray(b.transpose(1, 0, 2), work)[:, :, None]  # (k, t, 1, n)
+    largest = (_power(a, work) * _power(b, work)).max(axis=0)
     largest = np.maximum(largest.astype(f8), _power(c, f8))
     scale = np.ldexp(1.0, bits) / np.where(largest == 0, 1.0, largest)
-    terms = a.astype(work)[:, :, None] * turned.astype(work)  # exact
+    terms = a * b  # exact
     # Nonzero products of narrow types need far less: this keeps 0 times the scale a number.
-    terms *= np.minimum(scale, 2.0**100).astype(work)[..., None]
+    terms *= np.minimum(scale, 2.0**100).astype(work)
     np.trunc(terms, out=terms)
-    total: Array = terms.sum(axis=-1, dtype=f8) + np.trunc(c * scale)
+    total: Array = terms.sum(axis=0, dtype=f8) + np.trunc(c * scale)
     return total / scale

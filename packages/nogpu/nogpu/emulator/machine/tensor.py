@@ -11,7 +11,8 @@ four blocks (shared memory); accumulators move two neighbours at a time where th
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,9 @@ GROUP, MEMBER = LANE >> 2, LANE & 3
 
 _UNIT = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "tf32": 1, "f64": 1}
 _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, "s32": 4}
+
+_E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+_E2M1 = np.concatenate([_E2M1, -_E2M1])  # OCP Microscaling Formats 1.0: FP4
 
 
 # -- layouts -------------------------------------------------------------------------------------
@@ -104,6 +108,8 @@ def values_in(words: Array, kind: str) -> list[Array]:
     if kind in ("e4m3", "e5m2"):
         values = arith.fp8_value(np.arange(256, dtype=u1), kind).astype(f8)
         return [values[(words >> i4.type(8 * e)).astype(u1)] for e in range(4)]
+    if kind == "e2m1":
+        return [_E2M1[words >> i4.type(4 * e) & i4.type(15)] for e in range(8)]
     return [words.astype(i8 if kind == "s32" else f8)]
 
 
@@ -112,24 +118,23 @@ def elements_of(state: State, registers: tuple[Array, ...], kind: str, repeat: i
 
     repeat: registers after this many are copies and left out.
     """
-    return np.stack([v for r in registers[:repeat] for v in values_in(warps(state, r), kind)])
+    words = np.stack([warps(state, r) for r in registers[:repeat]])
+    return np.stack(values_in(words, kind), axis=1).reshape(-1, *words.shape[1:])
 
 
-def matrix_of(elements: Array, layout: tuple[Array, Array], shape: tuple[int, int]) -> Array:
-    """Fragment elements to matrices: (warps, blocks, rows, columns)."""
-    rows, cols = layout
+def matrix_of(elements: Array, layout: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
+    """Fragment elements to matrices: (warps, blocks, *shape). layout: where they lie in it."""
     _, w, _, b = elements.shape
     out = np.zeros((w, b, *shape), elements.dtype)
-    out[:, :, rows, cols] = elements.transpose(1, 3, 0, 2)
+    where: Any = (..., *layout)
+    out[where] = elements.transpose(1, 3, 0, 2)
     return out
 
 
-def registers_of(
-    state: State, matrix: Array, layout: tuple[Array, Array], kind: str
-) -> list[Array]:
-    """Matrices back to fragment registers of four axes."""
-    rows, cols = layout
-    values = matrix[:, :, rows, cols].transpose(2, 0, 3, 1)  # (elements, w, 32, b)
+def registers_of(state: State, matrix: Array, layout: tuple[Array, ...], kind: str) -> list[Array]:
+    """Matrices back to fragment registers of four axes; layout as for `matrix_of`."""
+    where: Any = (..., *layout)
+    values = matrix[where].transpose(2, 0, 3, 1)  # (elements, w, 32, b)
     if kind == "f16":
         halves = values.astype(f2)
         words = [
@@ -176,18 +181,18 @@ def mma(
     saturate: bool,
     mask: Mask | None,
 ) -> list[Array]:
-    """mma.sync: the registers of D."""
-    m, n, k = _dims(shape)
+    """mma.sync, or wmma.mma, whose fragments may have more registers: the registers of D."""
     if shape == "m8n8k4" and types[1] == "f16":
         return _mma_quads(state, types, layouts, a, b, c)
-    ea = elements_of(state, a, types[1], len(a))
-    eb = elements_of(state, b, types[2], len(b))
-    ec = elements_of(state, c, types[3], len(c))
-    ma = matrix_of(ea, a_layout(m, k, types[1]), (m, k))
-    mb = matrix_of(eb, _b_layout(k, n, types[2]), (k, n))
-    mc = matrix_of(ec, c_layout(m, n), (m, n))
+    matrices = []
+    for matrix, registers, kind in (("a", a, types[1]), ("b", b, types[2]), ("c", c, types[3])):
+        layout, size = _layout(matrix, shape, kind)
+        per_register = _UNIT[kind] if matrix in "ab" else (2 if kind == "f16" else 1)
+        elements = elements_of(state, registers, kind, len(layout[0]) // per_register)
+        matrices.append(matrix_of(elements, layout, size))
+    ma, mb, mc = matrices
     total = multiply_add(ma, mb, mc, (types[0], types[1]), saturate)
-    return registers_of(state, total, c_layout(m, n), types[0])
+    return registers_of(state, total, _layout("d", shape, types[0])[0], types[0])
 
 
 def _mma_quads(
@@ -212,67 +217,32 @@ def _mma_quads(
     else:
         rb, cb = four + 0 * LANE, own + 0 * four
 
-    def accumulator(kind: str) -> tuple[Array, Array]:
+    def places(rows: Array, cols: Array) -> tuple[Array, ...]:
+        return np.broadcast_to(quad, rows.shape), rows, cols
+
+    def accumulator(kind: str) -> tuple[Array, ...]:
         if kind == "f16":
-            return own + 0 * eight, eight + 0 * LANE
+            return places(own + 0 * eight, eight + 0 * LANE)
         row = (LANE & 1) + (eight & 2) + 4 * high
-        return row, (eight & 4) + (LANE & 2) + (eight & 1)
+        return places(row, (eight & 4) + (LANE & 2) + (eight & 1))
 
-    def fill(e: Array, rows: Array, cols: Array, shape: tuple[int, int]) -> Array:
-        _, w, _, blocks = e.shape
-        out = np.zeros((w, blocks, 4, *shape), e.dtype)
-        out[:, :, np.broadcast_to(quad, rows.shape), rows, cols] = e.transpose(1, 3, 0, 2)
-        return out
-
-    ma = fill(elements_of(state, a, "f16", 2), ra, ca, (8, 4))
-    mb = fill(elements_of(state, b, "f16", 2), rb, cb, (4, 8))
-    mc = fill(elements_of(state, c, types[3], len(c)), *accumulator(types[3]), (8, 8))
+    ma = matrix_of(elements_of(state, a, "f16", 2), places(ra, ca), (4, 8, 4))
+    mb = matrix_of(elements_of(state, b, "f16", 2), places(rb, cb), (4, 4, 8))
+    mc = matrix_of(elements_of(state, c, types[3], len(c)), accumulator(types[3]), (4, 8, 8))
     total = sums.accumulate(ma, mb, mc, ("f32", "f16"))
-    rows, cols = accumulator(types[0])
-    values = total[:, :, np.broadcast_to(quad, rows.shape), rows, cols].transpose(2, 0, 3, 1)
-    if types[0] == "f16":
-        halves = values.astype(f2)
-        words = [
-            arith.pack16(np.stack([halves[i], halves[i + 1]], axis=-1)) for i in range(0, 8, 2)
-        ]
-        return [threads(state, w) for w in words]
-    return [threads(state, v.astype(f4)) for v in values]
+    return registers_of(state, total, accumulator(types[0]), types[0])
 
 
 # -- wmma ----------------------------------------------------------------------------------------
 
 
-def _wmma_layout(matrix: str, shape: str, kind: str) -> tuple[tuple[Array, Array], tuple[int, int]]:
+def _layout(matrix: str, shape: str, kind: str) -> tuple[tuple[Array, Array], tuple[int, int]]:
     m, n, k = _dims(shape)
     if matrix == "a":
         return a_layout(m, k, kind), (m, k)
     if matrix == "b":
         return _b_layout(k, n, kind), (k, n)
     return c_layout(m, n), (m, n)
-
-
-def wmma_mma(
-    state: State,
-    shape: str,
-    types: tuple[str, ...],
-    layouts: tuple[str, ...],
-    a: tuple[Array, ...],
-    b: tuple[Array, ...],
-    c: tuple[Array, ...],
-    saturate: bool,
-    mask: Mask | None,
-) -> list[Array]:
-    """wmma.mma: the registers of D."""
-    result = []
-    for matrix, registers, kind in (("a", a, types[1]), ("b", b, types[2]), ("c", c, types[3])):
-        layout, size = _wmma_layout(matrix, shape, kind)
-        per_register = _UNIT[kind] if matrix in "ab" else (2 if kind == "f16" else 1)
-        needed = len(layout[0]) // per_register
-        elements = elements_of(state, registers, kind, needed)
-        result.append(matrix_of(elements, layout, size))
-    ma, mb, mc = result
-    total = multiply_add(ma, mb, mc, (types[0], types[1]), saturate)
-    return registers_of(state, total, _wmma_layout("d", shape, types[0])[0], types[0])
 
 
 @lru_cache
@@ -313,23 +283,53 @@ def _spaces(
     return [(site.as_(space=s), at, lanes) for s, at, lanes in by_space(state, site, base, mask)]
 
 
+@dataclass(frozen=True)
+class _Tile:
+    """How a wmma matrix lies in memory: bytes of an element, elements from line to line."""
+
+    state: State
+    matrix: str
+    shape: str
+    kind: str
+    is_row: bool
+    stride: Array | None
+
+    @cached_property
+    def layout(self) -> tuple[tuple[Array, Array], tuple[int, int]]:
+        """Which elements each lane holds, and rows and columns."""
+        return _layout(self.matrix, self.shape, self.kind)
+
+    @property
+    def size(self) -> int:
+        return _BYTES[self.kind]
+
+    @cached_property
+    def step(self) -> Array:
+        rows, cols = self.layout[1]
+        step = np.array(cols if self.is_row else rows) if self.stride is None else self.stride
+        return step.astype(i8)
+
+    def requests(self) -> list[Any]:
+        """See `_requests`."""
+        rows, cols = self.layout[1]
+        return _requests(rows, cols, self.kind, self.is_row, self.matrix in ("c", "d"))
+
+    def place(self, r: Array, c: Array) -> Array:
+        """Bytes from the first element to the one of each lane in a row and a column."""
+        lane_r, lane_c = _lane_table(self.state, r), _lane_table(self.state, c)
+        line, along = (lane_r, lane_c) if self.is_row else (lane_c, lane_r)
+        return np.asarray((line * self.step + along) * self.size)
+
+
 def wmma_load(
-    state: State,
-    number: int,
-    matrix: str,
-    shape: str,
-    layout: str,
-    kind: str,
-    space: str,
-    base: Array,
-    stride: Array | None,
-    count: int,
-    mask: Mask | None,
-) -> list[Array]:
+    state: State, number: int, matrix: str, shape: str, layout: str, kind: str, base: Array,
+    stride: Array | None, count: int, mask: Mask | None,
+) -> list[Array]:  # fmt: skip
     """wmma.load: the registers of a fragment."""
     words: list[Array] = []
+    tile = _Tile(state, matrix, shape, kind, layout == "row", stride)
     for site, at, lanes in _spaces(state, state.sites[number], base, mask):
-        got = _wmma_load(state, site, matrix, shape, layout, kind, at, stride, count, lanes)
+        got = _load_tile(tile, site, at, count, lanes)
         if words and lanes is not None:
             got = [np.where(lanes.arr, g, w) for g, w in zip(got, words, strict=True)]
         words = got
@@ -337,45 +337,26 @@ def wmma_load(
     return words or [none] * count
 
 
-def _wmma_load(
-    state: State,
-    site: Site,
-    matrix: str,
-    shape: str,
-    layout: str,
-    kind: str,
-    base: Array,
-    stride: Array | None,
-    count: int,
-    mask: Mask | None,
-) -> list[Array]:
+def _load_tile(tile: _Tile, site: Site, base: Array, count: int, mask: Mask | None) -> list[Array]:
     """The same of lanes that mean one space, shared or global."""
-    fragment, (rows, cols) = _wmma_layout(matrix, shape, kind)
-    is_row = layout == "row"
-    size = _BYTES[kind]
-    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
-    step = step.astype(i8)
-    accumulator = matrix in ("c", "d")
+    state, size, (fragment, (rows, cols)) = tile.state, tile.size, tile.layout
     raw = np.zeros((state.warp_shape.warps, state.blocks, rows, cols), _raw_kind(size))
-    requests = _requests(rows, cols, kind, is_row, accumulator)
-    fused = site.space == "shared" and not accumulator and size <= 2
+    requests = tile.requests()
+    fused = site.space == "shared" and tile.matrix in "ab" and size <= 2
     lines: list[Array] = []  # of a fused load: the words of its rows
     for index, (r, c, elements, down) in enumerate(requests):
         if fused:
             if index % 4 == 0:
-                group = requests[index : index + 4]
-                lines = _blocks(state, site, base, step, size, is_row, group, mask)
-            along = (c - c[::4][GROUP] if is_row else r - r[::4][GROUP]) * size // 4
+                lines = _blocks(tile, site, base, requests[index : index + 4], mask)
+            along = (c - c[::4][GROUP] if tile.is_row else r - r[::4][GROUP]) * size // 4
             words = np.stack(lines)[along, :, 8 * (index % 4) + GROUP].transpose(1, 0, 2)
             value: tuple[Array, ...] = (words.view(u4),)
         else:
-            lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
-            place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
-            value = _fetch(state, site, base + place * size, elements * size, mask)
+            value = _fetch(state, site, base + tile.place(r, c), elements * size, mask)
         for e, part in enumerate(_cut(value, size, elements)):
             rr, cc = (r + e, c) if down else (r, c + e)
             raw[:, :, rr, cc] = part.transpose(0, 2, 1)
-    return _raw_fragment(state, raw, fragment, kind, count)
+    return _raw_fragment(state, raw, fragment, tile.kind, count)
 
 
 def _raw_kind(size: int) -> np.dtype[Any]:
@@ -431,14 +412,7 @@ def _raw_fragment(
 
 
 def _blocks(
-    state: State,
-    site: Site,
-    base: Array,
-    step: Array,
-    size: int,
-    is_row: bool,
-    group: list[Any],
-    mask: Mask | None,
+    tile: _Tile, site: Site, base: Array, group: list[Any], mask: Mask | None
 ) -> list[Array]:
     """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j."""
     rows = np.zeros(32, np.int64)
@@ -446,9 +420,7 @@ def _blocks(
     for j, (r, c, _, _) in enumerate(group):
         rows[8 * j : 8 * j + 8] = r[::4]
         cols[8 * j : 8 * j + 8] = c[::4]
-    lane_r, lane_c = _lane_table(state, rows), _lane_table(state, cols)
-    place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
-    return _rows(state, site, base + place * size, len(group), mask)
+    return _rows(tile.state, site, base + tile.place(rows, cols), len(group), mask)
 
 
 def _rows(state: State, site: Site, address: Array, count: int, mask: Mask | None) -> list[Array]:
@@ -459,40 +431,11 @@ def _rows(state: State, site: Site, address: Array, count: int, mask: Mask | Non
 
 
 def wmma_store(
-    state: State,
-    number: int,
-    shape: str,
-    layout: str,
-    kind: str,
-    space: str,
-    base: Array,
-    values: tuple[Array, ...],
-    stride: Array | None,
-    mask: Mask | None,
-) -> None:
+    state: State, number: int, shape: str, layout: str, kind: str, base: Array,
+    values: tuple[Array, ...], stride: Array | None, mask: Mask | None,
+) -> None:  # fmt: skip
     """wmma.store of an accumulator."""
-    for site, at, lanes in _spaces(state, state.sites[number], base, mask):
-        _wmma_store(state, site, shape, layout, kind, at, values, stride, lanes)
-
-
-def _wmma_store(
-    state: State,
-    site: Site,
-    shape: str,
-    layout: str,
-    kind: str,
-    base: Array,
-    values: tuple[Array, ...],
-    stride: Array | None,
-    mask: Mask | None,
-) -> None:
-    """The same of lanes that mean one space, shared or global."""
-    _, (rows, cols) = _wmma_layout("d", shape, kind)
-    is_row = layout == "row"
-    size = _BYTES[kind]
-    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
-    step = step.astype(i8)
-    registers: list[Array] = []
+    tile, registers = _Tile(state, "d", shape, kind, layout == "row", stride), list[Array]()
     for v in values:
         w = warps(state, v)
         if kind == "f16":
@@ -500,16 +443,15 @@ def _wmma_store(
             registers += [halves[..., 0], halves[..., 1]]
         else:
             registers.append(w)
-    at = 0
-    for r, c, elements, _ in _requests(rows, cols, kind, is_row, True):
-        lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
-        place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
-        parts = tuple(threads(state, registers[at + e]) for e in range(elements))
-        at += elements
-        if kind == "f16" and elements == 2:
-            parts = (arith.join16(parts[0], parts[1]),)
-        narrow = site.as_(kind=parts[0].dtype, count=len(parts))
-        perform(state, narrow, base + place * size, mask, parts)
+    for site, start, lanes in _spaces(state, state.sites[number], base, mask):
+        at = 0
+        for r, c, elements, _ in tile.requests():
+            parts = tuple(threads(state, registers[at + e]) for e in range(elements))
+            at += elements
+            if kind == "f16" and elements == 2:
+                parts = (arith.join16(parts[0], parts[1]),)
+            narrow = site.as_(kind=parts[0].dtype, count=len(parts))
+            perform(state, narrow, start + tile.place(r, c), lanes, parts)
 
 
 # -- ldmatrix ------------------------------------------------------------------------------------

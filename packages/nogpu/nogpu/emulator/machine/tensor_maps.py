@@ -30,6 +30,17 @@ MAX_BOX = 256
 _MAGIC = 0x656C697479427954
 
 
+def memory(array: Array) -> Array | None:
+    """The contiguous array in which an array of whole rows lies, itself or its base; None: none."""
+    if array.flags.c_contiguous:
+        return array
+    base = array.base
+    while isinstance(base, np.ndarray) and not base.flags.c_contiguous:
+        base = base.base
+    whole_rows = array.strides[-1] == array.dtype.itemsize and min(array.strides) >= 0
+    return base if isinstance(base, np.ndarray) and whole_rows else None
+
+
 @dataclass(frozen=True)
 class TensorMap:
     """What the copy engine knows of an array: an argument of `launch` for a tensor map.
@@ -38,7 +49,8 @@ class TensorMap:
 
     Parameters
     ----------
-    array: contiguous, of one to five axes and elements of 1, 2, 4 or 8 bytes.
+    array: of one to five axes and elements of 1, 2, 4 or 8 bytes; contiguous, or a view of a
+        contiguous array whose elements lie side by side along the last axis.
     box: elements that one copy moves, along each axis of the array, the fastest one last.
     swizzle: bytes of the pattern in which a box lies in shared memory, 0, 32, 64 or 128.
     shape: of the tensor, if it is only the corner of the array, whose rows are then longer, so that
@@ -59,14 +71,15 @@ class TensorMap:
     def __post_init__(self) -> None:
         """Check what the driver would check."""
         a = self.array
-        if not isinstance(a, np.ndarray) or not 1 <= a.ndim <= 5 or not a.flags.c_contiguous:
+        if not isinstance(a, np.ndarray) or not 1 <= a.ndim <= 5 or memory(a) is None:
             what = (
                 f"shape {a.shape}, strides {a.strides}"
                 if isinstance(a, np.ndarray)
                 else f"a {type(a).__name__}"
             )
             raise ConfigError(
-                f"TensorMap of {what}: give a contiguous NumPy array of one to five axes"
+                f"TensorMap of {what}: give a NumPy array of one to five axes, contiguous or a "
+                "view of a contiguous one whose last axis is"
             )
         size = a.dtype.itemsize
         if a.dtype.hasobject or size not in (1, 2, 4, 8):
@@ -99,7 +112,7 @@ class TensorMap:
                 "takes at most as many. Copy several boxes"
             )
         for axis in range(a.ndim - 1):
-            if a.strides[axis] % ROW_BYTES:
+            if a.strides[axis] % ROW_BYTES and a.shape[axis] > 1:
                 raise ConfigError(
                     f"TensorMap of an array of shape {a.shape}, {a.dtype}: along axis {axis} it "
                     f"steps by {a.strides[axis]} bytes; the copy engine takes multiples of "
@@ -123,6 +136,15 @@ class Placed:
 
     description: TensorMap
     buffer: Buffer
+
+    @property
+    def first(self) -> int:
+        """Where the array begins in its buffer, in bytes: a view may begin later."""
+        array = self.description.array
+        start = memory(array)
+        if start is None or array is start:
+            return 0
+        return int(array.__array_interface__["data"][0] - start.__array_interface__["data"][0])
 
     @property
     def box_bytes(self) -> int:

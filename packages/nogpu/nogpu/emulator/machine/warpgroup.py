@@ -21,8 +21,9 @@ mma.sync (see `tensor`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,8 @@ ROWS = 64  # of A, and of the sums
 K_BYTES = 32  # of a row of k
 SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
 """Bytes of a swizzle, by the descriptor's top bits."""
-_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1, "e4m3": 1, "e5m2": 1}
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, **dict.fromkeys(("s8", "u8", "e4m3", "e5m2"), 8)}
+_BITS["e2m1"] = 4
 _RESERVED = 0b11 << 14 | 0b11 << 30 | 0b111 << 46 | 0x3FF << 52
 """Bits of a descriptor that mean nothing: what stands there was too wide for the field below."""
 
@@ -58,18 +60,20 @@ class Operand:
     """A matrix of one product. name: A or B; count: its rows or columns; kind: PTX's type of its
     elements.
 
-    major: "K", where neighbours in memory are neighbours along k, or "MN".
+    major: "K", where neighbours in memory are neighbours along k, or "MN". row: bytes of a row of
+    k.
     """
 
     name: str
     count: int
     kind: str
     major: str
+    row: int = K_BYTES
 
     @property
     def k(self) -> int:
         """Elements along k."""
-        return K_BYTES // _BYTES[self.kind]
+        return 8 * self.row // _BITS[self.kind]
 
 
 @dataclass(frozen=True)
@@ -150,12 +154,12 @@ def places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
     """
     if operand.major == "K":
         r = np.arange(operand.count)[:, None]
-        j = np.arange(K_BYTES // PIECE)[None, :]
+        j = np.arange(operand.row // PIECE)[None, :]
         if swizzle:
             return r % 8 * swizzle + PIECE * j, 0 * r + 0 * j, r // 8 + 0 * j
         return r % 8 * PIECE + 0 * j, 0 * r + j, r // 8 + 0 * j
     k = np.arange(operand.k)[:, None]
-    j = np.arange(operand.count * _BYTES[operand.kind] // PIECE)[None, :]
+    j = np.arange(operand.count * _BITS[operand.kind] // (8 * PIECE))[None, :]
     if swizzle:
         b = PIECE * j
         return b % swizzle + k % 8 * swizzle, b // swizzle + 0 * k, k // 8 + 0 * j
@@ -179,11 +183,18 @@ def begins_mid_pattern(descriptor: int) -> bool:
     return bool((row ^ descriptor >> 49) & rows)
 
 
-def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Offender) -> None:
+def judge_descriptor(
+    state: State,
+    site: Site,
+    operand: Operand,
+    descriptor: int,
+    lane: Offender,
+    reserved: int = _RESERVED,
+) -> None:
     """Report a descriptor that cannot be meant. lane: who has it."""
     swizzle = SWIZZLE[descriptor >> 62 & 3]
     start, base = (descriptor & 0x3FFF) << 4, descriptor >> 49 & 7
-    if descriptor & _RESERVED:
+    if descriptor & reserved:
         accuse(
             "out-of-bounds",
             site.line,
@@ -243,32 +254,65 @@ def _matrix(
     """A matrix in shared memory, float64 (warpgroups, m or n, k), and the event of its read."""
     site = state.sites[number]
     descriptors = _descriptors(state, site, operand, value, here, groups)
+    words, bulk = matrix_at(
+        state, site, operand, descriptors, groups.column, partial(groups.first, state),
+        partial(judge_descriptor, state, site, operand),
+        partial(_read_event, state, site, groups=groups),
+    )  # fmt: skip
+    return values_of(words, operand), bulk
+
+
+def matrix_at(
+    state: State,
+    site: Site,
+    operand: Operand,
+    descriptors: Array,
+    column: Array,
+    who: Callable[[int, int], Offender],
+    judge: Callable[[int, Offender], None],
+    event: Callable[[Array, Array], Bulk],
+) -> tuple[Array, Bulk | None]:
+    """A matrix in shared memory, as descriptors say, and the event of its read.
+
+    Parameters
+    ----------
+    descriptors, column: of each request, uint64, and the block that it reads.
+    who: the thread that asks, of a request and a number of requests.
+    judge: reports a descriptor that cannot be meant.
+    event: of the read; given the offsets of the pieces and which there are, (requests, pieces).
+
+    Returns
+    -------
+    The words of its pieces, uint32 (requests, pieces, 4); without observers None in place of the
+    event.
+    """
     distinct, which = np.unique(descriptors, return_inverse=True)
     base, total = state.launch.program.shared_base, state.launch.shared_bytes
     offset = np.stack([addresses(int(d), operand) for d in distinct]) - base
     for i, descriptor in enumerate(distinct):
         at = np.flatnonzero(which == i)
-        _judge(state, site, operand, int(descriptor), groups.first(state, int(at[0]), len(at)))
+        judge(int(descriptor), who(int(at[0]), len(at)))
     outside = (offset < 0) | (offset > total - PIECE)
     for i in (int(i) for i in np.flatnonzero(outside.any(axis=1))):
         at = np.flatnonzero(which == i)
-        lane = groups.first(state, int(at[0]), len(at))
+        lane = who(int(at[0]), len(at))
         _report_outside(state, site, operand, int(distinct[i]), offset[i], lane)
     offset = np.where(outside, 0, offset)
-    bulk = (
-        _read_event(state, site, offset[which], ~outside[which], groups)
-        if state.observers
-        else None
-    )
+    bulk = event(offset[which], ~outside[which]) if state.observers else None
     words = state.shared.data[
-        (offset >> 2)[which][:, :, None] + np.arange(4), groups.column[:, None, None]
-    ]  # (warpgroups, pieces, 4)
+        (offset >> 2)[which][:, :, None] + np.arange(4), column[:, None, None]
+    ]  # (requests, pieces, 4)
     if outside.any():
         words = np.where(outside[which][:, :, None], np.uint32(0), words)
+    return words, bulk
+
+
+def values_of(words: Array, operand: Operand) -> Array:
+    """The elements of matrices, float64 (requests, m or n, k), out of the words of their pieces."""
     values = np.stack(tensor.values_in(words.view(i4), operand.kind), axis=-1).astype(f8)
     if operand.major == "K":
-        return values.reshape(len(which), operand.count, operand.k), bulk
-    return values.reshape(len(which), operand.k, operand.count).transpose(0, 2, 1), bulk
+        return values.reshape(len(words), operand.count, operand.k)
+    return values.reshape(len(words), operand.k, operand.count).transpose(0, 2, 1)
 
 
 def _report_outside(
@@ -295,8 +339,8 @@ def _report_outside(
     )
 
 
-def _read_event(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
-    """The four warps of each warpgroup read pieces; those named twice count once."""
+def distinct_pieces(offset: Array, there: Array) -> tuple[Array, Array]:
+    """Pieces in order, and which of them there are: those named twice by a request count once."""
     order = np.argsort(offset, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order, axis=1)
     there = np.take_along_axis(there, order, axis=1)
@@ -304,7 +348,12 @@ def _read_event(state: State, site: Site, offset: Array, there: Array, groups: G
     # to count.
     fresh = np.ones_like(there)
     fresh[:, 1:] = (offset[:, 1:] != offset[:, :-1]) | (there[:, 1:] & ~there[:, :-1])
-    there = there & fresh
+    return offset, there & fresh
+
+
+def _read_event(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
+    """The four warps of each warpgroup read pieces."""
+    offset, there = distinct_pieces(offset, there)
     warp = (groups.number[:, None] * WARPS + np.arange(WARPS)).reshape(-1)
     column = np.repeat(groups.column, WARPS)
     exists = warp < state.warp_shape.warps
@@ -406,7 +455,7 @@ def _rows_in_registers(state: State, a: tuple[Array, ...], kind: str, groups: Gr
     """A in registers, as float64 (warpgroups, 64, k): warp w of a warpgroup holds rows 16w to 16w +
     15.
     """
-    k = K_BYTES // _BYTES[kind]
+    k = 8 * K_BYTES // _BITS[kind]
     elements = tensor.elements_of(state, a, kind, len(a))
     tiles = tensor.matrix_of(elements, tensor.a_layout(16, k, kind), (16, k)).astype(f8)
     missing = -len(tiles) % WARPS

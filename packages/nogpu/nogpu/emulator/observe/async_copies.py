@@ -14,6 +14,7 @@ from nogpu.emulator.machine.events import Access, Observer, Stage
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.memory import Buffer
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
@@ -34,7 +35,7 @@ class AsyncCopyWatch(Observer):
         """Report those who touch a pending place; enter copies that begin or end."""
         if self.state.copies is None and access.stage is Stage.WHOLE:
             return
-        if access.space != "shared" or access.site.op == "barrier":
+        if access.space != "shared" or access.site.op in ("barrier", "commit"):
             return
         if access.where.owner is not None:
             return  # a peer's: nobody here waits for its copies, and the judges of races see it
@@ -50,6 +51,10 @@ class AsyncCopyWatch(Observer):
         places = np.unique(self._places(granule, span, where.mask))
         flat = self.pending.reshape(-1)
         flat[places] = np.maximum(flat[places] - 1, 0)
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """Copies are on their way to shared memory, not to arrays."""
+        return True
 
     def _places(self, granule: Array, span: int, mask: Mask | None) -> Array:
         """Flat places in `pending` of the active lanes' granules."""

@@ -29,6 +29,7 @@ from nogpu.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -102,6 +103,27 @@ def wavefronts(
     int64 (w1, w2, p, q)
     """
     words = byte_address >> 2
+    if words.size > _LARGE:
+        return _wavefronts(shape, words, width, active, load)
+    # The same lanes a number of words further on take as many: the banks are turned round.
+    way = (words - words.flat[0]).tobytes()
+    key = (width, load, words.shape, way, b"" if active is None else active.key)
+    known = shape.known.get(key)
+    if known is None:
+        if len(shape.known) >= _MANY:
+            shape.known.clear()
+        known = shape.known[key] = _wavefronts(shape, words, width, active, load)
+    return known
+
+
+_LARGE = 1 << 15  # addresses of a request that are not looked up
+_MANY = 256  # requests that are remembered
+
+
+def _wavefronts(
+    shape: WarpShape, words: Array, width: int, active: ActiveLanes | None, load: bool
+) -> Array:
+    """`wavefronts` by the lanes' first words."""
     if width > 4 or active is not None:
         words = shape.spread(words)
     words = by_warp(words)
@@ -235,6 +257,19 @@ class Tally(Observer):
         assert isinstance(where.target, Buffer)
         if where.target.name not in stats.arrays:
             stats.arrays.append(where.target.name)
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """One thread's addresses need no sorting."""
+        return True
+
+    def repeated(self, site: Site, target: Buffer, times: int) -> None:
+        """Add up accesses of one lane."""
+        stats = self.stats[site.index]
+        stats.requests += times
+        stats.lanes += times
+        stats.sectors += times * max(site.width // SECTOR, 1)
+        if target.name not in stats.arrays:
+            stats.arrays.append(target.name)
 
     def _shared(self, access: Access) -> None:
         where, index = access.where, access.site.index

@@ -2,7 +2,9 @@
 
 A block's shared memory is there until its last thread leaves. An access to it by another block is
 safe if one of its own threads knows of it before the end: by a barrier of the cluster, an mbarrier,
-or a flag with its fences. Source: CUDA C++ Programming Guide, Distributed Shared Memory.
+or a flag with its fences. An arrival that tcgen05.commit announces comes later and is no thread's:
+there the block has to wait for the phase. Source: CUDA C++ Programming Guide, Distributed Shared
+Memory.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from nogpu.emulator.machine.lanes import WARP
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.engines import EngineWatch
     from nogpu.emulator.observe.races import RaceWatch
     from nogpu.emulator.ptx.sites import Site
 
@@ -26,12 +29,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class EarlyExitWatch(Observer):
     """Keeps of each block when the threads of its peers used its shared memory last."""
 
-    def __init__(self, races: RaceWatch) -> None:
-        """races: whose clock says what a block knows of its peers.
+    def __init__(self, races: RaceWatch, engines: list[EngineWatch]) -> None:
+        """races: whose clock says what a block knows of its peers. engines: who knows of commits.
 
-        Is told of events after this one.
+        Both are told of events after this one.
         """
-        self.races = races
+        self.races, self.engines = races, engines
 
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
@@ -39,10 +42,14 @@ class EarlyExitWatch(Observer):
         self.stamp: Array | None = None  # (clusters, ranks of the owner, threads); -1: never
         self.site = np.zeros(0, np.int32)  # of that access, the same shape
         self.sites: dict[int, Site] = {}
+        self.commits: dict[tuple[int, int], tuple[int, Offender, Site]] = {}  # by unit and owner
 
     def access(self, access: Access) -> None:
         """Note who uses the shared memory of another block."""
         s, where, view, clock = self.state, access.where, self.races.view, self.races.clock
+        if access.site.op == "commit":
+            self.commit = access.site
+            return
         if where.owner is None or access.stage is not Stage.WHOLE or view is None or clock is None:
             return
         column = np.broadcast_to(s.block_index, s.shape)
@@ -65,13 +72,24 @@ class EarlyExitWatch(Observer):
         self.site[at] = access.site.index
         self.sites[access.site.index] = access.site
 
+    def tensor_committed(self, at: Array, owner: Array, thread: Array, column: Array) -> None:
+        """Note who lets products arrive at the barrier of another block."""
+        for engines in self.engines:
+            for i in np.flatnonzero(owner != column):
+                unit = engines.commit_unit(at[i : i + 1], owner[i : i + 1])
+                lane = Offender(self.state, int(thread[i]), int(column[i]))
+                self.commits[unit, int(owner[i])] = engines.time, lane, self.commit
+
     def finish(self) -> None:
         """The blocks have ended: report those that did not wait for their peers' last access."""
         s, view, clock = self.state, self.races.view, self.races.clock
-        if self.stamp is None or view is None or clock is None:
-            return
         if s.waited_in_vain():
             return  # nothing says when these blocks would have ended
+        for (unit, owner), (time, lane, site) in self.commits.items():
+            if time > self.engines[0].known_in(owner, unit):
+                self._accuse(lane, site, owner)
+        if self.stamp is None or view is None or clock is None:
+            return
         each = view.padded // WARP
         knows = (
             clock.known_of_each()
@@ -84,15 +102,18 @@ class EarlyExitWatch(Observer):
             accessor, inside = divmod(int(thread[0]), view.padded)
             members = view.peers.members[cluster[0]]
             lane = Offender(s, inside, int(members[accessor]), len(cluster))
-            site = self.sites[int(index)]
-            verb = {"load": "reads", "store": "writes", "barrier": "arrives at an mbarrier in"}
-            accuse(
-                "race",
-                site.line,
-                lane,
-                f"{lane} {verb.get(site.op, 'updates')} shared memory of block "
-                f"{s.block_tuple(int(members[rank[0]]))}, which may have ended by then: it waits "
-                "for nothing that comes after. Let all blocks of the cluster meet once more "
-                "before the kernel ends: cluster.sync()",
-                array="shared",
-            )
+            self._accuse(lane, self.sites[int(index)], int(members[rank[0]]))
+
+    def _accuse(self, lane: Offender, site: Site, owner: int) -> None:
+        verbs = dict.fromkeys(["barrier", "commit"], "arrives at an mbarrier in")
+        verbs |= {"load": "reads", "store": "writes"}
+        accuse(
+            "race",
+            site.line,
+            lane,
+            f"{lane} {verbs.get(site.op, 'updates')} shared memory of block "
+            f"{self.state.block_tuple(owner)}, which may have ended by then: it waits for nothing "
+            "that comes after. Let all blocks of the cluster meet once more before the kernel "
+            "ends: cluster.sync()",
+            array="shared",
+        )

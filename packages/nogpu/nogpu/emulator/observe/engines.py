@@ -22,9 +22,9 @@ from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import WARP
+from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.observe.initialised import requester
 from nogpu.emulator.observe.last_access import LastAccessJudge
-from nogpu.emulator.observe.log import flat_lanes
 from nogpu.emulator.ptx.layout import RANK_SHIFT
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class EngineWatch(Observer):
         seen: Any = s if self.view is None else self.view
         # By barrier and rank: what those know that it has counted.
         self.counted: dict[tuple[int, int], Array] = {}
+        # By unit of products and block: those of other threads that they follow in order.
+        self.follows: dict[tuple[int, int], dict[int, int]] = {}
         self.known = np.zeros((seen.blocks, seen.warp_shape.warps, _UNITS), np.int64)
         self.arriving: dict[int, Array] = {}  # by mbarrier: (blocks, units)
         self.over: dict[int, Array] = {}
@@ -134,8 +136,9 @@ class EngineWatch(Observer):
             judge.engine_writes(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
         self.unfenced[granule.reshape(-1)] = False
         assert bulk.barrier is not None
-        coded = self._coded(bulk.barrier, bulk.owner)
-        cluster = self._seen(bulk.thread, bulk.owner)[1]
+        home = bulk.owner if bulk.receiver is None else bulk.receiver
+        coded = self._coded(bulk.barrier, home)
+        cluster = self._seen(bulk.thread, home)[1]
         for at in np.unique(coded):
             which = coded == at
             unit = self._unit("copy", int(at))
@@ -159,7 +162,7 @@ class EngineWatch(Observer):
         thread, column = (
             np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
         )
-        verb = "multiplies it" if bulk.by == "product" else "copies it"
+        verb = "copies it" if bulk.by == "copy" else "multiplies it"
         self.first.engine_reads(bulk)
         self._against_copies(bulk, place, thread, column, verb)
         granule = self._granules(bulk)
@@ -182,7 +185,7 @@ class EngineWatch(Observer):
             coded = self._coded(bulk.barrier, bulk.receiver)
             return [(self._unit("copy", int(c)), coded == c) for c in np.unique(coded)]
         thread = self._seen(bulk.thread, bulk.column)[0]
-        kind = "product" if bulk.by == "product" else "store"
+        kind = "store" if bulk.by == "copy" else bulk.by
         number = thread // 128 if kind == "product" else thread
         return [(self._unit(kind, int(n)), number == n) for n in np.unique(number)]
 
@@ -198,7 +201,7 @@ class EngineWatch(Observer):
 
     def access(self, access: Access) -> None:
         """A thread touches shared memory that engines work on."""
-        if access.space != "shared" or access.site.op == "barrier":
+        if access.space != "shared" or access.site.op in ("barrier", "commit"):
             return
         s, where = self.state, access.where
         home = s.block_index if where.owner is None else where.owner
@@ -286,6 +289,9 @@ class EngineWatch(Observer):
                     "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a "
                     "barrier that the writer waits for"
                 )
+            elif kind == "tensor":
+                reason = "the product of line {line} may still read it"
+                cure = "Wait for the phase of an mbarrier at which tcgen05.commit lets it arrive"
             elif kind == "copy":
                 reason = "the copy engine may still read it for the copy of line {line}"
                 cure = (
@@ -301,7 +307,8 @@ class EngineWatch(Observer):
         """An engine may count at an mbarrier only after a fence has shown it that there is one."""
         if self.new is None or bulk.barrier is None:
             return
-        lines = self.new[bulk.barrier >> 3, bulk.owner]
+        home = bulk.owner if bulk.receiver is None or not bulk.writes else bulk.receiver
+        lines = self.new[bulk.barrier >> 3, home]
         if not lines.any():
             return
         line = int(lines[lines != 0][0])
@@ -316,7 +323,7 @@ class EngineWatch(Observer):
             "the block",
             other_line=line,
         )
-        self.new[bulk.barrier >> 3, bulk.owner] = 0  # said once
+        self.new[bulk.barrier >> 3, home] = 0  # said once
 
     def _proxies(self, bulk: Bulk, granule: Array, verb: str) -> None:
         """Places that threads wrote without a fence that shows it to the engines."""
@@ -419,6 +426,33 @@ class EngineWatch(Observer):
             gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
             into = self.arriving.setdefault(at, np.zeros_like(gathered))
             np.maximum(into, gathered, out=into)
+
+    def behind(self, offset: Array, owner: Array, thread: Array, column: Array) -> None:
+        """Products that threads have issued arrive at mbarriers when complete: flat arrays.
+
+        What the threads know of engines is over by then, too.
+        """
+        who, block = self._seen(thread, column)
+        for at, mine, cluster in zip(self._coded(offset, owner), who, block, strict=True):
+            into = self.arriving.setdefault(int(at), np.zeros_like(self.met))
+            np.maximum(into[cluster], self.known[cluster, mine >> 5], out=into[cluster])
+            unit = self._unit("tensor", int(mine))
+            into[cluster, unit] = self.time
+            follows = self.follows.setdefault((unit, int(cluster)), {})
+            follows[self._unit("commit", int(at))] = self.time  # a thread's arrive in turn
+            for other, time in follows.items():
+                into[cluster, other] = max(into[cluster, other], time)
+
+    def commit_unit(self, offset: Array, owner: Array) -> int:
+        """The unit of what arrives at one mbarrier behind products."""
+        return self._unit("commit", int(self._coded(offset, owner)[0]))
+
+    def known_in(self, column: int, unit: int) -> int:
+        """What the best informed warp of a block knows of a unit."""
+        thread, block = self._seen(np.zeros(1, int), np.array([column]))
+        each = self.state.warp_shape.warps
+        first = int(thread[0]) // WARP
+        return int(self.known[block[0], first : first + each, unit].max())
 
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks)."""

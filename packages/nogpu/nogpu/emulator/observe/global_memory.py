@@ -19,9 +19,9 @@ import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Served
 from nogpu.emulator.machine.lanes import pick
+from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
 from nogpu.emulator.observe.clock import SHIFT, Ledger
-from nogpu.emulator.observe.log import flat_lanes
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask

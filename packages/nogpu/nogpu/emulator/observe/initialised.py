@@ -1,4 +1,5 @@
-"""Uninitialised reads: of shared memory, and of arrays whose elements count as never written.
+"""Uninitialised reads: of shared memory, of registers, and of arrays whose elements count as never
+written.
 
 A lane that reads shared memory which nobody has written yet is a suspect. It is judged when the
 interval ends: if another thread writes there before the barrier it is a race, in whatever order the
@@ -7,17 +8,21 @@ emulator ran them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
+from nogpu.emulator.machine.lanes import spread_to
 from nogpu.emulator.machine.memory import Buffer
+from nogpu.emulator.ptx.layout import GROUPS_SCRATCH, SCRATCH_BYTES
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.async_copies import AsyncCopyWatch
+    from nogpu.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,8 +41,9 @@ class FirstWrites(Observer):
 
         uninitialised: the arrays whose elements count as never written.
         """
-        self.copies = copies
+        self.copies, self.arrays = copies, uninitialised
         self.written = {id(b): np.zeros(-(-b.nbytes // b.granule), bool) for b in uninitialised}
+        self.read: set[int] = set()  # of these arrays, those that some thread read
         self.suspects: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
 
     def begin(self, state: State) -> None:
@@ -47,6 +53,8 @@ class FirstWrites(Observer):
         self.shift = self.granule.bit_length() - 1
         size = -(-state.launch.shared_bytes // self.granule)
         self.initialised = np.zeros((size, 1), bool)
+        if (scratch := state.launch.program.shared_offsets.get(GROUPS_SCRATCH)) is not None:
+            self.initialised[scratch >> self.shift :][: SCRATCH_BYTES >> self.shift] = True
         self.all_initialised = size == 0
         self.suspects = []
         self.sound: dict[int, Where] = {}  # accesses whose places are known to be written
@@ -57,6 +65,10 @@ class FirstWrites(Observer):
             self._shared(access)
         elif access.space == "global" and self.written:
             self._global(access)
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """Unless it is not known of each element that it was written."""
+        return id(target) not in self.written
 
     def bulk(self, bulk: Bulk) -> None:
         """Mark what a copy engine writes to arrays; what it reads there is looked at piece by
@@ -73,7 +85,9 @@ class FirstWrites(Observer):
         there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
         at = np.minimum((bulk.offset // size)[:, :, None] + each, len(have) - 1)
         missing = there & ~have[at].any(axis=2)  # a piece at the edge may hold what nobody means
-        if bulk.writes:
+        if not bulk.writes:
+            self.read.add(id(bulk.target))
+        else:
             have[at[there]] = True
             if have.all() and bulk.target.owned is None:
                 del self.written[id(bulk.target)]
@@ -89,6 +103,35 @@ class FirstWrites(Observer):
                 array=bulk.target.name,
                 index=where,
             )
+
+    def gaps(self) -> Iterator[str]:
+        """Of each array that nobody had set, after all blocks: the elements that none wrote.
+
+        An array that some thread read is a workspace, which need not be full.
+        """
+        for array in self.arrays:
+            written = self.written.get(id(array))  # None: all of it is
+            if id(array) in self.read or written is None or written.all():
+                continue
+            left = np.unique(np.flatnonzero(~written) * array.granule // array.itemsize)
+            every = array.nbytes // array.itemsize
+            yield (
+                f"{array.name}: no thread wrote {len(left):,} of {every:,} elements, which nobody "
+                f"had set; the first is {array.index_text(int(left[0]) * array.itemsize)}"
+            )
+
+    def unset(self, lanes: Array, does: str, line: int, first: int) -> None:
+        """A value that is made of an uninitialised variable is shown."""
+        lane = first_offender(self.state, lanes)
+        used = "" if first == line else f", first used in line {first},"
+        accuse(
+            "uninitialised",
+            line,
+            lane,
+            f"{lane} {does} a value that is made of a variable{used} to which it has given none. "
+            "Set the variable where it is declared",
+            other_line=first,
+        )
 
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """What malloc gives out holds nothing."""
@@ -134,6 +177,8 @@ class FirstWrites(Observer):
             return
         granule, block = self._by_block(bulk)
         missing = ~self.initialised[granule, block]
+        if bulk.meant is not None:
+            missing &= bulk.meant.reshape(*granule.shape, -1).any(axis=-1)
         if not missing.any():
             return
         lane = requester(self.state, bulk, missing)
@@ -268,8 +313,9 @@ class FirstWrites(Observer):
         span = max(site.width // granule, 1)
         arr = np.ones((1, 1, 1, 1), bool) if where.mask is None else where.mask.arr
         shape = _both(where.offset, arr)
-        offset, sound = np.broadcast_to(where.offset, shape), np.broadcast_to(arr, shape)
+        offset, sound = spread_to(where.offset, shape), spread_to(arr, shape)
         if site.op != "store":
+            self.read.add(id(where.target))
             at = np.where(sound, offset, 0) // granule
             absent = [~have[np.minimum(at + j, len(have) - 1)] for j in range(span)]
             if access.length is None:

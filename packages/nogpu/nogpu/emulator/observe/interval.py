@@ -30,6 +30,7 @@ from nogpu.emulator.observe.log import (
     kind_of,
     lanes_of,
 )
+from nogpu.emulator.ptx.sites import place_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -48,13 +49,20 @@ _NO_THREAD = np.int32(2**31 - 1)
 _SAMPLE = 32  # granules looked at one by one when a race is reported
 
 
+Lines = tuple[int, int]
+"""Of a race: the line that writes, and the other one."""
+
+
 class _Example(NamedTuple):
-    """Two threads that meet at a place; `both`: whether the other writes, too."""
+    """Two threads that meet at a place. kind: of what the other does. lines: where, with the calls
+    that led there.
+    """
 
     place: int
     writer: int
     other: int
-    both: bool
+    kind: int
+    lines: Lines
 
     @property
     def one_warp(self) -> bool:
@@ -62,8 +70,6 @@ class _Example(NamedTuple):
         return self.writer // 32 == self.other // 32
 
 
-Lines = tuple[int, int]
-"""Of a race: the line that writes, and the other one."""
 Pair = tuple[Lines, _Example, int]
 """Races between two lines: one of them, and at how many places."""
 
@@ -341,21 +347,45 @@ class IntervalJudge:
         """Leave out places where one instruction of several threads wrote one value."""
         if not len(racing):
             return racing
-        keep = []
         order = np.argsort(table[0], kind="stable")
-        places = table[0][order]
-        for place in racing[: _SAMPLE * 64]:
-            rows = order[np.searchsorted(places, place) : np.searchsorted(places, place, "right")]
-            written = np.isin(table[3][rows], (WRITE, FLAG))
-            writes = [log[q] for q in np.unique(table[1][rows[written]])]
-            others = (~written).any() and len(np.unique(table[2][rows])) > 1
-            # A copy is entered twice, when it begins and when it is complete.
-            once = len(writes) == 1 or (len(writes) == 2 and all(w.copied for w in writes))
-            if once and not others and self._same(writes, place, columns):
-                self.forgiven = True  # for these values: the next may differ
-                continue
-            keep.append(place)
+        place, sequence, thread, kind = (row[order] for row in table[:4])
+        writes = (kind == WRITE) | (kind == FLAG)
+        start = np.flatnonzero(np.r_[True, place[1:] != place[:-1]])
+        first = np.minimum.reduceat(np.where(writes, sequence, len(log)), start)
+        last = np.maximum.reduceat(np.where(writes, sequence, -1), start)
+        alone = np.logical_and.reduceat(writes, start)
+        alone |= np.minimum.reduceat(thread, start) == np.maximum.reduceat(thread, start)
+        # A copy is entered twice, when it begins and when it is complete.
+        copied = np.array([*(a.copied for a in log), False])
+        once = (first == last) | (copied[first] & copied[last])
+        end = np.r_[start[1:], len(place)]
+        keep, looked_at = [], racing[: _SAMPLE * 64]
+        for here, i in zip(looked_at, np.searchsorted(place[start], looked_at), strict=True):
+            if alone[i] and once[i]:
+                rows = slice(start[i], end[i])
+                made = [log[q] for q in np.unique(sequence[rows][writes[rows]])]
+                if len(made) <= 2 and self._same(made, here, columns):
+                    self.forgiven = True  # for these values: the next may differ
+                    continue
+            keep.append(here)
         return np.array([*keep, *racing[_SAMPLE * 64 :]], np.int64) if keep else racing[:0]
+
+    def _of_one_value(
+        self, table: Array, i: Array, j: Array, open_: Array, log: list[Entry], columns: int
+    ) -> Array:
+        """Pairs (i, j) of accesses, of the open ones, by which one instruction put one value."""
+        place, sequence, _, kind = table[:4]
+        alike = open_ & (sequence[i] == sequence[j]) & np.isin(kind[i], (WRITE, FLAG))
+        known: dict[tuple[int, int], bool] = {}
+        for n in np.flatnonzero(alike):
+            key = int(sequence[i[n]]), int(place[i[n]])
+            if key not in known:
+                known[key] = len(known) < _SAMPLE * 64 and self._same(
+                    [log[key[0]]], key[1], columns
+                )
+            alike[n] = known[key]
+        self.forgiven = self.forgiven or bool(alike.any())
+        return alike
 
     def _same(self, writes: list[Entry], place: int, columns: int) -> bool:
         """Whether all lanes of writes put the same value at a place."""
@@ -456,19 +486,19 @@ class IntervalJudge:
             sel = (of[j] == number) & (warp[i] != warp[j])
             a, b = i[sel], j[sel]
             ordered[sel] = stamps[a] <= view[1][column[b], warp[b], warp[a]]
+        ordered |= self._of_one_value(t, i, j, ~ordered, log, columns)
         i, j = i[~ordered], j[~ordered]
         racing = self._not_harmless(t, np.unique(place[i]), log, columns)
         keep = np.isin(place[i], racing)
         pairs: dict[Lines, tuple[_Example, set[int]]] = {}
-        lines = np.array([self.state.sites[a.site].line for a in log])
+        lines = [self.state.sites[a.site].line for a in log]
         for a, b in zip(i[keep], j[keep], strict=True):
             if (int(kind[a]), int(kind[b])) not in CONFLICTS:
                 a, b = b, a  # the writing one first
-            pair = (int(lines[sequence[a]]), int(lines[sequence[b]]))
-            both = kind[b] in (WRITE, FLAG)
-            if both:
+            pair = (lines[sequence[a]], lines[sequence[b]])
+            if kind[b] in (WRITE, FLAG):
                 pair = (max(pair), min(pair))
-            example = _Example(int(place[a]), int(tid[a]), int(tid[b]), both)
+            example = _Example(int(place[a]), int(tid[a]), int(tid[b]), int(kind[b]), pair)
             old, where = pairs.get(pair, (example, set()))
             where.add(int(place[a]))
             better = old.one_warp and not example.one_warp
@@ -481,7 +511,7 @@ class IntervalJudge:
         across: the places where two warps meet. They are looked at too, for their examples, so that
         the advice is never one for a single warp where that would not do.
         """
-        lines = np.array([self.state.sites[a.site].line for a in log])
+        lines = [self.state.sites[a.site].line for a in log]
         pairs: dict[Lines, list[Any]] = {}
         sample = _spread_sample(racing)
         for place in sample:
@@ -500,13 +530,11 @@ class IntervalJudge:
             for pair, (example, hits) in sorted(pairs.items())
         ]
 
-    def _meetings(self, table: Array, place: int, lines: Array) -> dict[Lines, _Example]:
+    def _meetings(self, table: Array, place: int, lines: list[int]) -> dict[Lines, _Example]:
         """Who meets whom at a place, by pair of lines."""
         rows = table[:, table[0] == place].T
         # One access a thread, line, kind and epoch is enough to tell who met whom.
-        items = sorted(
-            {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
-        )
+        items = sorted({(lines[r[1]], int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows})
         here: dict[Lines, _Example] = {}
         for w in [i for i in items if i[1] != READ][:128]:
             for o in items:
@@ -515,10 +543,9 @@ class IntervalJudge:
                 if o[3] == w[3] and o[4] != w[4]:
                     continue  # one warp, synchronised in between
                 pair = (w[0], o[0])
-                both = o[1] in (WRITE, FLAG)
-                if both:
+                if o[1] in (WRITE, FLAG):
                     pair = (max(pair), min(pair))
-                example = _Example(place, w[2], o[2], both)
+                example = _Example(place, w[2], o[2], o[1], pair)
                 old = here.get(pair)
                 if old is None or (o[3] != w[3] and old.one_warp):
                     here[pair] = example  # threads of two warps make the better example
@@ -526,11 +553,11 @@ class IntervalJudge:
 
     def _finding(self, race: _Race) -> None:
         s = self.state
-        place, writer, other, both = race.example
-        pair, count, column = race.lines, race.count, race.column
+        place, writer, other, kind, pair = race.example
+        count, column = race.count, race.column
         address = (place // race.columns) * self.granule
         name, where = s.shared_name(address)
-        verb = "writes" if both else "accesses"
+        verb = {READ: "reads", ATOMIC: "accesses"}.get(kind, "writes")
         warp = race.example.one_warp
         cure = (
             "The two threads are of one warp: put __syncwarp() between the accesses"
@@ -547,7 +574,7 @@ class IntervalJudge:
             "race",
             pair[0],
             f"{where}: thread {s.thread_text(writer)} writes it and thread {s.thread_text(other)} "
-            f"{verb} it (line {pair[1]}) with no barrier in between. {cure}",
+            f"{verb} it ({place_of(pair[1])}) with no barrier in between. {cure}",
             count,
             array=name,
             index=where,

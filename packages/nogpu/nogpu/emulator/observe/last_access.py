@@ -8,12 +8,14 @@ that the kernel may write.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Stage
-from nogpu.emulator.observe.log import ATOMIC, FLAG, READ, WRITE, flat_lanes, kind_of
+from nogpu.emulator.machine.masks import flat_lanes
+from nogpu.emulator.observe.log import ATOMIC, FLAG, READ, WRITE, kind_of
+from nogpu.emulator.ptx.sites import place_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -78,6 +80,16 @@ class _Last:
             self.thread[at[at >= _CHUNK]] = -1
 
 
+class _Now(NamedTuple):
+    """Accesses that are judged: flat arrays."""
+
+    site: Site
+    kind: int
+    place: Array
+    thread: Array
+    column: Array
+
+
 class LastAccessJudge:
     """Judges accesses to the shared memory of a batch of blocks as they come."""
 
@@ -135,10 +147,10 @@ class LastAccessJudge:
             if access.stage is Stage.WAITED:
                 # Where its own beginning was the last write, several lanes may copy the same bytes.
                 new = self.writes.site[self.writes.at(place)] != site.index
-                self._compare(site, WRITE, place[new], thread[new], column[new])
+                self._compare(_Now(site, WRITE, place[new], thread[new], column[new]))
                 self._enter(site, WRITE, place, thread, column)
                 continue
-            self._compare(site, kind, place, thread, column)
+            self._compare(_Now(site, kind, place, thread, column))
             self._enter(site, kind, place, thread, column)
             if kind == WRITE and values is not None:
                 met = self.writes.thread[self.writes.at(place)] != thread
@@ -152,14 +164,14 @@ class LastAccessJudge:
 
         From here on it is the last writer, and this judge does not know it.
         """
-        self._compare(site, WRITE, place, thread, column)
+        self._compare(_Now(site, WRITE, place, thread, column))
         for last in (self.writes, self.reads, self.atomics):
             if last is not None:
                 last.forget(place)
 
     def engine_reads(self, site: Site, place: Array, thread: Array, column: Array) -> None:
         """An engine reads granules for threads: flat arrays."""
-        self._against(self.writes, 0, site, READ, WRITE, place, thread, column)
+        self._against(self.writes, 0, WRITE, _Now(site, READ, place, thread, column))
 
     def written(self, place: Array) -> tuple[Array, Array, Array]:
         """Of each place the thread that wrote it last (-1: none, or an engine), its time, and its
@@ -168,52 +180,31 @@ class LastAccessJudge:
         at, last = self.writes.at(place), self.writes
         return last.thread[at].astype(np.int64), last.time[at], last.site[at]
 
-    def _compare(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
-        self._against(self.writes, 0, site, kind, WRITE, place, thread, column)
-        if kind != READ:
+    def _compare(self, now: _Now) -> None:
+        self._against(self.writes, 0, WRITE, now)
+        if now.kind != READ:
             for warp in np.flatnonzero(self.reads.used):
-                self._against(self.reads, int(warp), site, kind, READ, place, thread, column)
-        if kind != ATOMIC and self.atomics is not None:
+                self._against(self.reads, int(warp), READ, now)
+        if now.kind != ATOMIC and self.atomics is not None:
             for warp in np.flatnonzero(self.atomics.used):
-                self._against(self.atomics, int(warp), site, kind, ATOMIC, place, thread, column)
+                self._against(self.atomics, int(warp), ATOMIC, now)
 
-    def _against(
-        self,
-        last: _Last,
-        row: int,
-        site: Site,
-        kind: int,
-        other_kind: int,
-        place: Array,
-        thread: Array,
-        column: Array,
-    ) -> None:
+    def _against(self, last: _Last, row: int, other_kind: int, now: _Now) -> None:
         """Earlier accesses that this thread does not know of. row: of `last`, one for each warp."""
-        index = last.at(place, row)
+        index = last.at(now.place, row)
         other = last.thread[index]
-        open_ = (other >= 0) & (other != thread)
+        open_ = (other >= 0) & (other != now.thread)
         if not open_.any():
             return
         at = np.flatnonzero(open_)
         stamp = last.time[index[at]]
         who = other[at].astype(np.int64)
-        open_[at] = ~self.clock.knows(who, stamp, column[at], thread[at])
+        open_[at] = ~self.clock.knows(who, stamp, now.column[at], now.thread[at])
         if open_.any():
-            self._race(last, index, site, kind, other_kind, place, thread, column, open_)
+            self._race(last, index, other_kind, now, open_)
 
-    def _race(
-        self,
-        last: _Last,
-        index: Array,
-        site: Site,
-        kind: int,
-        other_kind: int,
-        place: Array,
-        thread: Array,
-        column: Array,
-        bad: Array,
-    ) -> None:
-        s = self.state
+    def _race(self, last: _Last, index: Array, other_kind: int, now: _Now, bad: Array) -> None:
+        s, (site, kind, place, thread, column) = self.state, now
         others = last.thread[index].astype(np.int64)
         apart = bad & (others >> 5 != thread >> 5)  # of two warps: the better example
         i = int(np.flatnonzero(apart if apart.any() else bad)[0])
@@ -236,8 +227,8 @@ class LastAccessJudge:
             "race",
             line,
             f"{where}: thread {s.thread_text(mine)} {verbs[kind]} it and thread "
-            f"{s.thread_text(other)} {verbs[other_kind]} it (line {before}), and neither knows "
-            f"that the other has done so: no barrier that both used lies in between. {cure}",
+            f"{s.thread_text(other)} {verbs[other_kind]} it ({place_of(before)}), and neither "
+            f"knows that the other has done so: no barrier that both used lies in between. {cure}",
             int(np.count_nonzero(bad)),
             array=name,
             index=where,
@@ -257,7 +248,8 @@ class LastAccessJudge:
         met = met & (stands[place] != bits)
         if met.any():
             at = self.writes.at(place)
-            self._race(self.writes, at, site, WRITE, WRITE, place, thread, column, met)
+            now = _Now(site, WRITE, place, thread, column)
+            self._race(self.writes, at, WRITE, now, met)
 
     def _enter(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
         time = self.clock.stamp()[column, thread >> 5]

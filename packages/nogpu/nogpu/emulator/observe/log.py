@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import spread_to
+
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
@@ -82,14 +84,6 @@ class Log:
         return out
 
 
-def flat_lanes(state: State, mask: Mask | None, *values: Array) -> list[Array]:
-    """Values of four axes at the lanes of a mask (None: of all threads): flat, in one order."""
-    if mask is None:
-        return [np.broadcast_to(v, state.shape).reshape(-1) for v in values]
-    active = np.broadcast_to(mask.arr, state.shape)
-    return [np.broadcast_to(v, state.shape)[active] for v in values]
-
-
 def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:
     """Flat (granule, block) places and threads of the active lanes, in thread order."""
     if entry.bounds is not None:
@@ -101,9 +95,9 @@ def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:
     if columns > 1:
         at = at + state.block_index
     shape = (state.rows, state.x, *((state.p, state.q) if columns > 1 else (1, 1)))
-    at = np.broadcast_to(at, shape)
-    tid = np.broadcast_to(state.thread, shape)
+    at = spread_to(at, shape)
+    tid = spread_to(state.thread, shape)
     if entry.mask is None:
         return at.reshape(-1), tid.reshape(-1)
-    active = np.broadcast_to(entry.mask.arr, shape)
+    active = spread_to(entry.mask.arr, shape)
     return at[active], tid[active]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nogpu.emulator.machine.events import Access, Observer, Stage, Where
+from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.machine.state import State
 from nogpu.emulator.observe.counts import wavefronts
+from nogpu.emulator.ptx.sites import Site
 
 
 class MachineTally(Observer):
@@ -36,6 +38,10 @@ class MachineTally(Observer):
             cached = self.before[index] = (where, *self._take(access))
         requests, waves = self.totals.get(index, (0, 0))
         self.totals[index] = requests + cached[1], waves + cached[2]
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """Of arrays nothing is counted here."""
+        return True
 
     def _take(self, access: Access) -> tuple[int, int]:
         """Requests and wavefronts of the accesses of the machine code that begin with this one.

@@ -16,6 +16,7 @@ import numpy as np
 
 from nogpu.emulator.machine.memory import Buffer, Heap
 from nogpu.emulator.observe.stores import LastStores
+from nogpu.emulator.ptx.sites import calls_of
 from nogpu.errors import EmulationError, UnknownNameError, near_matches
 
 if TYPE_CHECKING:
@@ -168,9 +169,13 @@ def report(
     for w in mismatches:
         stores = log.of(buffers[w.name])
         sites = state.launch.program.sites
-        lines = np.array([s.line for s in sites] + [-1])[stores.site[w.at]]
-        for writer in np.unique(lines):
-            here = np.flatnonzero(lines == writer)
+        all_lines = [s.line for s in sites] + [-1]
+        lines = list(dict.fromkeys((line, calls_of(line)) for line in all_lines))
+        number = [lines.index((line, calls_of(line))) for line in all_lines]
+        writers = np.array(number)[stores.site[w.at]]
+        for each in sorted(np.unique(writers), key=lines.__getitem__):
+            writer = lines[each][0]
+            here = np.flatnonzero(writers == each)
             first = int(here[0])
             thread = int(stores.thread[w.at[first]])
             if writer >= 0:
@@ -180,7 +185,7 @@ def report(
             place = _index(w, first)
             state.find(
                 KIND,
-                int(writer) if writer >= 0 else line,
+                writer if writer >= 0 else line,
                 f"{_comparison(w, first)}; {who}. {_extent(w, here)}",
                 len(here),
                 array=w.name,

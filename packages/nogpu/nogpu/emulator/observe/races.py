@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Served, Stage, Where
+from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.observe.clock import Clock
 from nogpu.emulator.observe.cluster_view import ClusterClock, ClusterView
 from nogpu.emulator.observe.global_memory import GlobalJudge
 from nogpu.emulator.observe.interval import IntervalJudge
 from nogpu.emulator.observe.last_access import LastAccessJudge
-from nogpu.emulator.observe.log import flat_lanes
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.initialised import FirstWrites
+    from nogpu.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -111,6 +112,10 @@ class RaceWatch(Observer):
                 self._hand_on(access)
         elif access.space == "global" and access.site.op != "atomic":
             self.arrays.note(access)
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """One thread races with nobody."""
+        return True
 
     def bulk(self, bulk: Bulk) -> None:
         """What an engine does to global memory; of shared memory `engines` judges."""

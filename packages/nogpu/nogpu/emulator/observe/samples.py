@@ -14,6 +14,7 @@ from nogpu.emulator.observe import counts
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -61,6 +62,15 @@ class Sampler(Observer):
             sample.ideal_wavefronts += cached[1]
         if self.first and sample.count < _MOST:
             self._keep(sample, where)
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """Once no more requests are kept."""
+        return not self.first or self.samples[site.index].count >= _MOST
+
+    def repeated(self, site: Site, target: Buffer, times: int) -> None:
+        """Add up what requests of one lane need."""
+        units = max(site.width // counts.SECTOR, 1)
+        self.samples[site.index].ideal_sectors += times * units
 
     def _ideal(self, access: Access, room: int) -> int:
         """Units of `room` bytes that the distinct elements of each request fill, summed."""

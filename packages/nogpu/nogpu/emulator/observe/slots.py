@@ -78,10 +78,10 @@ class SlotWatch(Observer):
             for barrier in (int(b) for b in np.unique(bulk.barrier[mine])):
                 places = offset[bulk.barrier[mine] == barrier]
                 self.counted[places.reshape(-1) // PIECE] = barrier
-                self._fill(barrier, int(places.min()), bulk.site.line)
+                self._fill(barrier, int(places.min()), int(bulk.site.line))
         elif not bulk.writes:
             over = bulk.stage is Stage.WAITED
-            self._read(offset, bulk.site.line, begins=not over, ends=over)
+            self._read(offset, int(bulk.site.line), begins=not over, ends=over)
 
     def _fill(self, barrier: int, at: int, line: int) -> None:
         """A copy into a slot: the first after somebody waited for the last ones begins a fill."""
@@ -115,7 +115,7 @@ class SlotWatch(Observer):
             )
         if mine.any():
             self.tick += 1
-            self._read(np.broadcast_to(where.offset, s.shape)[mine], site.line, True, True)
+            self._read(np.broadcast_to(where.offset, s.shape)[mine], int(site.line), True, True)
 
     def _mine(self, mask: Mask | None) -> Array:
         """The threads of a mask that are of the first block."""

@@ -20,19 +20,10 @@ def _load(e: Emitter, ins: P.Instruction) -> None:
     if space == "param" and (at := variable_at(address)):
         _load_params(e, targets, *at, numpy)
         return
-    base, offset = e.address(address)
     if isinstance(address, P.Address) and isinstance(address.base, P.Register) and numpy[1] == "4":
         # Load as the destination's own type.
         numpy = own_kind(e, targets[0], numpy)
-    number = e.site(space, "load", numpy, len(targets), offset)
-    call = f"load(S, {number}, {base}, {e.active()})"
-    if len(targets) == 1:
-        e.write(targets[0], call, numpy)
-        return
-    value = e.temporary(call)
-    for i, item in enumerate(targets):
-        if item is not None:
-            e.write(item, f"{value}[{i}]", numpy)
+    e.load(targets, address, space, numpy)
 
 
 def _load_params(
@@ -57,19 +48,16 @@ def _store(e: Emitter, ins: P.Instruction) -> None:
     space = space_of(ins)
     if numpy[1] == "4" and isinstance(sources[0], P.Register):
         numpy = own_kind(e, sources[0], numpy)
-    values = [e.read(o, numpy) for o in sources]
     if space == "param":
         formal = variable_at(address)
         assert formal is not None
-        for i, value in enumerate(values):
+        for i, value in enumerate([e.read(o, numpy) for o in sources]):
             at = formal[1] + i * int(numpy[1])
             e.emit(f"store_param(F, {formal[0]!r}, {at}, {value})")
         return
     if space == "const":
         raise e.fail("constant memory cannot be written by a kernel")
-    base, offset = e.address(address)
-    number = e.site(space, "store", numpy, len(sources), offset)
-    e.emit(f"store(S, {number}, {base}, ({', '.join(values)},), {e.active()})")
+    e.store(address, sources, space, numpy)
 
 
 @lowers("atom", "red")

@@ -21,25 +21,34 @@ from nogpu.emulator.ptx import (
     conversions,
     ends,
     flow,
+    launch_control,
+    scalars,
     survey,
+    tensor_memory,
+    unset,
     waits,
     warpgroups,
     warps,
 )
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx.emit import Emitter, lower
+from nogpu.emulator.ptx.emit import Emitter
 from nogpu.emulator.ptx.program import Block, FunctionProgram, Program, Spin, block_name
 from nogpu.emulator.ptx.words import types_of
 from nogpu.errors import EmulationError
 
-SUBJECTS = (accesses, arithmetic, bulk, control, conversions, warpgroups, warps)
+SUBJECTS = (
+    *(accesses, arithmetic, bulk, control, conversions, launch_control, tensor_memory, unset),
+    *(warpgroups, warps),
+)
 """The modules that lower instructions: importing them registers their functions."""
 
 _NUMPY_KIND = {1: "b1", 8: "i2", 16: "i2", 32: "i4", 64: "i8"}
 
 
-def translate(module: P.Module, entry: str) -> Program:
+def translate(module: P.Module, entry: str, *, alone: bool = False) -> Program:
     """Translate an entry and every function that it calls.
+
+    alone: for a launch of one thread, by `scalars` where that suits the program.
 
     Raises EmulationError naming the first instruction that is not emulated.
     """
@@ -57,6 +66,8 @@ def translate(module: P.Module, entry: str) -> Program:
     # Lanes come out of a function that waits one by one: whoever called it must not run ahead
     # either.
     gated = any(_waits(f) for f in reachable[1:])
+    suits = alone and not program.clusters and scalars.suits(reachable)
+    program.scalar = suits and not _waits(function)
     for f in reachable:
         program.functions[f.name] = _translate_function(program, f, gated)
     program.local_bytes = survey.local_need(program, function.name)
@@ -95,6 +106,11 @@ def _waits(function: P.Function) -> bool:
 def _translate_function(program: Program, function: P.Function, gated: bool) -> FunctionProgram:
     """Translate one function. gated: another of the program waits in a loop."""
     spans = split_blocks(function)
+    noted = unset.shadowed(function, spans)
+    if noted is not function:
+        function, spans = noted, split_blocks(noted)
+        program.follows_local |= unset.follows_local(function)
+        program.unset |= unset.follows_registers(function)
     loops = waits.loops(function, spans)
     if loops:
         program.waits = True
@@ -123,16 +139,21 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
     sources = []
     for start, end in spans:
         line = function.code[start].line if start < end else 0
-        block = Block(len(program.blocks), start, line, end - start + 1)
+        own = sum(not unset.is_note(ins) for ins in function.code[start:end])
+        block = Block(len(program.blocks), start, line, own + 1)
         if start < end:
             last = function.code[end - 1]
             block.end_line, block.end_place = last.line, last.place
         program.blocks.append(block)
         result.blocks[start] = block
-        emitter = Emitter(program, function, kinds, numbers, local_at, locals_size)
+        write = scalars.ScalarEmitter if program.scalar else Emitter
+        emitter = write(program, function, kinds, numbers, local_at, locals_size)
         emitter.waiting = frozenset(i - start for i in reads)
         touches = {i - start: touched[i] for i in range(start, end) if i in touched}
         _emit_block(emitter, block, function.code[start:end], after.get(start, -1), touches)
+        if program.scalar and isinstance(block.end, ends.Jump | ends.Branch):
+            first, *others = block.end.followers
+            block.ways = first, others[0] if others else first
         sources.append(emitter.source(block_name(block.number)))
     try:
         code = compile("\n".join(sources), f"<ptx {function.name}>", "exec")
@@ -223,12 +244,12 @@ def _emit_block(
     for position, ins in enumerate(code):
         emitter.begin(ins, position)
         warpgroups.report_touch(emitter, ins, touches.get(position))
-        if ins.op.ends != "gate":
+        if ins.op.ends != "gate" and not unset.is_note(ins):
             opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
         if ins.op.ends not in ("", "call"):
             block.end = control.terminate(emitter, ins, after)
             return
-        lower(emitter, ins)
+        emitter.instruction(ins)
     warpgroups.report_writes(emitter)
     block.end = ends.Jump(after) if after >= 0 else ends.Exit()
     emitter.finish("None")

@@ -56,7 +56,8 @@ def _box(e: Emitter, ins: P.Instruction) -> None:
     counts, bar = _counter(e, rest)
     many = _many(e, ins, rest)
     e.emit(
-        f"load_box(S, {number}, {base}, {tensor}, {start}, {counts}, {bar}, {many}, {e.active()})"
+        f"load_box(S, {number}, {base}, {tensor}, {start}, {counts}, {bar}, {many}, "
+        f"{'cta_group::2' in ins.parts}, {e.active()})"
     )
 
 

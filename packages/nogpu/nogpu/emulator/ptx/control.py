@@ -46,7 +46,7 @@ def _leave(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> end
 
 
 def _trap(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
-    e.emit(f"trapped(S, {ins.line}, {e.active()})")
+    e.emit(f"trapped(S, {ins.line!r}, {e.active()})")
     return _leave(e, ins, guard, after)
 
 
@@ -129,7 +129,7 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
         pointer = e.read(ins.operands[0], "i8")
         e.emit(
             f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, "
-            f"{ins.line}, {e.active()})"
+            f"{ins.line!r}, {e.active()})"
         )
         return
     callee = e.program.module.functions[name]
@@ -140,7 +140,7 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
                 "from the host, and use malloc and free for memory"
             )
         names = {"arguments": repr(arguments), "returns": repr(returns)}
-        e.emit(_RUNTIME[name].format(**names, line=ins.line, active=e.active()))
+        e.emit(_RUNTIME[name].format(**names, line=repr(ins.line), active=e.active()))
         return
     formal = tuple(p.name for p in callee.params)
     formal_returns = tuple(p.name for p in callee.returns)

@@ -108,8 +108,15 @@ class Emitter:
         self._guard = None
         self._active = "active"
         if ins.guard is not None and ins.op.ends not in ("jump", "table", "exit", "barrier"):
-            predicate = self.guard()
-            self._guard = self.temporary(predicate or "")
+            self._narrow()
+
+    def _narrow(self) -> None:
+        """Let the instruction's guard stand over what it writes, and over the mask."""
+        self._guard = self.temporary(self.guard() or "")
+
+    def instruction(self, ins: P.Instruction) -> None:
+        """Emit an instruction that ends no block; errors as for `lower`."""
+        lower(self, ins)
 
     def guard(self) -> str | None:
         """Expression of the instruction's guard, or None."""
@@ -171,12 +178,16 @@ class Emitter:
             if number is None:
                 # Written under a guard before it is read: starts as zero.
                 local = self._slot()
-                self.emit(f"{local} = {self.constant(0, self.kinds[register])}")
+                self.emit(f"{local} = {self.zero(self.kinds[register])}")
             else:
                 local = f"r{number}"
                 self.emit(f"{local} = R[{number}]")
             self.where[register] = local
         return local
+
+    def zero(self, kind: str) -> str:
+        """What a register holds before it is written."""
+        return self.constant(0, kind)
 
     def _slot(self) -> str:
         if self.free:
@@ -225,16 +236,9 @@ class Emitter:
             special = name[1:]
             if special.startswith("envreg"):
                 self.program.cooperative = True
-                return self.constant(0, kind)  # no cooperative grid
-            if special.startswith("reserved"):
-                raise EmulationError(
-                    self._complain(
-                        f"{name} is not emulated: cooperative groups need it for tiles of more "
-                        "than "
-                        "32 threads. Use tiled_partition<32> and add up the warps in shared memory"
-                    )
-                )
-            if special.startswith("pm"):
+            if (address := self.address_of(name)) is not None:
+                return self.constant(address, kind)
+            if special.startswith(("pm", "reserved")):
                 raise EmulationError(self._complain(f"{name} is not emulated; remove it"))
             if special == "WARP_SZ":
                 return self.constant(32, kind)
@@ -300,16 +304,48 @@ class Emitter:
                 expression = f"({expression}).view(u{kind[1]}).astype({own})"
             else:
                 expression = f"({expression}).astype({own})"
+        self.keep(name, expression)
+
+    def keep(self, name: str, expression: str) -> None:
+        """Put an array of a register's own type into it."""
         if self._guard is not None:
             expression = f"select({self._guard}, {expression}, {self.variable(name)})"
+        self.emit(f"{self.target(name)} = {expression}")
+
+    def target(self, name: str) -> str:
+        """The Python variable of a register that is about to be written."""
         variable = self.where.get(name)
         if variable is None:
             number = self.numbers.get(name)
             variable = f"r{number}" if number is not None else self._slot()
             self.where[name] = variable
-        self.emit(f"{variable} = {expression}")
         if name in self.numbers:
             self.dirty.add(name)
+        return variable
+
+    def load(
+        self, targets: Sequence[P.Operand | None], address: P.Operand | None, space: str, kind: str
+    ) -> None:
+        """Load elements of a NumPy type, one for each target."""
+        base, offset = self.address(address)
+        number = self.site(space, "load", kind, len(targets), offset)
+        call = f"load(S, {number}, {base}, {self.active()})"
+        if len(targets) == 1:
+            self.write(targets[0], call, kind)
+            return
+        value = self.temporary(call)
+        for i, item in enumerate(targets):
+            if item is not None:
+                self.write(item, f"{value}[{i}]", kind)
+
+    def store(
+        self, address: P.Operand | None, sources: Sequence[P.Operand | None], space: str, kind: str
+    ) -> None:
+        """Store operands side by side as elements of a NumPy type."""
+        values = [self.read(o, kind) for o in sources]
+        base, offset = self.address(address)
+        number = self.site(space, "store", kind, len(sources), offset)
+        self.emit(f"store(S, {number}, {base}, ({', '.join(values)},), {self.active()})")
 
     def site(self, space: str, op: str, kind: str, count: int, offset: int) -> int:
         """Register a memory instruction; returns its number."""
@@ -377,10 +413,10 @@ def lower(e: Emitter, ins: P.Instruction) -> None:
     try:
         if op.whole_warp:
             what = ".".join(ins.parts[:2])
-            e.emit(f"whole_warps(S, {what!r}, {ins.line}, {e.active()})")
+            e.emit(f"whole_warps(S, {what!r}, {ins.line!r}, {e.active()})")
         if op.warpgroup:
             what = ".".join(ins.parts[:2])
-            e.emit(f"whole_warpgroups(S, {what!r}, {ins.line}, {e.active()})")
+            e.emit(f"whole_warpgroups(S, {what!r}, {ins.line!r}, {e.active()})")
         if op.emit is None:
             LOWER[opcodes.key_of(ins.parts)](e, ins)
         elif op.emit:
@@ -460,7 +496,7 @@ class Fields(Mapping[str, Any]):
         "operation": lambda e, ins: next(p for p in ins.parts if p in OPERATIONS),
         "space": lambda e, ins: space_of(ins),
         "scope": lambda e, ins: 0 if "cta" in ins.parts else 1,
-        "line": lambda e, ins: ins.line,
+        "line": lambda e, ins: repr(ins.line),
         "active": lambda e, ins: e.active(),
         "has": lambda e, ins: _Lookup(lambda word: word in ins.parts),
         "signed": lambda e, ins: [kind.startswith("s") for kind in types_of(ins)],

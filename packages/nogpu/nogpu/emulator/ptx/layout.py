@@ -33,3 +33,13 @@ FUNCTION_BASE = 1 << 59
 def symbol_address(slot: int) -> int:
     """Address of the module variable with this number."""
     return ((SYMBOL_SLOT + slot) << SLOT_BITS) + (1 << (SLOT_BITS - 1))
+
+
+GRID_WORKSPACE = symbol_address(HEAP_SLOT - 1 - SYMBOL_SLOT)
+"""Where the driver keeps the barrier of a cooperative launch: two words, the second counts."""
+GROUPS_SCRATCH = "%reserved_smem_offset_1"
+"""Where cooperative groups keep what the warps of a tile tell each other, from sm_80 on."""
+SCRATCH_BYTES = 288
+"""Of that: barriers, room for later, 8 bytes for each warp. Source: multi_warp_scratch in
+cooperative_groups/details/memory.h, for 1024 threads.
+"""

@@ -106,7 +106,8 @@ _WGMMA = (
 _LDMATRIX = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta : b16"
 _BULK = (
     "async bulk tensor 1d 2d 3d 4d 5d tile shared::cluster shared::cta global "
-    "mbarrier::complete_tx::bytes multicast::cluster bulk_group L2::cache_hint | async bulk "
+    "mbarrier::complete_tx::bytes multicast::cluster bulk_group cta_group::1 cta_group::2 "
+    "L2::cache_hint | async bulk "
     "commit_group | async bulk wait_group read | async bulk prefetch tensor 1d 2d 3d 4d 5d tile "
     "L2 global L2::cache_hint"
 )
@@ -130,15 +131,40 @@ _COPY = (
     "async wait_all | async mbarrier arrive noinc shared shared::cta : b64"
 )
 
+_PAIR = "cta_group::1 cta_group::2"
+_TENSOR_KINDS = (
+    "kind::f16 kind::tf32 kind::f8f6f4 kind::i8 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 "
+    "block_scale scale_vec::1X scale_vec::2X scale_vec::4X block16 block32"
+)
+_COLLECTOR = " ".join(
+    f"collector::{kept}::{use}"
+    for kept in ("a", "b0", "b1", "b2", "b3")
+    for use in ("fill", "use", "lastuse", "discard")
+)
+_TENSOR = f"{_PAIR} sync aligned shared::cta shared::cluster : b32 b64"
+_TENSOR_SHAPE = (
+    "sync aligned 32x32b 16x64b 16x128b 16x256b x1 x2 x4 x8 x16 x32 x64 x128 pack::16b unpack::16b"
+    " : b32"
+)
+_NO_TENSOR = {
+    "sp": "sparse matrices are not emulated. Use tcgen05.mma without .sp",
+    "ashift": "shifted rows of A are not emulated. Use tcgen05.mma without .ashift",
+    "16x32bx2": "the shape .16x32bx2 is not emulated. Use .32x32b",
+    "red": "loads that reduce are not emulated. Reduce the registers",
+}
+
 _NOT_DENSE = {
     "sp": "sparse matrices are not emulated. Use wgmma.mma_async without .sp, and K half as long",
     "b1": "matrices of single bits are not emulated. Use .s8 or .u8",
 }
 NEWER = (
-    "of what Hopper and newer GPUs brought, the emulator runs TMA, wgmma and clusters, but not "
-    "this. Use one of those, or run the kernel on such a GPU"
+    "of what Hopper and newer GPUs brought, the emulator runs TMA, wgmma, clusters and products in "
+    "tensor memory, but not this. Use one of those, or run the kernel on such a GPU"
 )
-_TEXTURE = "textures and surfaces are not emulated. Read from a pointer instead"
+_TEXTURE = (
+    "textures and surfaces are not emulated. Read from a pointer instead: tex1Dfetch at i is "
+    "x[i]; for tex2D keep the indices inside the image and interpolate where the texture would"
+)
 _STACK = "stack memory of run-time size is not emulated. Use an array of fixed size"
 
 
@@ -188,7 +214,7 @@ OPS: dict[str, Op] = {
                 "test_property({a}, {word!r})"),
     "copysign": Op("d a b", ": f32 f64", "copysign({b}, {a})"),
     # bits
-    "and": Op("d a b", f": pred {_BITS}", "{a} & {b}"),
+    "and": Op("d a b", f": pred {_BITS}"),
     "or": Op("d a b", f": pred {_BITS}", "{a} | {b}"),
     "xor": Op("d a b", f": pred {_BITS}", "{a} ^ {b}"),
     "not": Op("d a", f": pred {_BITS}", "~{a}"),
@@ -286,6 +312,8 @@ OPS: dict[str, Op] = {
     "barrier.warp": _WARP_MET,
     # Put in by `waits`, where lanes of a warp must not run ahead.
     "gate": Op("lanes", "", ends="gate"),
+    # Put in by `unset`, where a register may have no value.
+    "unset": Op("d a b c"),
     # Registers are not modelled.
     "setmaxnreg": Op("count", "inc dec sync aligned : u32", "", whole_warp=True),
     "nanosleep": Op("a", ": u32", ""),
@@ -317,9 +345,41 @@ OPS: dict[str, Op] = {
     "wgmma.commit_group": Op("", "commit_group sync aligned", "wgmma_commit(S, {active})",
                              warpgroup=True),
     "wgmma.wait_group": Op("count", "wait_group sync aligned", warpgroup=True),
+    # tensor memory
+    "tcgen05.alloc": Op("address count:i4", f"alloc {_TENSOR}", touches="shared store",
+                        whole_warp=True, instead=_NO_TENSOR),
+    "tcgen05.dealloc": Op("a:i4 count:i4", f"dealloc {_TENSOR}",
+                          "tensor_dealloc(S, {a}, {count}, {has[cta_group::2]}, {line}, {active})",
+                          whole_warp=True, instead=_NO_TENSOR),
+    "tcgen05.relinquish_alloc_permit": Op("", f"relinquish_alloc_permit {_TENSOR}",
+                                          "relinquish(S, {line}, {active})", whole_warp=True,
+                                          instead=_NO_TENSOR),
+    "tcgen05.mma": Op("address a b c p", f"mma ws {_PAIR} {_TENSOR_KINDS} {_COLLECTOR}",
+                      instead=_NO_TENSOR),
+    "tcgen05.cp": Op("address a:i8", f"cp {_PAIR} 128x256b 4x256b 128x128b 64x128b 32x128b warpx4 "
+                     "warpx2::02_13 warpx2::01_23 b8x16 b6x16_p32 b4x16_p64", instead=_NO_TENSOR),
+    "tcgen05.shift": Op("address", f"shift {_PAIR} down", instead=_NO_TENSOR),
+    "tcgen05.commit": Op("address mask", f"commit mbarrier::arrive::one multicast::cluster "
+                         f"{_TENSOR}", touches="mbarrier", instead=_NO_TENSOR),
+    "tcgen05.ld": Op("d address", f"ld {_TENSOR_SHAPE}", whole_warp=True, instead=_NO_TENSOR),
+    "tcgen05.st": Op("address a", f"st {_TENSOR_SHAPE}", whole_warp=True, instead=_NO_TENSOR),
+    "tcgen05.wait::ld": Op("", "wait::ld sync aligned", "tensor_wait(S, 'load', {active})",
+                           whole_warp=True),
+    "tcgen05.wait::st": Op("", "wait::st sync aligned", "tensor_wait(S, 'store', {active})",
+                           whole_warp=True),
+    **{f"tcgen05.fence::{side}_thread_sync": Op("", f"fence::{side}_thread_sync",
+                                                f"tensor_fence(S, {side!r}, {{active}})")
+       for side in ("before", "after")},
+    # launch control
+    "clusterlaunchcontrol.try_cancel": Op(
+        "address barrier", "try_cancel async shared::cta mbarrier::complete_tx::bytes "
+        "multicast::cluster::all : b128", touches="bulk"),
+    "clusterlaunchcontrol.query_cancel": Op(
+        "d a", "query_cancel is_canceled get_first_ctaid get_first_ctaid::x get_first_ctaid::y "
+        "get_first_ctaid::z v4 : pred b32 b128"),
     # what is left out, and what to use instead
     **dict.fromkeys(
-        ("clusterlaunchcontrol", "multimem", "tcgen05", "tensormap"),
+        ("multimem", "tensormap"),
         Op(refused=NEWER),
     ),
     **dict.fromkeys(
@@ -364,7 +424,7 @@ def _forms(words: str) -> tuple[frozenset[str], ...]:
 def unknown(parts: tuple[str, ...]) -> str:
     """Why an opcode, split at its dots, is not known with all its words; "" if it is."""
     op, root = row(parts), parts[0]
-    if op.refused:
+    if op.refused or root == "unset":
         return op.refused
     words = [w for w in parts[1:] if not (root in ("mma", "wmma", "wgmma") and _SHAPE.fullmatch(w))]
     forms = _forms(op.words)

@@ -73,6 +73,8 @@ class Block:
     run: Callable[..., Any] = field(default=not_linked, repr=False)
     opcodes: dict[str, int] = field(default_factory=dict)
     spins: tuple[Spin, ...] | None = None  # loops that this block goes back to the start of
+    # Where one thread goes on, if its predicate holds and if not; None: as the end says.
+    ways: tuple[int, int] | None = None
 
 
 @dataclass
@@ -109,6 +111,9 @@ class Program:
     fences: bool = False
     mbarriers: bool = False  # single threads are ordered: accesses are judged one by one
     engines: bool = False  # something asks the copy engine, or for products from shared memory
+    tensor_memory: bool = False  # something works in tensor memory
+    pairs: bool = False  # of blocks, that multiply as one
+    cancels: bool = False  # blocks take over clusters that have not started
     clusters: bool = False  # blocks of a cluster meet, or reach into each other's shared memory
     cooperative: bool = False  # asks whether the launch is
     pointed: set[str] = field(default_factory=set)  # functions that pointers may point to
@@ -118,7 +123,11 @@ class Program:
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
     used: set[str] = field(default_factory=set)  # of these, by the entry: headers bring many more
     param_offsets: dict[str, int] = field(default_factory=dict)
+    follows_local: bool = False  # whether words of local memory were written is asked: see `unset`
+    unset: bool = False  # some way reads a register before it writes it
+    scalar: bool = False  # made for a launch of one thread: see `scalars`
     weight: int = 0  # bytes of memory that it takes, about, once it is linked
+    returns: bool = True  # whether the kernel's text has a way out before its end
     crowded: frozenset[int] = frozenset()  # lines of the source with more than one barrier
 
     def function_address(self, name: str) -> int:

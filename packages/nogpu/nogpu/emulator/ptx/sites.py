@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+
+class Line(int):
+    """A line of the source. called: the lines of the calls that led to it where functions were
+    inlined, innermost first.
+    """
+
+    called: tuple[int, ...]
+
+    def __new__(cls, number: int, called: tuple[int, ...] = ()) -> Line:
+        line = super().__new__(cls, number)
+        line.called = called
+        return line
+
+    def __repr__(self) -> str:
+        """How generated code names it: see `line_of_name`."""
+        return "_".join(["at", str(self), *map(str, self.called)]) if self.called else str(self)
+
+    def __str__(self) -> str:
+        return int.__repr__(self)
+
+    def __reduce__(self) -> tuple[type[Line], tuple[int, tuple[int, ...]]]:
+        return Line, (int(self), self.called)
+
+
+def line_of_name(name: str) -> Line | None:
+    """The line that generated code names so, or None for another name."""
+    match = re.fullmatch(r"at_(\d+)((?:_\d+)+)", name)
+    return Line(int(match[1]), tuple(map(int, match[2].split("_")[1:]))) if match else None
+
+
+def calls_of(line: int) -> tuple[int, ...]:
+    """The lines of the calls that led to a line, innermost first."""
+    return line.called if isinstance(line, Line) else ()
+
+
+def place_of(line: int) -> str:
+    """Such as `line 12, called from line 40`."""
+    return ", called from ".join(f"line {n}" for n in (line, *calls_of(line)))
 
 
 @dataclass(frozen=True)

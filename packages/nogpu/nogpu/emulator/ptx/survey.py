@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.layout import GROUPS_SCRATCH, SCRATCH_BYTES
 from nogpu.emulator.ptx.program import Program, SharedSymbol, demangle
 from nogpu.emulator.ptx.words import space_of, types_of, variable_at
 from nogpu.errors import EmulationError
@@ -143,6 +144,13 @@ def lay_out_shared(program: Program, functions: list[P.Function]) -> None:
         program.shared_offsets[v.name] = at
         program.shared_symbols.append(SharedSymbol(demangle(v.name), at, v.size, v.align, ()))
         at += v.size
+    if GROUPS_SCRATCH in used:  # a GPU has it in the 1 KiB that CUDA reserves
+        at = -(-at // 16) * 16
+        program.shared_offsets[GROUPS_SCRATCH] = at
+        program.shared_symbols.append(
+            SharedSymbol("scratch of cooperative groups", at, SCRATCH_BYTES, 4, ())
+        )
+        at += SCRATCH_BYTES
     program.static_shared = at
     if dynamic:
         program.dynamic_shared = True
@@ -161,6 +169,10 @@ def note_facts(program: Program, functions: list[P.Function]) -> None:
             program.clusters = program.clusters or _of_a_cluster(ins)
             if ins.root == "wgmma":  # reads shared memory for threads that go on meanwhile
                 program.engines = program.mbarriers = True
+            if ins.root == "tcgen05":
+                program.engines = program.mbarriers = program.tensor_memory = True
+            program.pairs = program.pairs or "cta_group::2" in ins.parts
+            program.cancels = program.cancels or ins.root == "clusterlaunchcontrol"
             if not touches:
                 continue
             if ins.op.whole_warp:
@@ -178,11 +190,14 @@ def note_facts(program: Program, functions: list[P.Function]) -> None:
     program.stored_params = _stored_params(program, functions)
 
 
+_PEERS = {"multicast::cluster", "multicast::cluster::all", "cta_group::2"}
+
+
 def _of_a_cluster(ins: P.Instruction) -> bool:
     """Whether blocks of a cluster meet by an instruction, or one reaches into another by it."""
     if ins.root in ("bar", "barrier"):
         return "cluster" in ins.parts
-    return ins.root == "mapa" or "multicast::cluster" in ins.parts
+    return ins.root == "mapa" or not _PEERS.isdisjoint(ins.parts)
 
 
 def _stores(ins: P.Instruction, atomics: bool) -> bool:

@@ -1,19 +1,22 @@
 """PTX text to data: functions, instructions with their source lines, variables.
 
 The grammar is the part of the PTX ISA that NVRTC writes, inline assembly included. Every
-instruction keeps the line of the main source file that it belongs to: code inlined from a header
-is attributed to the line that called it.
+instruction keeps the line of the main source file that it belongs to, and those of the calls that
+were inlined: code from a header is attributed to the line that called it.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
+from types import MappingProxyType
 
 from nogpu.emulator.ptx import opcodes
+from nogpu.emulator.ptx.sites import Line, calls_of
 from nogpu.errors import EmulationError
 
 BITS = {
@@ -127,15 +130,15 @@ class Instruction:
     @cached_property
     def reads(self) -> tuple[str, ...]:
         """Registers that it reads; a write under a guard keeps what was there, and so reads it."""
-        first, *rest = self._registers or [[]]
-        first_reads = first if not self._has_target or self.guard or self.op.keeps else []
+        first, *rest = self.operand_registers or [[]]
+        first_reads = first if not self.has_target or self.guard or self.op.keeps else []
         guard = [self.guard] if self.guard else []
         return (*guard, *first_reads, *(name for names in rest for name in names))
 
     @cached_property
     def writes(self) -> tuple[str, ...]:
         """Registers that it writes."""
-        return tuple(self._registers[0]) if self._has_target else ()
+        return tuple(self.operand_registers[0]) if self.has_target else ()
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
@@ -143,12 +146,13 @@ class Instruction:
         return tuple(o.name for o in _leaves(self.operands) if type(o) is Symbol)
 
     @property
-    def _has_target(self) -> bool:
+    def has_target(self) -> bool:
+        """Whether the first operand is a register, or several, that it writes."""
         first = self.operands[0] if self.operands else None
         return self.op.writes and first is not None and type(first) not in (Address, Box)
 
     @cached_property
-    def _registers(self) -> list[list[str]]:
+    def operand_registers(self) -> list[list[str]]:
         """Names of the registers of each operand."""
         names = []
         for o in self.operands:
@@ -229,6 +233,24 @@ class Module:
     functions: dict[str, Function]
     variables: dict[str, Variable]
     files: dict[int, str]
+
+
+def rewritten(
+    function: Function,
+    becomes: Callable[[Instruction], Sequence[Instruction]],
+    registers: Mapping[str, str] = MappingProxyType({}),
+) -> Function:
+    """A function with others in place of each instruction. registers: more of them, by type."""
+    code: list[Instruction] = []
+    moved: dict[int, int] = {}
+    for i, ins in enumerate(function.code):
+        moved[i] = len(code)
+        code += becomes(ins)
+    moved[len(function.code)] = len(code)
+    labels = {name: moved[i] for name, i in function.labels.items()}
+    return replace(
+        function, code=code, labels=labels, registers={**function.registers, **registers}
+    )
 
 
 _TOKEN = re.compile(r"""\s+ | //[^\n]* | /\*.*?\*/ """, re.VERBOSE | re.DOTALL)
@@ -429,6 +451,7 @@ class _Body:
         # function.
         self.labels: list[tuple[int, dict[str, str]]] = []
         self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
+        self.wide: set[str] = set()  # registers of 128 bits
         self.renamed = 0
         self.places: dict[tuple[str, ...], int] = {}  # (file, line, column): line of the main file
 
@@ -490,14 +513,19 @@ class _Body:
         file, line = int(loc.group(1)), int(loc.group(2))
         inlined = _INLINED.search(loc.group(4))
         self.place = (*loc.groups()[:3], *(inlined.groups() if inlined else ()))
+        of_main, caller = False, None
+        if inlined:
+            of_main = int(inlined.group(1)) == self.main
+            # Where that call was inlined to itself: the text says so just before.
+            caller = self.places.get(inlined.groups())
+            if caller is None and of_main:
+                caller = int(inlined.group(2)) or self.line
         if file == self.main:
             # Line 0 means "no line": keep the last one, or the function's own.
-            self.line = line or self.line
-        elif inlined and int(inlined.group(1)) == self.main:
-            self.line = int(inlined.group(2)) or self.line
-        elif inlined:
-            # A header inside a header: where that place was last inlined to.
-            self.line = self.places.get(inlined.groups(), self.line)
+            called = (int(caller), *calls_of(caller)) if caller is not None and of_main else ()
+            self.line = Line(line, called) if line else self.line
+        elif caller is not None:
+            self.line = caller
         self.places[loc.groups()[:3]] = self.line
 
     def _directive(self, text: str, label: str) -> None:
@@ -534,6 +562,11 @@ class _Body:
             self.renamed += 1
             unique = f"{item}#{self.renamed}"
         self.scopes[-1][item] = unique
+        if kind == "b128":  # two registers of 64 bits: see `_halves`
+            for half in ("low", "high"):
+                self.function.registers[f"{unique}#{half}"] = "b64"
+            self.wide.add(unique)
+            return
         self.function.registers[unique] = kind
 
     def _register(self, name: str) -> Register | None:
@@ -579,7 +612,7 @@ class _Body:
                 if opcodes.known(parts[0]):
                     raise
                 ins.unread = str(error)  # such as [t, {x, y}] of a texture: refused by its name
-        self.function.code.append(ins)
+        self.function.code += _halves(ins) if "b128" in parts else [ins]
 
     def _call(self, rest: str, source: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
         groups = re.match(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?(.*)$", rest)
@@ -611,6 +644,8 @@ class _Body:
         if number is not None:
             return number
         register = self._register(text)
+        if register is not None and register.name in self.wide:
+            return Vector(tuple(Register(f"{register.name}#{half}") for half in ("low", "high")))
         if register is not None:
             return register
         if text.startswith("%") and not _SPECIAL.match(text):
@@ -647,6 +682,19 @@ class _Body:
         if not isinstance(base, Register | Symbol | Immediate):
             raise EmulationError(f"cannot read the address [{text}] of {source!r}")
         return Address(base, offset.value)
+
+
+def _halves(ins: Instruction) -> list[Instruction]:
+    """Moves of 128 bits as moves of their halves; other instructions take both as a vector."""
+    if ins.root == "mov":
+        to, source = (o.items if isinstance(o, Vector) else () for o in ins.operands)
+        parts = tuple(p.replace("b128", "b64") for p in ins.parts)
+        pairs = zip(to, source, strict=False)
+        return [replace(ins, opcode=".".join(parts), parts=parts, operands=pair) for pair in pairs]
+    if ins.root in ("ld", "st"):
+        parts = tuple(w for p in ins.parts for w in (("v2", "b64") if p == "b128" else (p,)))
+        return [replace(ins, opcode=".".join(parts), parts=parts)]
+    return [ins]
 
 
 def literal(text: str) -> Immediate | None:

@@ -134,10 +134,10 @@ def report_touch(e: Emitter, ins: P.Instruction, touch: Touch | None) -> None:
         return
     full = partial(_full, e.function)
     if touch.reads:
-        e.emit(f"sums_read(S, {tuple(map(full, touch.reads))!r}, {ins.line}, {e.active()})")
+        e.emit(f"sums_read(S, {tuple(map(full, touch.reads))!r}, {ins.line!r}, {e.active()})")
     writes = [(full(name), full(source)) for name, source in touch.writes]
     if ins.guard and writes:
-        e.emit(f"sums_written(S, {tuple(writes)!r}, {ins.line}, {e.active()})")
+        e.emit(f"sums_written(S, {tuple(writes)!r}, {ins.line!r}, {e.active()})")
     else:
         e.unreported, e.unreported_line = e.unreported + writes, ins.line
 
@@ -153,5 +153,5 @@ def _wait_group(e: Emitter, ins: P.Instruction) -> None:
 def report_writes(e: Emitter) -> None:
     """Emit the report of the writes that `report_touch` has put off."""
     if e.unreported:
-        e.emit(f"sums_written(S, {tuple(e.unreported)!r}, {e.unreported_line}, active)")
+        e.emit(f"sums_written(S, {tuple(e.unreported)!r}, {e.unreported_line!r}, active)")
         e.unreported = []

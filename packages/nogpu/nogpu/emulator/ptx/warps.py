@@ -19,7 +19,7 @@ def _shfl(e: Emitter, ins: P.Instruction) -> None:
     member = e.read(ins.operands[4], "i4") if len(ins.operands) > 4 else "None"
     result = e.temporary(
         f"shuffle(S, {mode!r}, {e.read(a, 'i4')}, {e.read(b, 'i4')}, {e.read(c, 'i4')}, "
-        f"{member}, {e.active()}, {ins.line})"
+        f"{member}, {e.active()}, {ins.line!r})"
     )
     _write_both(e, target, result)
 
@@ -39,7 +39,7 @@ def _vote(e: Emitter, ins: P.Instruction) -> None:
     mode = next(p for p in ins.parts if p in ("all", "any", "uni", "ballot"))
     d, a = ins.operands[:2]
     member = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
-    call = f"vote(S, {mode!r}, {e.read(a, 'b1')}, {member}, {e.active()}, {ins.line})"
+    call = f"vote(S, {mode!r}, {e.read(a, 'b1')}, {member}, {e.active()}, {ins.line!r})"
     e.write(d, call, "i4" if mode == "ballot" else "b1")
 
 
@@ -50,7 +50,7 @@ def _match(e: Emitter, ins: P.Instruction) -> None:
     target, a, member = ins.operands[:3]
     result = e.temporary(
         f"match_lanes(S, {mode!r}, {e.read(a, kind)}, {e.read(member, 'i4')}, {e.active()}, "
-        f"{ins.line})"
+        f"{ins.line!r})"
     )
     _write_both(e, target, result)
 
@@ -58,7 +58,7 @@ def _match(e: Emitter, ins: P.Instruction) -> None:
 @lowers("elect")
 def _elect(e: Emitter, ins: P.Instruction) -> None:
     target, member = ins.operands[:2]
-    call = f"elect_lane(S, {e.read(member, 'i4')}, {e.active()}, {ins.line})"
+    call = f"elect_lane(S, {e.read(member, 'i4')}, {e.active()}, {ins.line!r})"
     result = e.temporary(call)
     if not isinstance(target, P.Pair):
         target = P.Pair(target, None)
@@ -71,7 +71,7 @@ def _elect(e: Emitter, ins: P.Instruction) -> None:
 @lowers("bar.warp", "barrier.warp")
 def _warp_barrier(e: Emitter, ins: P.Instruction) -> None:
     member = e.read(ins.operands[0], "i4") if ins.operands else e.constant(-1, "i4")
-    e.emit(f"sync_lanes(S, {member}, {e.active()}, {ins.line})")
+    e.emit(f"sync_lanes(S, {member}, {e.active()}, {ins.line!r})")
 
 
 # -- matrices ------------------------------------------------------------------------------------
@@ -163,19 +163,30 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
     reason = _mma_refusal(shape, types, parts)
     if reason:
         raise e.fail(reason)
-    d, a, b, c = (items(o) for o in ins.operands[:4])
-    layouts = [p for p in parts if p in ("row", "col")]
-    names = [
+    layouts = tuple(p for p in parts if p in ("row", "col"))
+    _products(e, ins, shape, tuple(types[:4]), layouts)
+
+
+def _products(
+    e: Emitter, ins: P.Instruction, shape: str, types: tuple[str, ...], layouts: tuple[str, ...]
+) -> None:
+    """The call that multiplies, and its results. types: of d, a, b and c."""
+    d, *factors = (items(o) for o in ins.operands[:4])
+    a, b, c = (
         ", ".join(e.read(o, _fragment_kind(t)) for o in group)
-        for group, t in zip((a, b, c), (types[1], types[2], types[3]), strict=True)
-    ]
-    result = e.temporary(
-        f"mma(S, {shape!r}, {tuple(types[:4])!r}, {tuple(layouts)!r}, ({names[0]},), "
-        f"({names[1]},), ({names[2]},), {'satfinite' in parts}, {e.active()})"
+        for group, t in zip(factors, types[1:], strict=True)
     )
-    kind = _fragment_kind(types[0])
-    for i, target in enumerate(d):
-        e.write(target, f"{result}[{i}]", kind)
+    result = e.temporary(
+        f"mma(S, {shape!r}, {types!r}, {layouts!r}, ({a},), ({b},), ({c},), "
+        f"{'satfinite' in ins.parts}, {e.active()})"
+    )
+    _assign(e, d, result, types[0])
+
+
+def _assign(e: Emitter, targets: Sequence[P.Operand | None], result: str, kind: str) -> None:
+    """The registers of a fragment."""
+    for i, target in enumerate(targets):
+        e.write(target, f"{result}[{i}]", _fragment_kind(kind))
 
 
 def _wmma_words(e: Emitter, ins: P.Instruction) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -190,21 +201,9 @@ def _wmma_words(e: Emitter, ins: P.Instruction) -> tuple[str, tuple[str, ...], t
 @lowers("wmma.mma")
 def _wmma_mma(e: Emitter, ins: P.Instruction) -> None:
     shape, types, layouts = _wmma_words(e, ins)
-    d, a, b, c = (items(o) for o in ins.operands[:4])
     if len(types) == 2:  # f16 inputs: only the accumulators are named
-        dt, at, bt, ct = types[0], "f16", "f16", types[1]
-    else:
-        dt, at, bt, ct = types[:4]
-    groups = [
-        ", ".join(e.read(o, _fragment_kind(t)) for o in group)
-        for group, t in ((a, at), (b, bt), (c, ct))
-    ]
-    result = e.temporary(
-        f"wmma_mma(S, {shape!r}, {(dt, at, bt, ct)!r}, {layouts!r}, ({groups[0]},), "
-        f"({groups[1]},), ({groups[2]},), {'satfinite' in ins.parts}, {e.active()})"
-    )
-    for i, target in enumerate(d):
-        e.write(target, f"{result}[{i}]", _fragment_kind(dt))
+        types = types[0], "f16", "f16", types[1]
+    _products(e, ins, shape, types[:4], layouts)
 
 
 @lowers("wmma.load")
@@ -216,11 +215,10 @@ def _wmma_load(e: Emitter, ins: P.Instruction) -> None:
     stride = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
     number = e.site(space, "load", _fragment_kind(kind), 1, offset)
     result = e.temporary(
-        f"wmma_load(S, {number}, {matrix!r}, {shape!r}, {layouts[0]!r}, {kind!r}, {space!r}, "
+        f"wmma_load(S, {number}, {matrix!r}, {shape!r}, {layouts[0]!r}, {kind!r}, "
         f"{base}, {stride}, {len(targets)}, {e.active()})"
     )
-    for i, target in enumerate(targets):
-        e.write(target, f"{result}[{i}]", _fragment_kind(kind))
+    _assign(e, targets, result, kind)
 
 
 @lowers("wmma.store")
@@ -232,6 +230,6 @@ def _wmma_store(e: Emitter, ins: P.Instruction) -> None:
     stride = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
     number = e.site(space, "store", _fragment_kind(kind), 1, offset)
     e.emit(
-        f"wmma_store(S, {number}, {shape!r}, {layouts[0]!r}, {kind!r}, {space!r}, {base}, "
+        f"wmma_store(S, {number}, {shape!r}, {layouts[0]!r}, {kind!r}, {base}, "
         f"({values},), {stride}, {e.active()})"
     )

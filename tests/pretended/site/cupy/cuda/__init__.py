@@ -123,8 +123,7 @@ def get_current_stream() -> Stream:
 
 
 def get_elapsed_time(start: Event, end: Event) -> float:
-    """Milliseconds between two events: as long as it takes, a little more, a little less, in
-    turn."""
+    """Milliseconds between two events: as long as it takes, some more, some less, in turn."""
     took = (end._at - start._at) / 1e6
     return took * (1, 1.01, 0.99)[clock.turn(took) % 3]
 

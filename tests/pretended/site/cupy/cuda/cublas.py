@@ -15,12 +15,8 @@ if "cublas" in machines.here().lacks:
     )
 
 CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
-_TYPES = {
-    0: np.dtype(np.float32),
-    1: np.dtype(np.float64),
-    2: np.dtype(np.float16),
-    14: np.dtype(np.uint16),
-}
+_OF_CODE = {0: np.float32, 1: np.float64, 2: np.float16, 14: np.uint16}
+_TYPES = {code: np.dtype(kind) for code, kind in _OF_CODE.items()}
 
 
 class CUBLASError(RuntimeError):

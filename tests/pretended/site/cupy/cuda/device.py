@@ -17,10 +17,11 @@ class Device:
     @property
     def attributes(self) -> dict[str, Any]:
         p = machines.here().properties
-        return {
-            "AsyncEngineCount": p["asyncEngineCount"],
-            "MultiProcessorCount": p["multiProcessorCount"],
+        names = {
+            "AsyncEngineCount": "asyncEngineCount",
+            "MultiProcessorCount": "multiProcessorCount",
         }
+        return {name: p[own] for name, own in names.items()}
 
     @property
     def compute_capability(self) -> str:

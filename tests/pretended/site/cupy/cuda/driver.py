@@ -16,9 +16,7 @@ def launchKernel(
     f: int, grid_x: int, grid_y: int, grid_z: int, block_x: int, block_y: int, block_z: int,
     shared_mem: int, stream: int, params: int, extra: int,
 ) -> None:  # fmt: skip
-    """cuLaunchKernel: arguments by an array of pointers, each as long as the kernel's declaration
-    says.
-    """
+    """cuLaunchKernel: arguments by an array of pointers, each as long as declared."""
     from cupy import cuda
     from cupy.cuda.kernels import functions
 

@@ -1,5 +1,4 @@
-"""Kernels: compiled as on a GPU, run in the emulator, or, where they are large products, by
-NumPy."""
+"""Kernels: compiled as on a GPU, run in the emulator, or, as large products, by NumPy."""
 
 from __future__ import annotations
 

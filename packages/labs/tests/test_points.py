@@ -1,0 +1,122 @@
+"""Points rise with the work: a scale in place of steps, a third for a barrier, all cases counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_policy import TWO
+
+from tilelabs import labs
+from tilelabs.judging import running
+from tilelabs.judging.marking import Case, Marked, Run, cases, mark
+from tilelabs.labs import checking, working
+from tools.hostile import HONEST, WRONG, but
+
+CASES = tuple(Case((("M", 40 + n),), n, counted=n < 2, work=6e4) for n in range(9))
+GOOD = {"of": 1600, "wavefronts": 4000, "barriers": 8}
+"""A run that is right, with work within each limit of lab 2."""
+
+
+def facts(*wrong: int, order: str = "", tried: int = 9, kind: str = "", **work: int) -> Marked:
+    """Facts of nine cases of which these are wrong (in one order alone, where that is named), and
+    with a finding in all.
+    """
+    found = ((kind, 7, "x"),) if kind else ()
+    runs = tuple(
+        Run(
+            case,
+            schedule,
+            findings=found,
+            wrong=int(n in wrong and order in ("", schedule)),
+            **(GOOD | work),  # type: ignore[arg-type]
+        )
+        for n, case in enumerate(CASES[:tried])
+        for schedule in running.SCHEDULES
+    )
+    return Marked(compiler="NVRTC", registers=32, runs=runs, asked=9)
+
+
+def points(m: Marked) -> int:
+    return checking.judged(TWO, TWO.variants[0], m).points
+
+
+def test_a_scale_falls_without_a_step() -> None:
+    part = labs.Rubric("wavefronts", 40, "x", limit=0.4, zero=1.0)
+    assert [part.share(x) for x in (0.1, 0.4, 0.7, 1.0, 2.0)] == pytest.approx([1, 1, 0.5, 0, 0])
+    band = replace(part, least=0.25)
+    assert band.share(0.2) == 0 and band.share(0.3) == 1
+    assert band.bound == "at least 0.25 and at most 0.4, and none of the points from 1 on"
+    step = replace(part, zero=None)  # the control: without a zero it is all or nothing
+    assert step.share(0.41) == 0
+    of_two = [points(facts(wavefronts=n)) for n in (4_000, 15_000, 25_000, 40_000, 90_000)]
+    assert of_two == sorted(of_two, reverse=True) and len(set(of_two)) >= 4 and of_two[0] == 90
+
+
+def test_one_missing_barrier_costs_about_a_third() -> None:
+    racy = facts(*range(8), order="permuted", kind="race")
+    assert 0.6 * 90 <= points(racy) <= 0.7 * 90
+    for worse in (
+        facts(*range(8), order="permuted"),  # nothing names a race: other means than barriers
+        facts(*range(8), order="permuted", kind="race", barriers=0),
+        facts(*range(8), kind="race"),  # wrong in both orders
+        facts(*range(8), order="permuted", kind="out-of-bounds"),
+    ):
+        assert points(worse) <= 20
+    lone = facts(*range(8), order="permuted", kind="race", barriers=0)
+    of = replace(TWO, barriers=1)  # of a lab that needs one, none is left where it lacks
+    assert checking.judged(of, TWO.variants[0], lone).points == points(racy)
+    assert {one.number for one in labs.all_labs() if one.barriers == 1} == {"6", "7", "8", "9"}
+
+
+def test_each_wrong_shape_costs_more() -> None:
+    lost = [points(facts(*range(8, 8 - n, -1))) for n in range(6)]
+    assert lost == sorted(lost, reverse=True) and len(set(lost)) == 6 and lost[1] > 55
+    assert lost[2] < 45 and points(facts(0)) < 45  # a shape in which work is counted
+
+
+def test_a_loop_at_the_first_shape_that_one_cannot_do_gains_nothing() -> None:
+    """Every part is divided by all cases, run or not."""
+    ended = replace(facts(2, tried=3), asked=9)
+    returned = facts(*range(2, 9))
+    assert points(ended) == points(returned) < 15
+    assert points(replace(ended, asked=3)) > points(ended)  # the control: divided by what ran
+
+
+@pytest.mark.nvrtc
+def test_a_check_stops_at_the_first_wrong_shape_and_goes_on_when_asked() -> None:
+    wrong = but(("= sum;", "= N > 256 ? -1.0f : sum;"))
+    first = labs.check("2", wrong)
+    every = labs.check("2", wrong, every_shape=True)
+    assert len(first.marked.tried) < len(every.marked.tried) == every.marked.all == 9
+    assert "Stopped at the first wrong shape" in first.foot and "every_shape=True" in first.foot
+    assert "Stopped" not in every.foot and first.points <= every.points
+
+
+@pytest.mark.nvrtc
+def test_submit_takes_the_last_check_of_what_it_hands_in(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pathlib import Path
+
+    place, ran = Path(str(tmp_path)), list[str]()
+    own = checking.check
+    monkeypatch.setattr(
+        working.checking, "check", lambda *a, **k: (ran.append("x"), own(*a, **k))[1]
+    )
+    (place / "lab2.cu").write_text(WRONG["nothing"])
+    found = labs.check("2", folder=place)
+    told = labs.submit("2", folder=place)
+    assert len(ran) == 1 and f"{found.points} of {found.most} points" in str(told)
+    (place / "lab2.cu").write_text(WRONG["nothing"] + "// changed")
+    labs.submit("2", folder=place)
+    assert len(ran) == 2  # the control
+
+
+@pytest.mark.nvrtc
+def test_no_student_is_told_of_the_machines_inside() -> None:
+    endless = but(("    float sum = 0.0f;", "    float sum = 0.0f;\n    while (K) sum += 1.0f;"))
+    asked = replace(TWO.specification(TWO.variants[0]), seconds=1.0)
+    m = mark(endless, asked, cases(asked, b"a secret of a course", 1)[-1:], lock=False)
+    told = str(checking.judged(TWO, TWO.variants[0], m))
+    assert "does not come to an end" in told and "max_" not in told and HONEST

@@ -1,0 +1,84 @@
+"""The instruction that took a tile in another layout is named, and only where its cure is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_emulator_warpgroups import BITS, multiplied, operand
+
+from nogpu import emulator
+
+FRAGMENTS = """
+__device__ void load(unsigned& r, const void* at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1LOAD.shared.b16 {%0}, [%1];"
+        : "=r"(r) : "r"((unsigned)__cvta_generic_to_shared(at)) : "memory");
+}
+__device__ void store(void* at, unsigned r) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x1STORE.shared.b16 [%0], {%1};"
+        :: "r"((unsigned)__cvta_generic_to_shared(at)), "r"(r) : "memory");
+}
+extern "C" __global__ void k(const unsigned short* x, unsigned short* y)
+{
+    __shared__ __align__(16) unsigned short a[64], b[64];
+    for (int i = threadIdx.x; i < 64; i += 32) a[i] = x[i];
+    __syncwarp();
+    unsigned r;
+    load(r, a + threadIdx.x % 8 * 8);
+    store(b + threadIdx.x % 8 * 8, r);
+    __syncwarp();
+    for (int i = threadIdx.x; i < 64; i += 32) y[i] = b[i] + EXTRA;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize(
+    ("load", "store", "want", "line"),
+    [("", "", False, 0), (".trans", "", True, 0), ("", "", True, 4), (".trans", "", False, 4),
+     (".trans", ".trans", True, 4)],
+)  # fmt: skip
+def test_a_missing_trans_is_named_where_it_is_missing(load, store, want, line, schedule):
+    x, y = np.arange(64, dtype=np.uint16).reshape(8, 8), np.zeros((8, 8), np.uint16)
+    source = FRAGMENTS.replace("LOAD", load).replace("STORE", store)
+    expect = {"y": x.T if want else x}
+    given = {"arch": "sm_90", "expect": expect, "schedule": schedule}
+    report = emulator.launch(source.replace("EXTRA", "0"), "k", 1, 32, [x, y], **given)
+    causes = [f for f in report.findings if "would be as expected" in f.message]
+    assert [f.line for f in causes] == ([line] if line else [])
+    assert f"ldmatrix had {'no ' * bool(load)}.trans here" in str(report) or not line
+    assert report.ok is not bool(line)
+    assert (y == (x.T if bool(load) != bool(store) else x)).all()  # as the kernel left it
+    # What no single instruction explains is blamed on none.
+    report = emulator.launch(source.replace("EXTRA", "1"), "k", 1, 32, [x, y], **given)
+    assert {f.line for f in report.findings} == {19}
+
+
+def flipped(meant, given, which):
+    """Takes descriptors of one swizzle, and gives those of another, of A and of B."""
+    flip = (BITS[meant] ^ BITS[given]) << 62
+    return lambda a, b: (a ^ (flip if "A" in which else 0), b ^ (flip if "B" in which else 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (flipped(128, 0, "B"), "descriptor of B said a swizzle of 128 bytes here"),
+        (flipped(128, 32, "A"), "descriptor of A said a swizzle of 128 bytes here"),
+        (flipped(128, 64, "AB"), "descriptors of A and of B said a swizzle of 128 bytes here"),
+        (lambda a, b: (a, b ^ (1024 >> 4 ^ 256 >> 4) << 32), "B said a stride byte offset of 1024"),
+    ],
+)
+def test_a_descriptor_that_disagrees_with_its_tile_is_named(change, says):
+    kinds = ("f32", "f16", "f16")
+    A, B = operand(64, "f16"), operand(32, "f16")
+    given = {"left": 128, "right": 128, "values": (A, B), "extra": 16384}
+    want = {"expect": {"D": (A @ B.T + 1).astype("f4")}}
+    report, *_ = multiplied(kinds, 32, change=change, **given, **want)
+    (cause,) = (f for f in report.findings if "would be as expected" in f.message)
+    assert says in cause.message
+    assert cause.kind == "wrong-result"
+    assert ': "l"(a), "l"(b)' in cause.text
+    assert len({f.line for f in report.findings}) == 2  # and the stores of D
+    assert multiplied(kinds, 32, **given, **want)[0].ok
+    both, *_ = multiplied(kinds, 32, change=change, start=2, **given, **want)
+    assert not any("would be as expected" in f.message for f in both.findings)

@@ -1,0 +1,735 @@
+"""tcgen05 against NumPy: types, layouts, registers, pairs of blocks, scales, copies; and launch
+control.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from test_emulator_warpgroups import descriptor, k_major, mn_major, stored
+
+from nogpu import emulator, toolchain
+from nogpu.errors import CompileError, EmulationError
+
+RNG = np.random.default_rng(5)
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+# One product: the bytes of both tiles come from the host, every lane of tensor memory goes back.
+SOURCE = """
+typedef unsigned long long u64;
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void fill(unsigned* to, const unsigned* from, int words) {
+    for (int i = threadIdx.x; i < words; i += blockDim.x) to[i] = from[i];
+}
+extern "C" __global__ void k(const unsigned* a, const unsigned* b, const unsigned* extra,
+                             unsigned* out, u64 da, u64 db, unsigned what, int a_words, int b_words,
+                             int add) {
+    __shared__ alignas(1024) unsigned A[4096], B[4096];
+    __shared__ u64 done;
+    __shared__ unsigned place;
+    const int rank = RANK, warp = threadIdx.x / 32;
+    da += at(A) >> 4;  // a host knows what lies where within a tile
+    db += at(B) >> 4;
+    fill(A, a + rank * a_words, a_words);
+    fill(B, b + rank * b_words, b_words);
+    if (warp == 0) {
+        asm volatile("tcgen05.alloc.GROUP.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(at(&place)));
+    }
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&done)));
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    MEET
+    const unsigned sums = place, mine = sums + (32 * warp << 16);
+    // Columns 256 on: what a row of A, or the scales, are; before: what the sums hold at first.
+    for (int c = 0; c < 16; ++c) {
+        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};"
+            :: "r"(mine + 256 + c), "r"(extra[threadIdx.x * 16 + c]));
+    }
+    for (int c = 0; c < 256; ++c) {
+        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(mine + c), "r"(c * 0));
+    }
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;");
+    MEET
+    if (threadIdx.x == 0 && rank == 0) {
+        asm volatile("tcgen05.fence::after_thread_sync;");
+        for (int i = 0; i <= add; ++i) {
+            asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0;\\n"
+                "tcgen05.mma.GROUP.KIND [%1], LEFT, %3, %4, MASK SCALES p; THEN}"
+                :: "r"(i), "r"(sums), "l"(da), "l"(db), "r"(what), "r"(sums + 256), "r"(sums + 264));
+        }
+        asm volatile(COMMIT :: "r"(at(&done)), "h"((unsigned short)3) : "memory");
+    }
+    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;}"
+        :: "r"(at(&done)) : "memory");
+    asm volatile("tcgen05.fence::after_thread_sync;");
+    for (int c = 0; c < 256; ++c) {
+        unsigned word;
+        asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(mine + c));
+        out[(rank * 128 + threadIdx.x) * 256 + c] = word;
+    }
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    MEET
+    if (warp == 0) asm volatile("tcgen05.dealloc.GROUP.sync.aligned.b32 %0, 512;" :: "r"(sums));
+}
+"""
+TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1, "e2m1": 1}
+SUMS = {"f16": 0, "f32": 1, "s32": 2}
+KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4",
+        "u8": "i8", "s8": "i8"}  # fmt: skip
+LENGTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+
+
+def source(
+    kind: str,
+    *,
+    pair: bool = False,
+    ws: bool = False,
+    left: str = "%2",
+    scales: str = "",
+    mask: str = "",
+    then: str = "",
+) -> str:
+    """SOURCE for one form of the product, and what follows it in the same thread."""
+    words = {
+        "RANK": "(int)blockIdx.x" if pair else "0", "KIND": kind, "LEFT": left, "SCALES": scales,
+        "MASK": mask, "THEN": then,
+    }  # fmt: skip
+    text = SOURCE.replace("mma.GROUP", "mma.ws.GROUP") if ws else SOURCE
+    for word, says in words.items():
+        text = text.replace(word, says)
+    return formed(text, pair)
+
+
+def formed(text: str, pair: bool) -> str:
+    """A text for one block, or for a pair of blocks."""
+    group, tail = f"cta_group::{1 + pair}", "mbarrier::arrive::one.shared::cluster"
+    commit = (
+        f'"tcgen05.commit.{group}.{tail}.multicast::cluster.b64 [%0], %1;"'
+        if pair
+        else f'"tcgen05.commit.{group}.{tail}.b64 [%0];"'
+    )
+    meet = (
+        'asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;");'
+        if pair
+        else "__syncthreads();"
+    )
+    return text.replace("GROUP", group).replace("MEET", meet).replace("COMMIT", commit)
+
+
+def values(shape: tuple[int, int], kind: str) -> np.ndarray:
+    """Small integers that every type holds."""
+    return RNG.integers(0 if kind == "u8" else -3, 4, shape)
+
+
+def tile(matrix: np.ndarray, kind: str, swizzle: int, at: int, major: str = "K") -> tuple[Any, ...]:
+    """Words of a tile at an address, and its descriptor with the bits of tcgen05."""
+    build = k_major if major == "K" else mn_major
+    raw, lead, stride = build(stored(matrix, kind), swizzle, at)
+    words = np.ascontiguousarray(raw).view(np.uint32)
+    return words, np.uint64(descriptor(at, lead, stride, swizzle) | 1 << 46)
+
+
+def code(m: int, n: int, d: str, a: str, b: str, turned: tuple[int, int] = (0, 0)) -> np.uint32:
+    """An instruction descriptor."""
+    types = SUMS[d] << 4 | TYPES[a] << 7 | TYPES[b] << 10
+    return np.uint32(types | turned[0] << 15 | turned[1] << 16 | n // 8 << 17 | m // 16 << 24)
+
+
+def launched(text: str, a: Any, b: Any, what: Any, **other: Any) -> np.ndarray:
+    """What lies in tensor memory after a product: uint32 (blocks, lanes, 256)."""
+    pair = "cta_group::2" in text
+    blocks = 1 + pair
+    out = np.zeros((blocks, 128, 256), np.uint32)
+    extra = other.get("extra", np.zeros((128, 16), np.uint32))
+    report = emulator.launch(
+        text, "k", blocks, 128,
+        [a[0], b[0], extra, out, a[1], b[1], what, len(a[0]) // blocks, len(b[0]) // blocks,
+         other.get("add", 0)],
+        arch="sm_100a", cluster=2 if pair else None,
+    )  # fmt: skip
+    assert not report.findings, str(report.findings[0])
+    return out
+
+
+def sums(words: np.ndarray, kind: str) -> np.ndarray:
+    """Words of tensor memory as numbers."""
+    if kind == "f16":
+        return words.astype(np.uint16).view(np.float16).astype(float)
+    return words.view(np.int32 if kind == "s32" else np.float32).astype(float)
+
+
+FORMS = [
+    ("bf16", "bf16", "f32", 128, 128, 128), ("f16", "f16", "f16", 64, 24, 64),
+    ("tf32", "tf32", "f32", 128, 8, 32), ("e4m3", "e5m2", "f32", 64, 256, 64),
+    ("s8", "u8", "s32", 128, 40, 0), ("bf16", "bf16", "f32", 64, 16, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "d", "m", "n", "swizzle"), FORMS)
+def test_products(a: str, b: str, d: str, m: int, n: int, swizzle: int) -> None:
+    k = LENGTH[a]
+    left, right = values((m, k), a), values((n, k), b)
+    out = launched(
+        source(f"kind::{KIND[a]}"), tile(left, a, swizzle, 0), tile(right, b, swizzle, 0),
+        code(m, n, d, a, b), add=1,
+    )[0]  # fmt: skip
+    rows = np.arange(m) if m == 128 else np.arange(m) % 16 + np.arange(m) // 16 * 32
+    assert np.array_equal(sums(out[rows, :n], d), 2 * left @ right.T)  # issued twice, added
+    rest = np.ones(out.shape, bool)
+    rest[rows, :n] = False
+    assert not out[rest].any()
+
+
+@pytest.mark.parametrize("majors", [("K", "MN"), ("MN", "K"), ("MN", "MN")])
+def test_either_major(majors: tuple[str, str]) -> None:
+    left, right = values((128, 16), "f16"), values((64, 16), "f16")
+    turned = majors[0] == "MN", majors[1] == "MN"
+    out = launched(
+        source("kind::f16"), tile(left, "f16", 128, 0, majors[0]),
+        tile(right, "f16", 128, 0, majors[1]), code(128, 64, "f32", "f16", "f16", turned),
+    )[0]  # fmt: skip
+    assert np.array_equal(sums(out[:, :64], "f32"), left @ right.T)
+
+
+def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
+    left, right = values((128, 16), "f16"), values((32, 16), "f16")
+    extra = np.zeros((128, 16), np.uint32)
+    extra[:, :8] = np.ascontiguousarray(stored(left, "f16")).view(np.uint32)
+    text = source("kind::f16", left="[%5]", mask="{%7, %7, %8, %8},")
+    text = text.replace('"r"(sums + 264));', '"r"(sums + 264), "r"(0), "r"(0xF0));')
+    a = np.zeros(4, np.uint32), np.uint64(0)
+    right_tile = tile(right, "f16", 64, 0)
+    out = launched(text, a, right_tile, code(128, 32, "f32", "f16", "f16"), extra=extra)[0]
+    stays = np.isin(np.arange(128), [*range(68, 72), *range(100, 104)])
+    want = np.where(stays[:, None], 0, left @ right.T)
+    assert np.array_equal(sums(out[:, :32], "f32"), want)
+
+
+@pytest.mark.parametrize("m", [128, 256])
+def test_a_pair_of_blocks(m: int) -> None:
+    n, half = 64, m // 2
+    left, right = values((m, 16), "f16"), values((n, 16), "f16")
+    parts = [tile(left[i : i + half], "f16", 128, 0) for i in (0, half)]
+    others = [tile(right[i : i + n // 2], "f16", 128, 0) for i in (0, n // 2)]
+    a = np.concatenate([p[0] for p in parts]), parts[0][1]
+    b = np.concatenate([p[0] for p in others]), others[0][1]
+    out = launched(source("kind::f16", pair=True), a, b, code(m, n, "f32", "f16", "f16"))
+    got = sums(out, "f32")
+    if m == 256:
+        assert np.array_equal(np.concatenate(got[:, :, :n]), left @ right.T)
+        return
+    # 64 rows a block: lanes 0 to 63 hold the first half of the columns, the others the second.
+    halves = [np.concatenate([g[:64, : n // 2], g[64:, : n // 2]], axis=1) for g in got]
+    assert np.array_equal(np.concatenate(halves), left @ right.T)
+
+
+def test_a_block_of_a_pair_may_end_when_it_has_waited_for_what_arrives_in_it() -> None:
+    """Without the last barrier of the cluster; and the twin in which the second does not wait."""
+    a, b = (tile(np.zeros((rows, 16)), "f16", 128, 0) for rows in (128, 32))
+    given = (np.tile(a[0], 2), a[1]), (np.tile(b[0], 2), b[1]), code(256, 64, "f32", "f16", "f16")
+    head, meet, tail = source("kind::f16", pair=True).rpartition("barrier.cluster.arrive.release; ")
+    early = head + tail.replace("barrier.cluster.wait.acquire;", "bar.sync 0;", 1)
+    wait = 'asm volatile("{.reg .pred p; AGAIN'
+    assert meet and wait in early
+    launched(early, *given)
+    with pytest.raises(AssertionError, match="may have ended by then"):
+        launched(early.replace(wait, f"if (rank == 0) {wait}"), *given)
+
+
+# -- B kept, and A shifted -----------------------------------------------------------------------
+
+KEPT = [
+    ("kind::f16", "bf16", "f32", 32, 64), ("kind::i8.collector::b1::fill", "s8", "s32", 32, 256),
+    ("kind::tf32", "tf32", "f32", 64, 128), ("kind::f16.collector::b3::lastuse", "f16", "f16", 64, 64),
+    ("kind::f8f6f4", "e4m3", "f32", 128, 64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "a", "d", "m", "n"), KEPT)
+def test_products_that_keep_b(kind: str, a: str, d: str, m: int, n: int) -> None:
+    left, right = values((m, LENGTH[a]), a), values((n, LENGTH[a]), a)
+    tiles = tile(left, a, 32, 0), tile(right, a, 32, 0)
+    what = code(m, n, d, a, a) | np.uint32(2 << 30)  # columns may be shifted by up to 16
+    out = sums(launched(source(kind, ws=True), *tiles, what, add=1)[0], d)
+    # PTX, layouts D, E and G: the rows lie in the lanes 128 / M times, each time N M / 128 columns.
+    width = n * m // 128
+    want = np.zeros((128, 256))
+    for r, c in np.ndindex(m, n):
+        want[r + m * (c // width), c % width] = 2 * left[r] @ right[c]
+    assert np.array_equal(out, want)
+    if m == 64:  # without .ws its rows lie elsewhere
+        plain = launched(source(kind.partition(".")[0]), *tiles, code(m, n, d, a, a), add=1)[0]
+        assert not np.array_equal(sums(plain, d), want)
+
+
+@pytest.mark.parametrize("m", [32, 64])
+def test_copies_of_a_in_tensor_memory(m: int) -> None:
+    left, right = values((m, 16), "f16"), values((64, 16), "f16")
+    extra = np.zeros((128, 16), np.uint32)
+    extra[:, :8] = np.tile(np.ascontiguousarray(stored(left, "f16")).view(np.uint32), (128 // m, 1))
+    a, b = (np.zeros(4, np.uint32), np.uint64(0)), tile(right, "f16", 64, 0)
+    text, what = source("kind::f16", ws=True, left="[%5]"), code(m, 64, "f32", "f16", "f16")
+    got = sums(launched(text, a, b, what, extra=extra)[0, :, : m // 2], "f32")
+    parts = np.concatenate(np.split(got, 128 // m), axis=1)
+    assert np.array_equal(parts, left @ right.T)
+    extra[m:] = 0
+    assert not np.array_equal(sums(launched(text, a, b, what, extra=extra)[0], "f32"), got)
+
+
+def test_a_product_then_shifts_of_a_then_a_product() -> None:
+    left, right = values((128, 16), "f16"), values((32, 16), "f16")
+    extra = np.zeros((128, 16), np.uint32)
+    extra[:, :8] = np.ascontiguousarray(stored(left, "f16")).view(np.uint32)
+    lanes = "".join(
+        f"add.u32 x, %5, {lane << 16}; tcgen05.shift.cta_group::1.down [x];"
+        for lane in range(0, 128, 32)
+    )
+    a, b = (np.zeros(4, np.uint32), np.uint64(0)), tile(right, "f16", 64, 0)
+    text = source("kind::f16", left="[%5]", then=f".reg .b32 x; {lanes}")
+    out = launched(text, a, b, code(128, 32, "f32", "f16", "f16"), extra=extra, add=1)[0]
+    shifted = left.copy()
+    for first in range(0, 128, 32):
+        shifted[first : first + 31] = left[first + 1 : first + 32]
+    assert np.array_equal(sums(out[:, :32], "f32"), (left + shifted) @ right.T)
+
+
+# -- scales --------------------------------------------------------------------------------------
+
+
+def scale_values(bits: np.ndarray, kind: str) -> np.ndarray:
+    """The numbers of scales."""
+    if kind == "ue8m0":
+        return 2.0 ** (bits.astype(int) - 127)
+    return np.where(bits < 8, bits / 8 * 2.0**-6, (1 + bits % 8 / 8) * 2.0 ** ((bits >> 3) - 7.0))
+
+
+SCALED = [
+    ("mxf8f6f4.block_scale", "e4m3", 1, "ue8m0", (2, 1)),
+    ("mxf4.block_scale.scale_vec::2X", "e2m1", 2, "ue8m0", (2, 0)),
+    ("mxf4nvf4.block_scale.scale_vec::4X", "e2m1", 4, "ue4m3", (0, 0)),
+    ("mxf4nvf4.block_scale.block16", "e2m1", 4, "ue8m0", (0, 0)),
+]
+
+
+@pytest.mark.parametrize(("kind", "element", "each", "scale", "sub"), SCALED)
+def test_scales(kind: str, element: str, each: int, scale: str, sub: tuple[int, int]) -> None:
+    m, n, k = 128, 64, 32 if element == "e4m3" else 64
+    if element == "e2m1":
+        bits = [RNG.integers(0, 16, (rows, k)).astype(np.uint8) for rows in (m, n)]
+        left, right = (E2M1[b] for b in bits)
+        raw = [b[:, ::2] | b[:, 1::2] << 4 for b in bits]
+        tiles = [tile(r.view(np.int8), "s8", 128, at) for r, at in zip(raw, (0, 0), strict=True)]
+    else:
+        left, right = values((m, k), element), values((n, k), element)
+        tiles = [tile(x, element, 128, at) for x, at in ((left, 0), (right, 0))]
+    low, high = (120, 134) if scale == "ue8m0" else (0x28, 0x48)
+    of_a, of_b = (RNG.integers(low, high, (rows, each)).astype(np.uint8) for rows in (m, n))
+    words = np.zeros((32, 16, 4), np.uint8)  # by lane, column and byte
+    for scales, first, at in ((of_a, 0, sub[0]), (of_b, 8, sub[1])):
+        for r, j in itertools.product(range(len(scales)), range(each)):
+            words[r % 32, first + r // 32, at + j] = scales[r, j]
+    extra = np.tile(words.reshape(32, 64).view(np.uint32), (4, 1))
+    what = TYPES[element] << 7 | TYPES[element] << 10 | n // 8 << 17 | m // 128 << 27
+    what |= (scale == "ue8m0") << 23 | sub[0] << 29 | sub[1] << 4
+    text = source(f"kind::{kind}", scales="[%5], [%6],")
+    out = launched(text, *tiles, np.uint32(what), extra=np.ascontiguousarray(extra))[0]
+    want = (left * np.repeat(scale_values(of_a, scale), k // each, axis=1)) @ (
+        right * np.repeat(scale_values(of_b, scale), k // each, axis=1)
+    ).T
+    assert np.allclose(sums(out[:, :n], "f32"), want, rtol=1e-6, atol=0)
+
+
+# -- registers and copies ------------------------------------------------------------------------
+
+MOVES = """
+typedef unsigned long long u64;
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void k(const unsigned* from, unsigned* out, u64 what) {
+    __shared__ alignas(1024) unsigned rows[4096];
+    __shared__ u64 done;
+    __shared__ unsigned place;
+    const int warp = threadIdx.x / 32;
+    if (warp == 0) {
+        asm volatile("tcgen05.alloc.GROUP.sync.aligned.shared::cta.b32 [%0], 32;" :: "r"(at(&place)));
+    }
+    for (int i = threadIdx.x; i < 4096; i += 128) {
+        if (i % 4 < FILLED) rows[i] = from[4096 * blockIdx.x + i];
+    }
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&done)));
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    MEET
+    what += at(rows) >> 4;
+    const unsigned mine = place + (32 * warp << 16);
+    for (int c = 0; c < 32; ++c) {
+        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};"
+            :: "r"(mine + c), "r"((blockIdx.x << 30) + (threadIdx.x << 16) + c));
+    }
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;");  // the stores
+    MEET
+    WORK
+    unsigned r[8];
+    asm volatile("tcgen05.ld.sync.aligned.SHAPE.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7])
+        : "r"(mine + (FIRST << 16)));
+    for (int i = 0; i < 8; ++i) out[(128 * blockIdx.x + threadIdx.x) * 8 + i] = r[i];
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    MEET
+    if (warp == 0) asm volatile("tcgen05.dealloc.GROUP.sync.aligned.b32 %0, 32;" :: "r"(place));
+}
+"""
+WORK = """
+    if (threadIdx.x == 0 && blockIdx.x == 0) {
+        asm volatile("tcgen05.fence::after_thread_sync;");  // the stores
+        ISSUED
+        asm volatile(COMMIT :: "r"(at(&done)), "h"((unsigned short)3) : "memory");
+    }
+    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;}"
+        :: "r"(at(&done)) : "memory");
+    asm volatile("tcgen05.fence::after_thread_sync;");  // what was issued
+"""
+
+
+def moving(
+    shape: str, first: int = 0, issued: tuple[str, ...] = (), pair: bool = False, filled: int = 4
+) -> str:
+    """MOVES with statements that one thread issues: %0 is the place, %1 a descriptor."""
+    lines = (f'asm volatile("{s}" :: "r"(place), "l"(what));\n' for s in issued)
+    text = MOVES.replace("WORK", WORK.replace("ISSUED", "".join(lines)) if issued else "")
+    text = text.replace("SHAPE", shape).replace("FIRST", str(first)).replace("FILLED", str(filled))
+    return formed(text, pair)
+
+
+def run(text: str, what: int = 0) -> tuple[Any, np.ndarray]:
+    """The report, and what each thread loads: uint32 (blocks, 128, 8)."""
+    blocks = 1 + ("cta_group::2" in text)
+    out = np.zeros((blocks, 128, 8), np.uint32)
+    args = [np.arange(4096 * blocks, dtype=np.uint32) | 1 << 31, out, np.uint64(what)]
+    cluster = blocks if blocks > 1 else None
+    return emulator.launch(text, "k", blocks, 128, args, arch="sm_100a", cluster=cluster), out
+
+
+def moved(shape: str, first: int = 0, issued: tuple[str, ...] = (), **other: Any) -> np.ndarray:
+    """What each thread loads where nothing is found."""
+    what = other.pop("what", 0)
+    report, out = run(moving(shape, first, issued, **other), what)
+    assert not report.findings, str(report.findings[0])
+    return out
+
+
+@pytest.mark.parametrize("first", [0, 16])
+@pytest.mark.parametrize("shape", ["32x32b.x8", "16x64b.x8", "16x128b.x4", "16x256b.x2"])
+def test_registers_of_each_shape(shape: str, first: int) -> None:
+    if shape.startswith("32") and first:
+        pytest.skip("32 lanes begin at the first")
+    (got,) = moved(shape, first)
+    for t, i in itertools.product(range(128), range(8)):
+        lane = t % 32
+        row, column = {
+            "32x32b.x8": (lane, i),
+            "16x64b.x8": (lane // 4 + 8 * (lane % 2), lane // 2 % 2 + 2 * i),
+            "16x128b.x4": (lane // 4 + 8 * (i % 2), lane % 4 + 4 * (i // 2)),
+            "16x256b.x2": (lane // 4 + 8 * (i // 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i // 4)),
+        }[shape]
+        assert got[t, i] == (t // 32 * 32 + first + row << 16) + column
+
+
+def test_halves_of_two_columns_in_a_register() -> None:
+    (got,) = moved("32x32b.x8.pack::16b")
+    assert np.array_equal(got[:, 0], np.full(128, 1 << 16))  # low halves of columns 0 and 1
+    assert np.array_equal(got[:, 7], np.full(128, 14 | 15 << 16))
+
+
+COPIES = {
+    "128x256b": (8, lambda lane: lane),
+    "4x256b": (8, lambda lane: lane // 32 if lane % 32 == 0 else -1),
+    "128x128b": (4, lambda lane: lane),
+    "64x128b.warpx2::02_13": (4, lambda lane: lane % 64),
+    "64x128b.warpx2::01_23": (4, lambda lane: lane % 32 + lane // 64 * 32),
+    "32x128b.warpx4": (4, lambda lane: lane % 32),
+}
+"""Of each shape its words a row, and the row that a lane takes; -1: none."""
+
+
+def unpacked(piece: np.ndarray, bits: int) -> np.ndarray:
+    """16 elements of 4 or 6 bits, the lowest first, in the middle of 8 bits each: four words."""
+    number = int.from_bytes(piece.tobytes(), "little")
+    each = [(number >> bits * i & (1 << bits) - 1) << (8 - bits) // 2 for i in range(16)]
+    return np.array(each, np.uint8).view(np.uint32)
+
+
+FORMS_OF_COPIES = [
+    *((shape, False, 8) for shape in COPIES), ("128x256b", True, 8), ("4x256b", True, 4),
+    ("128x128b", False, 6), ("64x128b.warpx2::01_23", False, 4), ("32x128b.warpx4", False, 6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "pair", "bits"), FORMS_OF_COPIES)
+def test_copies(shape: str, pair: bool, bits: int) -> None:
+    words, row_of = COPIES[shape]
+    form = "" if bits == 8 else f".b8x16.b{bits}x16_p{128 - 16 * bits}"
+    got = moved(
+        "32x32b.x8", issued=(f"tcgen05.cp.cta_group::{1 + pair}.{shape}{form} [%0], %1;",),
+        pair=pair, filled=bits // 2, what=descriptor(0, 8192, 128, 0) | 1 << 46,
+    )  # fmt: skip
+    lanes = np.arange(128, dtype=np.uint32)[:, None] << 16 | np.arange(8, dtype=np.uint32)
+    for block in range(1 + pair):
+        want = lanes | np.uint32(block << 30)
+        for lane in (lane for lane in range(128) if row_of(lane) >= 0):
+            row = row_of(lane)
+            for c in range(0, words, 4):
+                start = 4096 * block + row // 8 * 32 + row % 8 * 4 + c // 4 * 2048
+                piece = np.arange(start, start + 4, dtype=np.uint32) | 1 << 31
+                want[lane, c : c + 4] = piece if bits == 8 else unpacked(piece, bits)
+        assert np.array_equal(got[block], want)
+
+
+@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize("first", [0, 96])
+def test_a_shift(first: int, pair: bool) -> None:
+    place = f"add.u32 x, %0, {(first << 16) + 4};"
+    issued = f"{{.reg .b32 x; {place} tcgen05.shift.cta_group::{1 + pair}.down [x];}}"
+    got = moved("32x32b.x8", issued=(issued,), pair=pair)
+    for block in range(1 + pair):
+        held = np.arange(128)[:, None] + np.zeros(8, int)
+        held[first : first + 31, 4:] += 1  # columns 4 to 11: a row is 32 bytes
+        assert np.array_equal(got[block], (block << 30) + (held << 16) + np.arange(8))
+
+
+SHIFT = "tcgen05.shift.cta_group::1.down [%0];"
+LAST = "{.reg .b32 x; add.u32 x, %0, 0x1f0000; tcgen05.cp.cta_group::1.4x256b [x], %1;}"
+COPY = "tcgen05.cp.cta_group::1.128x256b [%0], %1;"
+
+
+def test_rows_that_follow_a_shift() -> None:
+    (got,) = moved("32x32b.x8", issued=(SHIFT, LAST), what=descriptor(0, 8192, 128, 0) | 1 << 46)
+    want = np.arange(1, 33) << 16
+    want[31] = 1 << 31  # the first of the four rows
+    assert np.array_equal(got[:32, 0], want)
+
+
+UNSOUND = [
+    ((SHIFT, SHIFT), "shift", "race", "while the shift of line"),
+    ((SHIFT, COPY), "tcgen05.cp", "race", "while the shift of line"),
+    ((COPY, SHIFT), "shift", "race", "while the copy of line"),
+    ((SHIFT.replace("[%0]", "[%0 + 0x100000]"),), "shift", "misaligned", "multiple of 32 lanes"),
+    ((SHIFT.replace("[%0]", "[%0 + 28]"),), "shift", "out-of-bounds", "shifts columns"),
+    ((LAST.replace("0x1f0000", "0x200000"),), "tcgen05.cp", "misaligned", "32 lanes apart"),
+]
+
+
+@pytest.mark.parametrize(("issued", "line", "kind", "says"), UNSOUND)
+def test_what_is_out_of_order_or_place(
+    issued: tuple[str, ...], line: str, kind: str, says: str
+) -> None:
+    text = moving("32x32b.x8", issued=issued)
+    report, _ = run(text, descriptor(0, 8192, 128, 0) | 1 << 46)
+    (first, *_) = report.findings
+    assert first.kind == kind and says in first.message
+    assert first.line == max(
+        i for i, row in enumerate(text.splitlines(), 1) if f"{line}." in row and "asm" in row
+    )
+
+
+def test_bytes_of_an_unpacking_copy_that_nobody_wrote() -> None:
+    issued = "tcgen05.cp.cta_group::1.128x128b.b8x16.b6x16_p32 [%0], %1;"
+    text = moving("32x32b.x8", issued=(issued,), filled=2)
+    report, _ = run(text, descriptor(0, 8192, 128, 0) | 1 << 46)
+    (first,) = report.findings
+    assert first.kind == "uninitialised" and "tcgen05.cp" in first.text
+
+
+def test_a_shift_of_rows_that_nobody_stored() -> None:
+    report, _ = run(moving("32x32b.x8", issued=(SHIFT,)).replace("c < 32", "c < 4"))
+    assert any(f.kind == "uninitialised" and SHIFT in f.text for f in report.findings)
+
+
+READ = (  # by 8 columns of B
+    "{.reg .pred p; .reg .b32 y; setp.ne.b64 p, %1, %1; mov.b32 y, 0x08020010;"
+    "tcgen05.mma.cta_group::1.kind::f16 [%0 + 16], [%0], %1, y, p;}"
+)
+FENCE = 'asm volatile("tcgen05.fence::{}_thread_sync;");  // {}'
+HANDED = f"""
+    if (threadIdx.x == 32) {{
+        {FENCE.format("after", "the stores")}
+        asm volatile("{COPY}" :: "r"(place), "l"(what));
+        {FENCE.format("before", "the copy")}
+    }}
+    __syncthreads();
+    if (threadIdx.x == 0) {FENCE.format("after", "the copy")}
+"""
+HANDS = [("neither", ""), ("before", "while the copy"), ("after", "::after_thread_sync")]
+
+
+@pytest.mark.parametrize(("gone", "says"), HANDS)
+def test_a_thread_multiplies_what_another_has_copied(gone: str, says: str) -> None:
+    text = moving("32x32b.x8", issued=(READ,)).replace(FENCE.format("after", "the stores"), "")
+    text = text.replace("    if (threadIdx.x == 0 &&", f"{HANDED}    if (threadIdx.x == 0 &&")
+    text = text.replace(FENCE.format(gone, "the copy"), ";")
+    report, _ = run(text, descriptor(0, 8192, 128, 0) | 1 << 46)
+    found = [f for f in report.findings if says in f.message and "tcgen05.mma" in f.text]
+    assert bool(found) == bool(says) == bool(report.findings), str(report)
+
+
+def test_two_that_are_in_order_by_what_lies_between() -> None:
+    issued = (SHIFT, READ, SHIFT)  # 128 rows are multiplied, of which the shifts move 32
+    assert moved("32x32b.x8", issued=issued, what=descriptor(0, 128, 256, 0) | 1 << 46).any()
+
+
+NEXT = f"{{.reg .b32 x; add.u32 x, %0, 0x200000; {SHIFT.replace('%0', 'x')}}}"
+"""A shift of what another warp has stored."""
+STORES = 'asm volatile("tcgen05.fence::{}_thread_sync;");  // the stores'
+WAIT = "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;"
+ORDER = [
+    (COPY, STORES.format("before"), "::before_thread_sync", "tcgen05.cp"),
+    (COPY, STORES.format("after"), "::after_thread_sync", "tcgen05.cp"),
+    (NEXT, STORES.format("before"), "::before_thread_sync", "tcgen05.shift"),
+    (NEXT, WORK.splitlines()[-1].strip(), "::after_thread_sync", "mine + (0 << 16)"),
+    (COPY, WAIT, "while the copy", "mine + (0 << 16)"),
+    (NEXT, WAIT, "while the shift", "mine + (0 << 16)"),
+]
+
+
+@pytest.mark.parametrize(("issued", "gone", "says", "line"), ORDER)
+def test_a_wait_or_a_fence_that_is_missing(issued: str, gone: str, says: str, line: str) -> None:
+    whole = moving("32x32b.x8", issued=(issued,))
+    assert whole.count(gone) == 1
+    report, _ = run(whole.replace(gone, ""), descriptor(0, 8192, 128, 0) | 1 << 46)
+    races = [f for f in report.findings if f.kind == "race" and says in f.message]
+    assert any(line in f.text for f in races), str(report)
+
+
+def test_shifts_that_are_waited_for_are_quiet() -> None:
+    assert moved("32x32b.x8", issued=(NEXT,)).any()
+
+
+NEW = [
+    "tcgen05.shift.cta_group::1.down [%0];",
+    "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::fill [%0], %1, %1, %0, p;",
+    "tcgen05.mma.ws.cta_group::1.kind::i8 [%0], [%0], %1, %0, p, 0;",
+    *(
+        f"tcgen05.cp.cta_group::1.{shape}{form} [%0], %1;"
+        for shape in COPIES
+        for form in ("", ".b8x16.b6x16_p32", ".b8x16.b4x16_p64")
+    ),
+]
+
+
+def test_ptxas_accepts_each_form() -> None:
+    form = 'asm volatile("{{.reg .pred p; setp.ne.b32 p, %0, 0; {}}}" :: "r"(x), "l"(y));'
+    body = "".join(map(form.format, NEW))
+    text = f'extern "C" __global__ void k(unsigned x, unsigned long long y) {{ {body} }}'
+    assert toolchain.compile(text, name="k.cu", arch="sm_100a").kernels
+    with pytest.raises(CompileError):
+        toolchain.compile(text.replace(".down", ".up"), name="k.cu", arch="sm_100a")
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+REFUSED = [
+    ("tcgen05.mma.ws.cta_group::1.kind::f16 [%0], %1, %1, %0, p, %1;", "zero columns.*two spans"),
+    ("tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;", "sparse.*without .sp"),
+    ("tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;", "sparse"),
+]
+
+
+@pytest.mark.parametrize(("statement", "says"), REFUSED)
+def test_what_is_refused(statement: str, says: str) -> None:
+    text = f"""extern "C" __global__ void k() {{
+        unsigned x = 0; unsigned long long y = 0;
+        asm volatile("{{.reg .pred p; setp.ne.b32 p, %0, 0; {statement}}}" :: "r"(x), "l"(y));
+    }}"""
+    with pytest.raises(EmulationError, match=says):
+        emulator.launch(text, "k", 1, 32, [], arch="sm_100a")
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [(1 << 2, "sparse"), (1 << 23, "reserved"), (32 << 3, "M = 0"), (SUMS["s32"] << 4, "M = 0")],
+)
+def test_instruction_descriptors_that_say_nothing_valid(what: int, says: str) -> None:
+    left, right = values((128, 16), "f16"), values((64, 16), "f16")
+    tiles = tile(left, "f16", 128, 0), tile(right, "f16", 128, 0)
+    with pytest.raises(EmulationError, match=says):
+        launched(source("kind::f16"), *tiles, np.uint32(what))
+
+
+# -- launch control ------------------------------------------------------------------------------
+
+CANCELS = """
+typedef unsigned long long u64;
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void k(int* done, int width) {
+    __shared__ alignas(16) u64 answer[2];
+    __shared__ u64 bar;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&bar)));
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    int x = blockIdx.x, y = blockIdx.y, more = 1, parity = 0;
+    while (more) {
+        if (threadIdx.x == 0) {
+            atomicAdd(&done[y * width + x], 1);
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" :: "r"(at(&bar)));
+            asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta"
+                ".mbarrier::complete_tx::bytes.b128 [%0], [%1];" :: "r"(at(answer)), "r"(at(&bar)));
+        }
+        asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra AGAIN;}"
+            :: "r"(at(&bar)), "r"(parity) : "memory");
+        parity ^= 1;
+        asm volatile("{.reg .pred p; .reg .b128 a; .reg .b32 z, w; mov.b128 a, {%3, %4};"
+            "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, a; selp.b32 %2, 1, 0, p;"
+            "mov.b32 %0, 0; mov.b32 %1, 0;"
+            "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%0, %1, z, w}, a;}"
+            : "=r"(x), "=r"(y), "=r"(more) : "l"(answer[0]), "l"(answer[1]));
+        __syncthreads();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 15])
+def test_every_block_runs_once_by_whoever_takes_it(at_once: int) -> None:
+    done = np.zeros(15, np.int32)
+    args = [done, np.int32(5)]
+    report = emulator.launch(CANCELS, "k", (5, 3), 32, args, arch="sm_100a", lanes=32 * at_once)
+    assert not report.findings and (done == 1).all()
+
+
+def test_asking_on_after_a_refusal() -> None:
+    done = np.zeros(2, np.int32)
+    text = CANCELS.replace("while (more)", "for (int i = 0; i < 4; ++i)")
+    report = emulator.launch(text, "k", 2, 32, [done, np.int32(2)], arch="sm_100a", lanes=32)
+    assert any("asks for another cluster although" in f.message for f in report.findings)
+
+
+FIRST_OF_A_PAIR = """
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int* out) {
+    __shared__ unsigned long long bar;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 2;" :: "r"(at(&bar)));
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
+            :: "r"(at(&bar) & MASK) : "memory");
+    }
+    if (blockIdx.x == 0) {
+        asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;}"
+            :: "r"(at(&bar)) : "memory");
+        if (threadIdx.x == 0) *out = 1;
+    }
+    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
+    if (threadIdx.x < 0) asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
+}
+"""
+
+
+@pytest.mark.parametrize("mask", ["0xFEFFFFFF", "0xFFFFFFFF"])
+def test_an_address_without_bit_24_means_the_first_block_of_a_pair(mask: str) -> None:
+    out = np.zeros(1, np.int32)
+    text = FIRST_OF_A_PAIR.replace("MASK", mask).replace("threadIdx.x < 0", "out == nullptr")
+    report = emulator.launch(text, "k", 2, 32, [out], arch="sm_100a")
+    assert bool(report.findings) == (mask == "0xFFFFFFFF")

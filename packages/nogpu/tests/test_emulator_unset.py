@@ -1,0 +1,169 @@
+"""Variables without a value: told where they count, beside the same kernel that sets them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nogpu import clang, emulator, toolchain
+
+HEAD = 'extern "C" __global__ void k(const float* x, float* y, int n)\n{\n'
+
+
+def run(body, n=5, block=8, before="", **options):
+    """The findings of a kernel with this body; line 1 is its head, where nothing stands before."""
+    x, y = np.arange(1, 65, dtype=np.float32), np.zeros(64, np.float32)
+    source = f"{before}{HEAD}{body}\n}}\n"
+    return emulator.launch(source, "k", 1, block, [x, y, n], arch="sm_80", **options).findings
+
+
+STORED = "float s;\nfor (int i = 0; i < n; ++i)\n    s += x[i];\ny[0] = s;"
+HALF = "float s;\nif (threadIdx.x < n) s = x[threadIdx.x];\ny[threadIdx.x] = s;"
+BEST = (
+    "int best; float m = -1e30f;\nfor (int i = 0; i < n; ++i)\n"
+    "    if (x[i] > m) { m = x[i]; best = i; }\ny[0] = best;"
+)
+SHARED = "__shared__ float t[8];\n" + HALF.replace("y[", "t[", 1) + "\ny[0] = t[threadIdx.x ^ 1];"
+WARP = (
+    "float c[4], a = x[threadIdx.x];\nunsigned u = __float_as_uint(a);\n"
+    'asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, '
+    '{%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};"\n'
+    ' : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(u));\ny[threadIdx.x] = c[0];'
+)
+STRUCTURE = (
+    "float4 v;\nv.x = v.y = v.w = n;\nif (n > 5) v.z = x[0];\n((float4*)y)[threadIdx.x] = v;"
+)
+DECIDES = (
+    "float s;\nfor (int i = 0; i < n; ++i)\n    s += x[i];\nif (s > 3)\n    atomicAdd(&y[0], 1.0f);"
+)
+
+ARRAY = "float s[4];\nfor (int i = 0; i < n; ++i)\n    s[i & 3] += x[i];\ny[0] = s[n & 3];"
+GIVEN = "float v;\nget(x[threadIdx.x], v);\ny[threadIdx.x] = v;"
+GET = "__device__ __noinline__ void get(float a, float& v) { if (a > 3) v = a; }\n"
+
+FAULTS = [  # body, the line that shows it, the line that uses it first, threads, their values
+    (STORED, 6, 5, "8 times", ("float s;", "float s = 0;")),
+    (HALF, 5, 0, "3 times", ("float s;", "float s = 0;")),
+    (WARP, 7, 6, "32 times", ("float c[4]", "float c[4] = {}")),
+    (DECIDES, 6, 5, "8 times", ("float s;", "float s = 0;")),
+    (STRUCTURE, 6, 0, "8 times", ("float4 v;", "float4 v = {};")),
+]
+
+
+@pytest.mark.parametrize(("body", "line", "first", "times", "cure"), FAULTS)
+def test_a_register_without_a_value_is_told_where_it_shows(body, line, first, times, cure):
+    block = 32 if body is WARP else 8
+    (finding,) = run(body, block=block)
+    assert finding.kind == "uninitialised"
+    assert (finding.line, finding.other_line if first else 0) == (line, first)
+    assert f"({times})" in str(finding)
+    assert finding.threads == ((5, 0, 0) if body is HALF else (0, 0, 0),)
+    assert run(body.replace(*cure), block=block) == ()
+    assert run(body, block=block, analyse=False) == ()
+
+
+def test_what_lies_in_local_memory_is_followed_too():
+    (finding,) = run(ARRAY, n=6, block=1)
+    assert (finding.kind, finding.line) == ("uninitialised", 6)
+    assert run(ARRAY.replace("s[4]", "s[4] = {}"), n=6, block=1) == ()
+    written = "float s[4];\nfor (int i = 0; i < n; ++i)\n    s[i & 3] = x[i];\ny[0] = s[2];"
+    assert run(written, n=3, block=1) == ()
+    assert [f.line for f in run(written, n=2, block=1)] == [6]
+    (finding,) = run(GIVEN, before=GET)
+    assert (finding.line, finding.count) == (6, 3)  # of 8, whose x are 1 to 8
+    assert run(GIVEN.replace("float v;", "float v = 0;"), before=GET) == ()
+
+
+def test_only_lanes_that_take_the_way_without_a_value_are_told():
+    assert run(HALF, n=8) == ()
+    assert run(BEST, block=1) == ()
+    (finding,) = run(BEST, n=0, block=1)
+    assert finding.line == 6
+
+
+def test_what_is_computed_and_thrown_away_is_no_fault():
+    last = "float a;\nfor (int i = 0; i < n; ++i) {\n if (i) y[i] = a;\n a = x[i];\n}"
+    assert run(last, block=1) == ()
+    broadcast = (
+        "float v;\nif (threadIdx.x == 0) v = x[3];\ny[threadIdx.x] = __shfl_sync(255, v, 0);"
+    )
+    assert run(broadcast) == ()
+    chosen = HALF.replace("y[threadIdx.x] = s;", "if (threadIdx.x < n) y[threadIdx.x] = s * s + 1;")
+    assert run(chosen) == ()
+
+
+def test_counts_are_those_of_the_kernel_alone():
+    x, y = np.arange(1, 65, dtype=np.float32), np.zeros(64, np.float32)
+    reports = [
+        emulator.launch(f"{HEAD}{body}\n}}", "k", 1, 8, [x, y, 5], arch="sm_80")
+        for body in (HALF, HALF.replace("if (threadIdx.x < n) ", "s = 0;"))
+    ]
+    assert "unset" not in reports[0].instructions
+    assert reports[0].findings
+    assert reports[0].instructions["st.global.f32"] == 1
+    compiled = toolchain.compile(f"{HEAD}{HALF}\n}}", arch="sm_80").ptx
+    assert sum(reports[0].instructions.values()) <= compiled.count(";")
+
+
+HELPER = "__device__ float two()\n{\n    float t;\n    return 2 * t;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "line"),
+    [
+        ("", "float t;\ny[0] = t;", 4),
+        ("", "float t;\nt += x[0];\ny[0] = t;", 4),
+        (HELPER + "__device__ float one() { return two(); }\n", "y[0] = one();", 4),
+    ],
+)
+def test_what_the_compiler_leaves_out_is_told_in_its_words(before, body, line):
+    (finding,) = run(body, before=before)
+    assert (finding.kind, finding.line, finding.array) == ("uninitialised", line, "t")
+    assert "says the compiler" in finding.message
+    assert (
+        run(
+            body.replace("float t;", "float t = 1;"),
+            before=before.replace("float t;", "float t = 1;"),
+        )
+        == ()
+    )
+
+
+def test_a_warning_about_a_function_that_the_kernel_does_not_use_is_none_of_this_launch():
+    assert run("y[0] = 1;", before=HELPER) == ()
+
+
+FOLDED = {  # the compiler takes a number for what has none: body, line, how many times
+    "a branch": ("int v;\nif (x[threadIdx.x] > 5)\n    v = 3;\ny[threadIdx.x] = v;", 6, 5),
+    "integers": ("int v;\nfor (int i = 0; i < 4; ++i)\n    v += i;\ny[threadIdx.x] = v;", 6, 8),
+    "an array": (
+        "float s[4];\nfor (int i = 0; i < 8; ++i)\n    for (int j = 0; j < 4; ++j)\n"
+        "        s[j] += x[i];\nfor (int j = 0; j < 4; ++j)\n    y[threadIdx.x] = s[j];", 8, 32,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "line", "count"), FOLDED.values(), ids=FOLDED)
+def test_what_an_optimising_compiler_hides_is_told_all_the_same(body, line, count):
+    (finding,) = run(body)
+    assert (finding.kind, finding.line, finding.count) == ("uninitialised", line, count)
+    cured = body.replace(" v;", " v = 1;", 1).replace("[4];", "[4] = {};", 1)
+    assert run(cured) == ()
+
+
+def test_results_are_those_of_the_compiled_kernel():
+    x, y = np.zeros(8, np.float32), np.ones(8, np.float32)
+    body = FOLDED["a branch"][0].replace("= v;", "+= v;")
+    report = emulator.launch(f"{HEAD}{body}\n}}", "k", 1, 8, [x, y, 8], expect={"y": y + 3})
+    assert [f.kind for f in report.findings] == ["uninitialised"] and (y == 4).all()
+
+
+@pytest.mark.skipif(not clang.available(), reason="needs clang: pip install ziglang")
+def test_clang_says_when_a_variable_has_no_value(monkeypatch):
+    monkeypatch.setenv("TILE_COMPILER", "clang")
+    x, y = np.zeros(8, np.float32), np.ones(8, np.float32)
+    body = FOLDED["a branch"][0]
+    for text, notes in ((body, 1), (body.replace(" v;", " v = 1;", 1), 0)):
+        report = emulator.launch(f"{HEAD}{text}\n}}", "k", 1, 8, [x, y, 8])
+        said = [n for n in report.notes if "'v' is used without a value whenever" in n]
+        assert report.ok and len(said) == notes

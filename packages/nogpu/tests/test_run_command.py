@@ -1,0 +1,646 @@
+"""`python -m nogpu run`: a file as it is, what it took from where, what it found, and its status."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nogpu.command import sources
+from nogpu.command.host import MOST_TURNS, Program
+from nogpu.command.line import main
+from nogpu.command.session import _shaped
+from nogpu.command.settings import Argument
+from nogpu.command.values import Launched, Unknown
+from nogpu.emulator import TensorMap
+from nogpu.emulator.launching.declarations import Formal
+from nogpu.errors import SourceError
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Any:
+    """Runs a text with words of the command line: the status, what it printed, its errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text: str, *words: str) -> tuple[int, str, str]:
+        Path("my.cu").write_text(text, encoding="utf-8")
+        status = main(["run", "my.cu", *words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def program(kernel: str, launch: str, sizes: str = "n, n, n") -> str:
+    """A whole program around a kernel, as one is written for a GPU."""
+    a, b, c = sizes.split(", ")
+    return f"""#include <cstdio>
+#include <vector>
+#define CHECK(call) do {{ cudaError_t e = (call); if (e != cudaSuccess) exit(1); }} while (0)
+using namespace std;
+static int blocks_for(int n, int block) {{ return (n + block - 1) / block; }}
+{kernel}
+int main(int argc, char** argv) {{
+    const int n = 1000;
+    vector<float> h(n);
+    for (int i = 0; i < n; ++i) h[i] = i;
+    float *a, *b, *c;
+    CHECK(cudaMalloc(&a, ({a}) * sizeof(float)));
+    CHECK(cudaMalloc((void**)&b, ({b}) * sizeof(*b)));
+    CHECK(cudaMalloc(&c, sizeof(float) * ({c})));
+    CHECK(cudaMemcpy(a, h.data(), h.size() * sizeof(float), cudaMemcpyHostToDevice));
+    cudaMemcpy(b, h.data(), n * sizeof(float), cudaMemcpyHostToDevice);
+    for (int turn = 0; turn < 3; turn++) {{
+        {launch}
+    }}
+    if (cudaDeviceSynchronize()) return 1;
+    CHECK(cudaMemcpy(h.data(), c, n * sizeof(float), cudaMemcpyDeviceToHost));
+    printf("%f\\n", h[0]);
+}}
+"""
+
+
+ADD = """__global__ void add(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}"""
+LAUNCH = "dim3 block(256); add<<<blocks_for(n, block.x), block>>>(a, b, c, n);"
+GOOD = program(ADD, LAUNCH)
+
+
+def test_a_clean_program_says_what_it_took_and_from_where(shell: Any) -> None:
+    status, out, _ = shell(GOOD)
+    assert status == 0, out
+    assert "grid 4x1x1" in out and "block 256x1x1" in out and "n = 1000" in out
+    line = GOOD[: GOOD.index("<<<")].count("\n") + 1
+    assert out.count(f"from the launch in line {line}") == 6
+    assert "c = 1000 float32, never set" in out and "a = 1000 float32, random" in out
+    assert out.count("== add") == 1  # three turns with the same arguments
+    assert "no thread wrote" not in out
+    assert "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" in out and "occupancy" in out
+
+
+@pytest.mark.parametrize("zeros", ["", " = {0}", " = {}"])
+def test_a_launch_by_its_configuration(shell: Any, zeros: str) -> None:
+    launch = f"""cudaLaunchConfig_t config{zeros};
+    config.gridDim = dim3(4); config.blockDim = dim3(256);
+    cudaLaunchKernelEx(&config, add, (const float*)a, (const float*)b, c, n);"""
+    status, out, err = shell(program(ADD, launch))
+    assert status == 0, out + err
+    assert "grid 4x1x1" in out and "block 256x1x1" in out and "no thread wrote" not in out
+    assert "no thread wrote 744 of 1,000" in shell(program(ADD, launch.replace("dim3(4)", "1")))[1]
+
+
+REVERSE = """__global__ void reverse(const float* a, float* c, int n) {
+    __shared__ float tile[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) tile[threadIdx.x] = a[i];
+    BARRIER
+    int j = 255 - threadIdx.x;
+    if (blockIdx.x * 256 + j < n) c[i < n ? i : 0] = i < n ? tile[j] : 0;
+}"""
+SUM = """__global__ void total(const float* a, float* c, int n) {
+    __shared__ float part[256];
+    part[threadIdx.x] = threadIdx.x < FILLED ? a[threadIdx.x] : part[threadIdx.x];
+    __syncthreads();
+    float s = 0;
+    for (int j = 0; j < 256; j++) s += part[j];
+    if (threadIdx.x == 0) c[0] = s;
+}"""
+SHIFT = """__global__ void shift(const float* a, float* c, int n) {
+    __shared__ float tile[256];
+    if (threadIdx.x < COUNT) {
+        tile[threadIdx.x] = a[threadIdx.x];
+        __syncthreads();
+        c[threadIdx.x] = tile[COUNT - 1 - threadIdx.x];
+    }
+}"""
+COPY = """__global__ void copy(const float* a, float* c, int n) {
+    int i = threadIdx.x;
+    while (i < n) { c[i] = a[i]; i += STEP; }
+}"""
+COLUMN = """__global__ void column(const float* a, float* c, int n) {
+    int i = threadIdx.x;
+    c[i] = a[i * STRIDE];
+}"""
+
+MISTAKES = {
+    # name: kernel, launch, what makes the twin wrong, the kind that is found, a line of it
+    "missing barrier": (
+        REVERSE, "reverse<<<1, 256>>>(a, c, 256);", ("BARRIER", "__syncthreads();", ""), "race", "tile[threadIdx.x]",
+    ),
+    "off by one": (ADD, LAUNCH, ("i < n", "i < n", "i <= n"), "out-of-bounds", "c[i] = a[i]"),
+    "uninitialised": (
+        SUM, "total<<<1, 256>>>(a, c, n);", ("FILLED", "256", "200"), "uninitialised", "part[threadIdx.x]",
+    ),
+    "barrier in a divergent branch": (
+        SHIFT, "shift<<<1, 256>>>(a, c, n);", ("COUNT", "256", "100"), "divergent-barrier", "__syncthreads",
+    ),
+    "endless loop": (COPY, "copy<<<1, 32>>>(a, c, n);", ("STEP", "32", "0"), "step-budget", "while"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_beginners_mistake_is_found_on_its_line(name: str, shell: Any) -> None:
+    kernel, launch, (word, right, wrong), kind, line = MISTAKES[name]
+    status, out, err = shell(program(kernel.replace(word, right), launch), "--seconds", "8")
+    assert status == 0, out + err
+    status, out, err = shell(
+        program(kernel.replace(word, wrong), launch), "--seconds", "8", "--json"
+    )
+    assert status == 1, out + err
+    found = [f for x in json.loads(out)["launches"] for f in x["findings"]]
+    assert any(f["kind"] == kind and line in f["text"] for f in found), found
+
+
+def test_an_uncoalesced_load_is_named_beside_its_count(shell: Any) -> None:
+    text = program(COLUMN, "column<<<1, 64>>>(a, c, n);", "n * 16, n, n")
+    _, out, _ = shell(text.replace("STRIDE", "1"))
+    assert "uncoalesced" not in out
+    _, out, _ = shell(text.replace("STRIDE", "8"))
+    assert "uncoalesced: 32.0 sectors a request, and 4.0 would" in out
+
+
+WANT = """import numpy as np
+def add(a, b): return a + b
+def named(a, b): return {"c": a - b}
+def stranger(x): return x
+def broken(a): return a / missing
+"""
+
+
+def test_a_wrong_grid_leaves_wrong_results(shell: Any) -> None:
+    Path("want.py").write_text(WANT)
+    assert shell(GOOD, "--expect", "want.py:add")[0] == 0
+    few = GOOD.replace("blocks_for(n, block.x)", "n / 256")
+    status, out, _ = shell(few, "--expect", "want.py:add")
+    assert status == 1 and "wrong-result" in out and "c[768]" in out
+    gap = "c: no thread wrote 232 of 1,000 elements, which nobody had set; the first is c[768]"
+    assert gap in shell(few)[1] and "no thread wrote" not in shell(few, "--blocks", "2")[1]
+    assert shell(GOOD, "--expect", "want.py:named")[0] == 1
+    for name, words in (
+        ("stranger", "as the kernel does: add(a, b, c, n)"),
+        ("broken", "NameError"),
+        ("nothing", "no function nothing"),
+    ):
+        status, _, err = shell(GOOD, "--expect", f"want.py:{name}")
+        assert status == 2 and words in err, err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("a[i] + b[i]", "a[i] + bb[i]", ('identifier "bb" is undefined', "my.cu(8)")),
+        ("block(256)", "block(2048)", ("2048 threads", "1024")),
+    ],
+    ids=["misspelt name", "block too large"],
+)
+def test_what_cannot_run_says_why(old: str, new: str, words: Any, shell: Any) -> None:
+    assert GOOD.count(old) == 1
+    status, out, err = shell(GOOD.replace(old, new))
+    assert status == 2 and not out and all(word in err for word in words), err
+    assert "warning" not in err
+
+
+def test_float64_for_a_pointer_to_float_is_refused(shell: Any, tmp_path: Path) -> None:
+    np.save("a.npy", np.ones(1000))
+    status, _, err = shell(GOOD, "--arg", "a=a.npy")
+    assert status == 2 and "float64" in err and "astype" in err
+    np.save("a.npy", np.ones(1000, np.float32))
+    assert shell(GOOD, "--arg", "a=a.npy")[0] == 0
+
+
+BARE = """//! low: grid=(n+63)/64 block=64 x=n y=empty:n n=100
+__global__ void low(const float* x, float* y, uint n) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    float best = INFINITY;
+    static_assert(std::is_same_v<uint, unsigned>);
+    for (uint j = 0; j < n; j++) best = std::min(best, x[j] * float(M_PI) / FLT_MAX);
+    if (i < n) y[i] = best;
+}
+"""
+
+
+def test_a_bare_kernel_runs_by_a_line_of_its_own(shell: Any) -> None:
+    status, out, err = shell(BARE)
+    assert status == 0, out + err
+    assert "grid 2x1x1" in out and "from //! in line 1" in out
+    assert "n = 50" in shell(BARE, "--arg", "n=50")[1]
+    assert shell(BARE, "--arg", "n=101")[0] == 0
+    status, out, _ = shell(BARE.replace("i < n) y", "i <= n) y"))
+    assert status == 1 and "y[100]" in out
+    assert shell("//! Another tool's comment: what's below\n" + BARE)[0] == 0
+    for wrong, word in (("x==n", "x==n"), ("x=n z", "'z' is no NAME"), ("'x=n", "No closing")):
+        status, _, err = shell(BARE.replace("x=n", wrong))
+        assert status == 2 and word in err
+    status, _, err = shell(BARE.replace("std::min(best", "std::mni(best"))
+    assert status == 2 and 'no member "mni"' in err and "warning" not in err
+    assert err.index("my.cu(6)") < 400
+
+
+def test_what_nothing_tells_is_asked_for(shell: Any) -> None:
+    text = "__global__ void f(float* a, int* b) { a[threadIdx.x] = b[0]; }\n"
+    status, _, err = shell(text)
+    assert status == 2 and "--arg a=1000" in err
+    status, out, _ = shell(
+        text, "--grid", "1", "--block", "32", "--arg", "a=32", "--arg", "b=ones:1"
+    )
+    assert status == 0 and "from --grid" in out
+    status, _, err = shell(text, "--arg", "q=1", "--arg", "a=1", "--arg", "b=1")
+    assert status == 2 and "no parameter q" in err
+    status, out, _ = shell(ADD)
+    assert status == 0 and "n = 1000" in out and "from a guess" in out
+    status, out, _ = shell(ADD.replace("i < n", "i <= n"))
+    assert status == 1 and "was a guess" in out
+    assert "no kernel" in shell("__device__ int f() { return 1; }")[2]
+    asked = GOOD.replace("const int n = 1000", "const int n = atoi(argv[1])")
+    status, out, _ = shell(asked)
+    assert status == 0 and re.search("n = 1000 +from a guess", out), out
+    status, out, _ = shell(asked, "--set", "n=300")
+    assert status == 0 and "n = 300 " in out and "guess" not in out
+    asked = asked.replace("block(256)", "block(atoi(argv[2]))")
+    status, _, err = shell(asked, "--set", "n=300")
+    assert status == 2 and "it comes from atoi()" in err and "--grid" in err
+    assert "no variable" in shell(GOOD, "--set", "mm=3")[2]
+
+
+def test_the_facts_as_json(shell: Any) -> None:
+    _, out, _ = shell(GOOD, "--json")
+    facts = json.loads(out)
+    assert facts["schema"] == 1 and facts["status"] == "clean" and facts["file"] == "my.cu"
+    [launch] = facts["launches"]
+    assert {"kernel", "grid", "block", "shared_bytes", "from", "arguments", "findings", "lines",
+            "metrics", "resources", "occupancy", "notes", "left_out"} <= set(launch)  # fmt: skip
+    assert launch["metrics"]["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 64
+    assert launch["metrics"]["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 125
+    assert launch["unset"] == ["c"]
+    assert shell(GOOD, "--json", "--seed", "1")[0] == 0
+
+
+STEPS = """__global__ void step(float* a, int k) { a[threadIdx.x] += k; }
+int main() {
+    float* a;
+    cudaMalloc(&a, 128);
+    cudaMemset(a, 0, 128);
+    for (int k = 0; k < 20; ++k) step<<<1, 32>>>(a, k);
+    step<<<1, 33>>>(a, 5);
+}
+"""
+
+
+def test_launches_share_their_arrays_and_are_limited(shell: Any) -> None:
+    _, out, _ = shell(STEPS, "--json")
+    facts = json.loads(out)
+    assert len(facts["launches"]) == 16 and "16 of 21 launches are run" in facts["host"]
+    status, out, _ = shell(STEPS, "--json", "--launches", "21")
+    facts = json.loads(out)
+    assert status == 1 and facts["host"] == "" and len(facts["launches"]) == 21
+    assert [len(x["findings"]) for x in facts["launches"]] == [0] * 20 + [1]
+    never = STEPS.replace("cudaMemset(a, 0, 128);", "")
+    kinds = [
+        {f["kind"] for f in x["findings"]}
+        for x in json.loads(shell(never, "--json")[1])["launches"]
+    ]
+    assert kinds[0] == {"uninitialised"} and kinds[1] == set()
+
+
+def test_the_page_has_the_source_with_counts_and_faults(shell: Any) -> None:
+    assert shell(GOOD.replace("i < n) c", "i <= n) c"), "--html", "out.html")[0] == 1
+    page = Path("out.html").read_text(encoding="utf-8")
+    assert not re.search(r"<script|<link|\b(?:src|href)=", page)
+    rows = [unescape(re.sub("<[^>]*>", "", row)) for row in re.split("<tr[^>]*>", page)]
+    [row] = [i for i, r in enumerate(rows) if "c[i] = a[i] + b[i]" in r]
+    assert "a load: 32 x 3.9 sectors" in rows[row]
+    assert rows[row + 1].startswith("out-of-bounds") and "a[1000]" in rows[row + 1]
+    assert "<vector>" in "".join(rows)
+
+
+def test_the_page_opens_light_and_dark(shell: Any) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not Path("/usr/bin/chromium").is_file():
+        pytest.skip("there is no Chromium")
+    shell(GOOD, "--html", "out.html")
+
+    def look() -> list[str]:
+        """Colours of the background, light and dark."""
+        backs = []
+        with playwright.sync_playwright() as p:
+            browser = p.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+            for scheme in ("light", "dark"):
+                page = browser.new_page(color_scheme=scheme, viewport={"width": 400, "height": 800})
+                page.goto(Path("out.html").resolve().as_uri())
+                backs.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+                assert page.evaluate("document.documentElement.scrollWidth") <= 400
+            browser.close()
+        return backs
+
+    # Another test's browser may hold this thread's event loop: playwright wants one of its own.
+    with ThreadPoolExecutor(1) as pool:
+        backs = pool.submit(look).result()
+    assert backs[0] != backs[1]
+
+
+# -- host code ------------------------------------------------------------------------------------
+
+
+def followed(text: str, **values: Any) -> list[Launched]:
+    """The launches of a program."""
+    one = Program(text, values, {})
+    one.run()
+    return [e for e in one.events if isinstance(e, Launched)]
+
+
+HOST = """
+#if defined(SMALL)
+#define N 10
+#else
+#define N (1 << 10)
+#endif
+#define DIV(a, b) (((a) + (b) - 1) / (b))
+namespace lab { template <int T, typename U> __global__ void tile(U* x, int n) {} }
+template <class T> T* device(size_t count) {
+    T* p = nullptr;
+    cudaMalloc(&p, count * sizeof(T));
+    cudaMemset(p, 0, count * sizeof(T));
+    return p;
+}
+struct Pair { double a; char b; };
+void launch(int which, double* x, int n) {
+    switch (which) {
+        case 0: { lab::tile<16><<<dim3(DIV(n, 16), 2), dim3{16, 16}, sizeof(Pair) * 4>>>(x, n); break; }
+        case 1: lab::tile<32, double><<<DIV(n, 32), 32>>>(x + 8, n); break;
+        default: exit(1);
+    }
+}
+int main() {
+    double* x = device<double>(N);
+    int n = N;
+    auto half = [&](int m) { return m / 2; };
+    for (int which : {0, 1}) launch(which, x, half(n));
+    int s = 1;
+    while (s < n) s *= 2;
+    lab::tile<8, double><<<s, 8>>>(x, s == n ? n : -1);
+}
+"""
+
+
+def test_host_code_is_followed_to_its_launches() -> None:
+    first, second, third = followed(HOST)
+    assert first.entry == "lab::tile<16, double>" and first.grid == (32, 2, 1)
+    assert first.block == (16, 16, 1) and first.shared == 64 and first.fills[0] == 0
+    assert second.entry == "lab::tile<32, double>" and second.args[0].offset == 64
+    assert second.args[0].array is first.args[0].array and second.args[1] == 512
+    assert (third.grid, third.args[1]) == ((1024, 1, 1), 1024)
+    assert followed(HOST.replace("1 << 10", "1 << 9"))[0].grid == (16, 2, 1)
+    unknown = followed(HOST.replace("int n = N;", "int n; std::cin >> n;"))[0]
+    assert isinstance(unknown.grid, Unknown)
+    member = "dim3 blocks; blocks.y = DIV(n, 16); lab::tile<16><<<blocks, 8>>>"
+    assert followed(HOST.replace("lab::tile<8, double><<<s, 8>>>", member))[2].grid == (1, 64, 1)
+
+
+def test_a_long_loop_over_data_is_left_and_changes_nothing_else() -> None:
+    loop = "for (long i = 0; i < 1000000000; ++i) { h[i] = i; count += 1; }"
+    text = "__global__ void k(int n) {}\nint main() { int count = 0, n = 7; float* h; LOOP k<<<n, 1>>>(count); }"
+    [kept] = followed(text.replace("LOOP", ""))
+    [left] = followed(text.replace("LOOP", loop))
+    assert kept.args == (0,) and left.grid == (7, 1, 1) and isinstance(left.args[0], Unknown)
+    assert MOST_TURNS < 1000000000
+
+
+HOPPER = """#include <cuda.h>
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 bf16;
+namespace one {
+template <int R, int C> __host__ static CUtensorMap encode(bf16* p, int rows, int columns) {
+    CUtensorMap map;
+    uint64_t sizes[3] = {64, (uint64_t)rows, (uint64_t)columns / 64};
+    uint64_t strides[3] = {sizeof(bf16), sizeof(bf16) * columns, 64 * sizeof(bf16)};
+    uint32_t box[3] = {64, R, C / 64}, step[3] = {1, 1, 1};
+    CUresult r = cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, p, sizes, strides + 1,
+        box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+        CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    assert(r == CUDA_SUCCESS);
+    return map;
+}
+__global__ void copy(const __grid_constant__ CUtensorMap map, unsigned short* out) {
+    __shared__ alignas(128) unsigned short tile[ROWS * 128];
+    __shared__ alignas(8) uint64_t bar;
+    unsigned b = __cvta_generic_to_shared(&bar), t = __cvta_generic_to_shared(tile);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(b));
+        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(ROWS * 256));
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+            " [%0], [%1, {%3, %3, %3}], [%2];" :: "r"(t), "l"(&map), "r"(b), "r"(0) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;"
+        " @!p bra W; }" :: "r"(b) : "memory");
+    for (int i = threadIdx.x; i < ROWS * 128; i += blockDim.x) out[i] = tile[i];
+}
+void run(bf16* p, unsigned short* out) { CUtensorMap m = encode<ROWS, 128>(p, 32, 128); copy<<<1, 64>>>(m, out); }
+}  // namespace one
+using one::run;
+int main() {
+    bf16* p; unsigned short* out;
+    cudaMalloc(&p, 32 * 128 * sizeof(bf16));
+    cudaMemcpy(p, host, 32 * 128 * sizeof(bf16), cudaMemcpyHostToDevice);
+    cudaMalloc(&out, ROWS * 128 * 2);
+    run(p, out);
+}
+"""
+
+
+def test_a_tensor_map_is_taken_from_the_host_code(shell: Any) -> None:
+    Path("want.py").write_text(
+        "import numpy as np\n"
+        "def bits(x): return (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)\n"
+        "def copy(map): return bits(map.reshape(-1))\n"
+        "def wrong(map): return bits(map.transpose(1, 0, 2).reshape(-1))\n"
+    )
+    text = HOPPER.replace("ROWS", "32")
+    status, out, err = shell(text, "--expect", "want.py:copy")
+    assert status == 0, out + err
+    assert "tensor map of p: 2x32x64, boxes of 2x32x64" in out and "for sm_90a" in out
+    assert shell(text, "--expect", "want.py:wrong")[0] == 1
+    wider = HOPPER.replace("ROWS", "40")  # a box beyond its tensor: zeros
+    status, out, err = shell(wider)
+    assert status == 0, out + err
+    status, _, err = shell(text.replace("(p, 32, 128)", "(p, 64, 128)"))
+    assert status == 2 and "sizes and strides that fit" in err
+    words = ["--arg", "map=map:q,box=32x64", "--arg", "q=half:32x64", "--arg", "out=4096"]
+    assert "an array of 2 axes" in shell(text, *words)[2]  # a map of two axes for a copy of three
+
+
+def test_an_expected_map_is_compared_in_the_order_of_its_memory() -> None:
+    base = np.arange(32, dtype=np.float32)
+    view = base.reshape(4, 2, 4).transpose(1, 0, 2)
+    for have, right in ((TensorMap(view, (1, 1, 4)), True), (view, False)):
+        got, bound = _shaped((view.copy(), 0.5), Argument(Formal("a", "", 1, ""), have, "", ""))
+        assert bound == 0.5 and np.array_equal(got.reshape(-1), base) == right
+
+
+def test_what_a_file_includes_is_read_with_it(shell: Any) -> None:
+    Path("deep").mkdir()
+    Path("deep/add.cuh").write_text("#pragma once\n" + ADD.replace("i < n)", "i <= n)"))
+    text = GOOD.replace(ADD, '#include "deep/add.cuh"')
+    status, out, err = shell(text)
+    assert status == 1 and "add.cuh:4: out-of-bounds" in out, out + err
+    Path("deep/add.cuh").write_text("#pragma once\n" + ADD.replace("a[i] + b", "a[i] + bb"))
+    status, _, err = shell(text)
+    assert status == 2 and "add.cuh(4)" in err
+    with pytest.raises(SourceError, match="is no file"):
+        sources.read(Path("none.cu"))
+
+
+# -- what programs hold beside arrays and numbers ------------------------------------------------
+
+DEVICE = """#include <iostream>
+using std::cout;
+#define ROWS 6
+#define RUN(kernel, ...) kernel<<<1, 32>>>(__VA_ARGS__)
+struct Pair { float x[2]; };
+struct Params { char tag; double scale; Pair shift; int n = 32; const float* add; };
+__constant__ float weights[4];
+__device__ int calls;
+__device__ int log_[4] = {7, 7, 7, 7};
+__global__ void count() { if (threadIdx.x == 0) log_[calls++] = 1; }
+__global__ void use(Params p, float* out) {
+    int i = threadIdx.x;
+    if (i < p.n) out[i] = weights[i % 4] * (float)p.scale + p.shift.x[1] + log_[i % 4] + p.add[i];
+}
+__global__ void rows(const char* data, size_t pitch, float* out) {
+    if (threadIdx.x < ROWS) out[threadIdx.x] = ((const float*)(data + threadIdx.x * pitch))[0];
+}
+template <typename T> class Buffer final {
+    T* p_ = nullptr;
+    size_t n_;
+public:
+    explicit Buffer(size_t n) : n_(n) { cudaMalloc(&p_, n_ * sizeof(T)); }
+    ~Buffer() { cudaFree(p_); }
+    T* get() const { return p_; }
+    void clear() { cudaMemset(p_, 0, n_ * sizeof(T)); }
+    void run(const Params& p) { RUN(use, p, p_); }
+};
+int main() {
+    float w[4] = {1, 2, 3, 4};
+    cudaMemcpyToSymbol(weights, w, sizeof(w));
+    int sms;
+    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
+    cudaDeviceProp prop;
+    cudaGetDeviceProperties(&prop, 0);
+    Buffer<float> out(32), add(32);
+    add.clear();
+    count<<<1, 32>>>();
+    count << <1, 64 >> > ();
+    Params p;
+    p.tag = 'x'; p.scale = 2; p.shift = {{5, 9}}; p.add = add.get();
+    out.run(p);
+    float *image, *first; size_t pitch;
+    cudaMallocPitch((void**)&image, &pitch, 10 * sizeof(float), ROWS);
+    cudaMalloc(&first, ROWS * sizeof(float));
+    cudaMemcpy2D(image, pitch, w, 16, 16, 1, cudaMemcpyHostToDevice);
+    rows<<<sms / prop.multiProcessorCount, prop.warpSize>>>((char*)image, pitch, first);
+    cout << "done";
+}
+"""
+RIGHT = """
+import numpy as np
+def use(p, weights, log_):
+    assert weights.dtype == np.float32
+    return np.tile(weights * 2 + 9 + log_.view(np.int32), 8)
+def rows(data, pitch):
+    return data.view(np.float32)[::pitch // 4]
+"""
+
+
+def test_variables_of_the_device_structures_and_methods_are_followed(shell: Any) -> None:
+    file = Path("want.py")
+    file.write_text(RIGHT, encoding="utf-8")
+    status, out, err = shell(DEVICE, "--expect", "want.py:use", "--json")
+    assert status == 0, out + err
+    launches = json.loads(out)["launches"]
+    assert [x["kernel"] for x in launches] == ["count", "count", "use", "rows"]
+    assert launches[2]["variables"] == ["weights (16 bytes)", "calls (4 bytes)", "log_ (16 bytes)"]
+    assert launches[3]["arguments"][0]["value"].startswith(f"{512 * 6} int8")
+    assert launches[3]["grid"] == [1, 1, 1]
+    assert shell(DEVICE, "--expect", "want.py:rows")[0] == 0
+    known = RIGHT.replace("weights * 2", "np.float32([1, 2, 3, 4]) * 2")
+    file.write_text(
+        known.replace("log_.view(np.int32)", "np.array([1, 1, 7, 7])"), encoding="utf-8"
+    )
+    assert shell(DEVICE, "--expect", "want.py:use")[0] == 0
+    for right, wrong in (
+        ("w[4] = {1, 2,", "w[4] = {1, 7,"), ("p.scale = 2", "p.scale = 3"), ("{{5, 9}}", "{{9, 5}}"),
+        ("add.clear();", ""), ("n = 32", "n = 31"), ("= {7, 7, 7, 7}", "= {7, 7, 7, 8}"),
+    ):  # fmt: skip
+        text = DEVICE.replace(right, wrong, 1)
+        assert text != DEVICE and shell(text, "--expect", "want.py:use")[0] == 1, (right, wrong)
+    wrong = DEVICE.replace("threadIdx.x * pitch", "threadIdx.x * 40")
+    assert shell(wrong, "--expect", "want.py:rows")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("p.scale = 2;", "", "p.scale is not known: Params.scale was not set"),
+        ("p.scale = 2;", "p.scale = rand();", "p.scale is not known: it comes from rand()"),
+        ("add.get();", "w;", "p.add is passed memory of the host (an array), which a kernel"),
+        ("cudaMalloc(&first,", "cudaMalloc(first,", "cudaMalloc takes the address of first"),
+        ("pitch, first);", "first);", "launches rows with 2 argument(s), and it takes 3"),
+        ("char tag;", "char tag; int (*f)(int);", "the size of Params is not known"),
+        ("char tag;", "char tag; int bits : 3;", "the size of Params is not known"),
+        ("(const char* data", "(const Params* data", "has elements that hold pointers"),
+        ("if (i < p.n) out", "if (i < main()) out", "main is a function of the host"),
+        ("__global__ void count() {", "__global__ void count(int n = 1) { __shared__ int s[n];",
+         "its bytes are the third number in <<<>>>"),
+    ],
+)  # fmt: skip
+def test_what_is_not_followed_is_refused_by_name(
+    old: str, new: str, words: str, shell: Any
+) -> None:
+    assert old in DEVICE
+    status, out, err = shell(DEVICE.replace(old, new))
+    assert status == 2 and words in err, out + err
+
+
+def test_a_kernel_of_another_name_and_memory_of_the_host_are_refused(shell: Any) -> None:
+    status, _, err = shell(GOOD.replace("add<<<", "ad<<<"))
+    assert status == 2 and "ad is launched, and no kernel here has that name. Did you mean" in err
+    status, _, err = shell(GOOD.replace("(a, b, c, n);", "(a, h.data(), c, n);"))
+    assert status == 2 and "b is passed memory of the host (h)" in err
+    pinned = GOOD.replace("cudaMalloc(&a,", "cudaMallocHost(&a,")
+    assert pinned != GOOD and shell(pinned)[0] == 0
+
+
+def test_the_address_of_a_function_is_refused_by_name(shell: Any) -> None:
+    text = """typedef int (*Op)(int);
+    __device__ int twice(int x) { return 2 * x; }
+    __device__ Op twice_ = twice;
+    __global__ void apply(Op op, int* y) { y[threadIdx.x] = op(threadIdx.x); }
+    int main() {
+        int* y; cudaMalloc(&y, 128);
+        Op op; cudaMemcpyFromSymbol(&op, twice_, sizeof(Op));
+        apply<<<1, 32>>>(op, y);
+    }"""
+    status, out, err = shell(text)
+    assert status == 2 and "it is what twice_ holds on the device, and no option" in err, out + err
+
+
+def test_an_index_out_of_random_numbers_is_named_as_such(shell: Any) -> None:
+    text = """__global__ void k(const int* at, float* y) { y[at[threadIdx.x] * GAP] = 1; }
+    int main() {
+        int* at; float* y;
+        cudaMalloc(&at, 32 * sizeof(int)); cudaMalloc(&y, 10 * sizeof(float));
+        int h[32]; for (int i = 0; i < 32; i++) h[i] = i % 2;
+        cudaMemcpy(at, h, sizeof h, cudaMemcpyHostToDevice);
+        k<<<1, 32>>>(at, y);
+    }"""
+    status, out, err = shell(text.replace("GAP", "5"))
+    assert status == 1 and "--arg at=FILE.npy" in out, out + err
+    assert "FILE.npy" not in shell(text.replace("* GAP", "% 2"))[1]
