@@ -1,7 +1,7 @@
 """Grade labs on a machine with a GPU, as a teacher does, with what they are rehearsed on as the
 class.
 
-    python -m tools.labs_on_a_gpu --out data/validation/labs_h200.json [--labs 2 4 6]
+    python -m tools.labs_on_a_gpu --out data/validation/labs_h200.json [--labs 2 4]
 
 Each variant of a lab is a course of its own; its students hand in the solution, the starter, the
 wrong twins and the exploits of that variant. `grade --gpu` judges and times them, `report` makes
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--labs", nargs="*", default=["2", "4", "6"])
+    parser.add_argument("--labs", nargs="*", default=["1", "2", "3", "4", "5", "6"])
     parser.add_argument("--seconds", type=float, default=540.0)
     args = parser.parse_args(arguments)
     from helpers.record.gpu import Session

@@ -182,25 +182,27 @@ def times_table() -> dict[str, Any]:
     }
 
 
-def inversions() -> dict[bool, int]:
-    """Pairs of one variant in which the kernel with more points is the slower, beyond 2 %: those in
-    which it has every point of its lab (True), and all others (False)."""
-    held = _record("labs_h200.json")
-    rows = _timed(held)
-    most = {
-        lab: max(r["points"] for r in rows if r["lab"] == lab) for lab in {r["lab"] for r in rows}
-    }
-    found = {True: 0, False: 0}
-    for a in rows:
-        for b in rows:
-            same = (a["lab"], a["variant"]) == (b["lab"], b["variant"])
-            if (
-                same
-                and a["points"] > b["points"]
-                and a["timed"]["ms"][0] > 1.02 * b["timed"]["ms"][0]
-            ):
-                found[a["points"] == most[a["lab"]]] += 1
-    return found
+def inversions() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Pairs of one variant, each a row of the record, in which the first has more points and is the
+    slower, beyond 2 %."""
+    rows = _timed(_record("labs_h200.json"))
+    return [
+        (a, b)
+        for a in rows
+        for b in rows
+        if (a["lab"], a["variant"]) == (b["lab"], b["variant"])
+        and a["points"] > b["points"]
+        and a["timed"]["ms"][0] > 1.02 * b["timed"]["ms"][0]
+    ]
+
+
+def at_the_top(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
+    """Of such pairs, those whose first has every point of its lab: what kind the second is of."""
+    rows = _timed(_record("labs_h200.json"))
+    most = {row["lab"]: 0.0 for row in rows}
+    for row in rows:
+        most[row["lab"]] = max(most[row["lab"]], row["points"])
+    return [b["kind"] for a, b in pairs if a["points"] == most[a["lab"]]]
 
 
 def class_table() -> dict[str, Any]:
@@ -260,6 +262,7 @@ def exploits_table() -> dict[str, Any]:
 
 
 __all__ = [
+    "at_the_top",
     "calendar",
     "class_table",
     "exploits_table",
