@@ -64,6 +64,7 @@ LINES = (
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {f, g, h, h}, x, y, p, 1, 1, 0, 0; add.f32 f, g, h",
     # tensor memory
     "tcgen05.st.sync.aligned.32x32b.x1.b32 [a], {b}", "tcgen05.wait::st.sync.aligned",
+    "tcgen05.ld.sync.aligned.32x32b.x1.b32 {a}, [b]; add.s32 a, a, a",
     "tcgen05.cp.cta_group::1.32x128b.warpx4 [a], x", "tcgen05.shift.cta_group::1.down [a]",
     "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [a], 32; and.b32 a, a, 0xfeffffff",
     # functions

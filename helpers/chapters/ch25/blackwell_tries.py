@@ -72,6 +72,12 @@ FAULTS = (
      "at.parity);\n            tensor_fence_after();\n", "at.parity);\n", "tensor_mma<PAIR>("),
     ("asks on after a refusal", "tensor_persistent", "while (queue.work.more) {",
      "for (int i = 0; i < 9; ++i) {", "ask_for_work("),
+    ("sums are used, then waited for", "tensor_roles",
+     "tensor_load_wait();\n            store_sums(C, M, N, m0 + threadIdx.x, n0 + n, sum);",
+     "store_sums(C, M, N, m0 + threadIdx.x, n0 + n, sum);\n            tensor_load_wait();",
+     "store_sums("),
+    ("only the first sums are waited for", "tensor_persistent", "tensor_load_wait();",
+     "if (n == 0) tensor_load_wait();", "store_sums("),
 )  # fmt: skip
 """A fault, its kernel, what stands there and what instead, and what the line has that is told."""
 SHAPE = (257, 130, 200)

@@ -68,9 +68,9 @@ extern "C" __global__ void k(const unsigned* a, const unsigned* b, const unsigne
     for (int c = 0; c < 256; ++c) {
         unsigned word;
         asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(mine + c));
+        asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
         out[(rank * 128 + threadIdx.x) * 256 + c] = word;
     }
-    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
     MEET
     if (warp == 0) asm volatile("tcgen05.dealloc.GROUP.sync.aligned.b32 %0, 512;" :: "r"(sums));
 }
@@ -375,8 +375,8 @@ extern "C" __global__ void k(const unsigned* from, unsigned* out, u64 what) {
     asm volatile("tcgen05.ld.sync.aligned.SHAPE.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
         : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7])
         : "r"(mine + (FIRST << 16)));
-    for (int i = 0; i < 8; ++i) out[(128 * blockIdx.x + threadIdx.x) * 8 + i] = r[i];
     asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    for (int i = 0; i < 8; ++i) out[(128 * blockIdx.x + threadIdx.x) * 8 + i] = r[i];
     MEET
     if (warp == 0) asm volatile("tcgen05.dealloc.GROUP.sync.aligned.b32 %0, 32;" :: "r"(place));
 }

@@ -16,7 +16,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters
 from nogpu.emulator.machine.access import perform
-from nogpu.emulator.machine.attribution import Offender, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import TensorAccess
 from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.warp import active_lanes, threads, warps
@@ -344,6 +344,24 @@ def tensor_store(
         place = block, rows + lane, columns + at
         memory.data[place] = put[:, warp, :, block]
         memory.written[place] = True
+
+
+def loading_used(state: State, lanes: Array, line: int, first: int, mask: Mask | None) -> None:
+    """Tell of lanes that use what the load of line `first` has not brought for sure."""
+    if mask is not None:
+        lanes = lanes & mask.arr
+    if state.observers and lanes.any():
+        lane = first_offender(state, lanes)
+        accuse(
+            "race",
+            line,
+            lane,
+            f"{lane} uses here what it loads from tensor memory in line {first}, and has not "
+            "waited for it: until then a register need not hold it. Put tcgen05.wait::ld between "
+            "the two, on every way",
+            array="tensor memory",
+            other_line=first,
+        )
 
 
 def tensor_wait(state: State, by: str, mask: Mask | None) -> None:

@@ -22,6 +22,7 @@ from nogpu.emulator.ptx import (
     ends,
     flow,
     launch_control,
+    loading,
     scalars,
     survey,
     tensor_memory,
@@ -111,6 +112,9 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
         function, spans = noted, split_blocks(noted)
         program.follows_local |= unset.follows_local(function)
         program.unset |= unset.follows_registers(function)
+    noted = loading.shadowed(function, spans)
+    if noted is not function:
+        function, spans = noted, split_blocks(noted)
     loops = waits.loops(function, spans)
     if loops:
         program.waits = True

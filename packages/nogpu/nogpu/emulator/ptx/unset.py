@@ -24,11 +24,13 @@ from nogpu.emulator.ptx.emit import Emitter, lowers
 _HINTS = ("prefetch", "prefetchu", "discard", "applypriority")
 _ELSEWHERE = "stores elsewhere"
 """What a store by a generic address does where that is none of local memory."""
-_OTHER_SPACES = frozenset(("global", "shared", "const", "param"))
+LOADING, LOADING_ELSEWHERE = "loading", "loading elsewhere"
+"""Notes of `loading`: registers are used, or stored like that, that must have come."""
+OTHER_SPACES = frozenset(("global", "shared", "const", "param"))
 _AFRESH = ("wgmma", "shfl", "vote", "match", "redux", "elect")
 """Opcodes whose result is not only of the lane's own operands, or which may ignore what was there.
 """
-_SET, _UNSET = P.Immediate(0), P.Immediate(1)
+SET, UNSET = P.Immediate(0), P.Immediate(1)
 Made = tuple[str, list[P.Operand | None]]
 """Which note says whether a register has a value: its word, and its operands."""
 _IN_PART = ("and", "or", "lop3", "prmt", "bfi")
@@ -46,7 +48,7 @@ def shadowed(function: P.Function, spans: Sequence[waits.Span]) -> P.Function:
         return function
     origin = _made_of(function, [*unset, *loads])
     first = function.code[0]
-    begun = [_note("or", [_shade(name), _UNSET], first, False) for name in unset]
+    begun = [note("or", [_shade(name), UNSET], first, False) for name in unset]
     noted = P.rewritten(
         function,
         lambda ins: [*_checks(ins, origin), *_shades(ins, origin), ins, *_after(ins, origin)],
@@ -57,7 +59,7 @@ def shadowed(function: P.Function, spans: Sequence[waits.Span]) -> P.Function:
 
 
 def is_note(ins: P.Instruction) -> bool:
-    """Whether an instruction is none of the kernel's."""
+    """Whether an instruction is none of the kernel's: one of these, or of `loading`."""
     return ins.root == "unset"
 
 
@@ -68,11 +70,11 @@ def follows_local(function: P.Function) -> bool:
 
 def follows_registers(function: P.Function) -> bool:
     """Whether some way through the function reads a register before it writes it."""
-    return any(is_note(ins) and ins.parts[1] == "or" and _UNSET in ins.operands
+    return any(is_note(ins) and ins.parts[1] == "or" and UNSET in ins.operands
                for ins in function.code)  # fmt: skip
 
 
-def _note(
+def note(
     what: str, operands: Sequence[P.Operand | None], of: P.Instruction, guarded: bool = True
 ) -> P.Instruction:
     """An instruction of our own. of: beside which one it stands; guarded: under its predicate."""
@@ -145,7 +147,7 @@ def _made_of(function: P.Function, unset: Sequence[str]) -> dict[str, int]:
 
 def _loads(ins: P.Instruction) -> bool:
     """Whether an instruction may read memory of its thread: arrays that no register holds."""
-    return ins.root == "ld" and _OTHER_SPACES.isdisjoint(ins.parts)
+    return ins.root == "ld" and OTHER_SPACES.isdisjoint(ins.parts)
 
 
 def _after(ins: P.Instruction, origin: Mapping[str, int]) -> list[P.Instruction]:
@@ -153,14 +155,14 @@ def _after(ins: P.Instruction, origin: Mapping[str, int]) -> list[P.Instruction]
     which elements have no value.
     """
     if _loads(ins):
-        return [_note("local", [_shade(n), P.Immediate(j)], ins) for j, n in _elements(ins, 0)]
-    if ins.root != "st" or not _OTHER_SPACES.isdisjoint(ins.parts):
+        return [note("local", [_shade(n), P.Immediate(j)], ins) for j, n in _elements(ins, 0)]
+    if ins.root != "st" or not OTHER_SPACES.isdisjoint(ins.parts):
         return []
     given = [(j, name) for j, name in _elements(ins, 1) if name in origin]
-    out = [_note("kept", [_shade(name), P.Immediate(j)], ins) for j, name in given]
+    out = [note("kept", [_shade(name), P.Immediate(j)], ins) for j, name in given]
     if given and "local" not in ins.parts:
         first = P.Immediate(origin[given[0][1]])
-        out.append(_note(_ELSEWHERE, [first, *(_shade(name) for _, name in given)], ins))
+        out.append(note(_ELSEWHERE, [first, *(_shade(name) for _, name in given)], ins))
     return out
 
 
@@ -186,10 +188,10 @@ def _shades(ins: P.Instruction, origin: Mapping[str, int]) -> list[P.Instruction
     out: list[P.Instruction] = []
     for name in dict.fromkeys(n for n in ins.writes if n in origin and not _loads(ins)):
         what, operands = _made(ins, origin)
-        out.append(_note(what, [_shade(name), *operands], ins))
+        out.append(note(what, [_shade(name), *operands], ins))
         if ins.guard and ins.guard in origin:
             both = [_shade(name), _shade(name), _shade(ins.guard)]
-            out.append(_note("or", both, ins, guarded=False))
+            out.append(note("or", both, ins, guarded=False))
     return out
 
 
@@ -199,10 +201,10 @@ def _made(ins: P.Instruction, origin: Mapping[str, int]) -> Made:
     def shade(operand: P.Operand | None) -> P.Operand:
         if isinstance(operand, P.Register) and operand.name in origin:
             return _shade(operand.name)
-        return _SET
+        return SET
 
     if not _passes_on(ins):
-        return "or", [_SET]
+        return "or", [SET]
     if ins.root == "selp":
         _, a, b, p = ins.operands
         return "select", [p, shade(a), shade(b), shade(p)]
@@ -212,9 +214,9 @@ def _made(ins: P.Instruction, origin: Mapping[str, int]) -> Made:
     sources = list(dict.fromkeys(_sources(ins)))
     joined = ins.root in _IN_PART or (ins.root == "mov" and len(sources) > 1)
     if joined and any(source not in origin for source in sources):
-        return "or", [_SET]
+        return "or", [SET]
     shades: list[P.Operand | None] = [_shade(n) for n in sources if n in origin]
-    return "and" if joined else "or", shades or [_SET]
+    return "and" if joined else "or", shades or [SET]
 
 
 def _checks(ins: P.Instruction, origin: Mapping[str, int]) -> list[P.Instruction]:
@@ -225,13 +227,13 @@ def _checks(ins: P.Instruction, origin: Mapping[str, int]) -> list[P.Instruction
     def check(does: str, names: Sequence[str], guarded: bool = True) -> None:
         if unset := [name for name in names if name in origin]:
             first = P.Immediate(origin[unset[0]])
-            out.append(_note(does, [first, *map(_shade, unset)], ins, guarded))
+            out.append(note(does, [first, *map(_shade, unset)], ins, guarded))
 
     if ins.guard and (writes or op.ends in ("jump", "exit")):
         check("decides by", [ins.guard], guarded=False)
     if op.ends == "table":
         check("decides by", ins.operand_registers[0])
-    private = "param" in ins.parts or (ins.root == "st" and _OTHER_SPACES.isdisjoint(ins.parts))
+    private = "param" in ins.parts or (ins.root == "st" and OTHER_SPACES.isdisjoint(ins.parts))
     for place, operand in enumerate(ins.operands):
         names = ins.operand_registers[place]
         if isinstance(operand, P.Address | P.Box):
@@ -270,4 +272,6 @@ def _unset(e: Emitter, ins: P.Instruction) -> None:
         lanes = " | ".join(e.read(o, "b1") for o in shades)
         shown = "stores" if what == _ELSEWHERE else what
         call = f"unset_shown(S, {lanes}, {shown!r}, {ins.line!r}, {first.value}, {e.active()})"
-        e.emit(f"if not S.local_at: {call}" if what == _ELSEWHERE else call)
+        if what in (LOADING, LOADING_ELSEWHERE):
+            call = f"loading_used(S, {lanes}, {ins.line!r}, {first.value}, {e.active()})"
+        e.emit(f"if not S.local_at: {call}" if what in (_ELSEWHERE, LOADING_ELSEWHERE) else call)

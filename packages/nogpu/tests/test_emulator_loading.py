@@ -1,0 +1,134 @@
+"""Registers of tcgen05.ld that are used before tcgen05.wait::ld: told on their line, beside the same
+kernel that waits in time.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from nogpu import emulator, toolchain
+
+SOURCE = """
+#define LOAD(r, c) asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" \\
+    : "=r"(r) : "r"(mine + (c)))
+#define WAIT asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory")
+DEFINED
+extern "C" __global__ void k(unsigned* y, int n) {
+    __shared__ unsigned place, t[32];
+    const int i = threadIdx.x;
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;"
+        :: "r"((unsigned)__cvta_generic_to_shared(&place)) : "memory");
+    __syncthreads();
+    const unsigned mine = place;
+    for (int c = 0; c < 32; ++c) {
+        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(mine + c), "r"(i + c));
+    }
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+    unsigned a = 0, b = 0;
+    BODY
+    WAIT;
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" :: "r"(mine));
+}
+"""
+
+
+def source(body: str, defined: str = "") -> str:
+    """SOURCE with a body, a statement a line."""
+    return SOURCE.replace("DEFINED", defined).replace("BODY", body)
+
+
+def findings(text: str, n: int = 0) -> tuple[emulator.Finding, ...]:
+    """What is found of a launch of one warp."""
+    return emulator.launch(text, "k", 1, 32, [np.zeros(64, np.uint32), n], arch="sm_100a").findings
+
+
+FAULTS = {
+    "no wait": "LOAD(a, 0);\ny[i] = a;  // early",
+    "a late wait": "LOAD(a, 0);\ny[i] = a;  // early\nWAIT;",
+    "an early wait": "WAIT;\nLOAD(a, 0);\ny[i] = a + 1;  // early",
+    "the other load": "LOAD(a, 0);\nWAIT;\nLOAD(b, 1);\ny[i] = a;\ny[i + 32] = b;  // early",
+    "the next round": "for (int c = 0; c < 3; ++c) {\nif (c) WAIT;\nLOAD(a, c);\n"
+    "y[i] = a;  // early\n}",
+    "in shared memory": "LOAD(a, 0);\nt[i] = a;  // early\nWAIT;\ny[i] = t[i];",
+    "an address": "LOAD(a, 0);\ny[a % 32] = i;  // early",
+    "a branch": "LOAD(a, 0);\nif (a > 5)  // early\ny[i] = 1;",
+    "stored in tensor memory": "LOAD(a, 0);\n"
+    'asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};"\n'
+    ':: "r"(mine + 1), "r"(a));  // early\n'
+    'asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");',
+    "moved, then used": "LOAD(a, 0);\n"
+    'asm volatile("{.reg .b64 d; mov.b64 d, {%1, %1}; mov.b64 {%0, _}, d;}" : "=r"(b) : "r"(a));\n'
+    "y[i] = b;  // early",
+}
+
+
+@pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
+def test_what_is_used_too_early_is_told_on_its_line(body: str) -> None:
+    text = source(body)
+    (found,) = {(f.kind, f.line) for f in findings(text)}
+    early = next(i for i, line in enumerate(text.splitlines(), 1) if "// early" in line)
+    assert found == ("race", early)
+    timely = re.sub(r"(LOAD\(\w, \w\);)", r"\1 WAIT;", body)
+    assert not findings(source(timely))
+
+
+STORED = 'asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");'
+
+
+def test_who_reads_or_frees_what_is_still_being_stored_is_told() -> None:
+    text = source("LOAD(a, 0);\nWAIT;\ny[i] = a;")
+    assert not findings(text)
+    found = findings(text.replace(STORED, ""))
+    assert {f.kind for f in found} == {"race"}
+    assert ["LOAD(" in f.text or "dealloc" in f.text for f in found] == [True, True]
+
+
+BRANCH = "LOAD(a, 0);\nif (n > 3) WAIT;\ny[i] = a;  // early"
+
+
+def test_a_wait_in_one_branch_counts_where_that_branch_is_taken() -> None:
+    assert not findings(source(BRANCH), n=5)
+    (found,) = findings(source(BRANCH), n=0)
+    assert "// early" in found.text and found.count == 32
+
+
+def test_only_lanes_that_use_it_are_told() -> None:
+    (found,) = findings(source("LOAD(a, 0);\nif (i > 27) y[i] = a;"))
+    assert found.count == 4 and found.threads[0] == (28, 0, 0)
+
+
+QUIET = {
+    "a move": "LOAD(a, 0);\n"
+    'asm volatile("{.reg .b64 d; mov.b64 d, {%1, %1}; mov.b64 {%0, _}, d;}" : "=r"(b) : "r"(a));\n'
+    "WAIT;\ny[i] = b;",
+    "two of one condition": "if (n > 3) LOAD(a, 0);\nif (n > 3) WAIT;\ny[i] = a;",
+    "another value": "LOAD(a, 0);\na = n;\ny[i] = a;\nWAIT;",
+    "never used": "LOAD(a, 0);\ny[i] = n;",
+}
+
+
+@pytest.mark.parametrize("n", [0, 5])
+@pytest.mark.parametrize("body", QUIET.values(), ids=QUIET)
+def test_what_is_no_use_is_quiet(body: str, n: int) -> None:
+    assert not findings(source(body), n)
+
+
+CALLED = "__device__ __noinline__ void wait() { WAIT; }"
+GIVEN = "__device__ void load(unsigned& r, unsigned mine) { LOAD(r, 0); }"
+
+
+def test_a_function_may_wait() -> None:
+    assert not findings(source("LOAD(a, 0);\nwait();\ny[i] = a;", CALLED))
+
+
+@pytest.mark.parametrize("wait", ["WAIT;", ""])
+def test_what_is_compiled_without_optimising_is_quiet(wait: str) -> None:
+    """There every value goes through local memory, which is not followed."""
+    text = source(f"load(a, mine);\n{wait}\ny[i] = a;", GIVEN)
+    plain = toolchain.compile(text, arch="sm_100a", options=["--device-debug"]).ptx
+    assert "st.u32" in plain or "st.local" in plain
+    assert not findings(plain)
+    assert bool(findings(text)) == (not wait)
