@@ -342,6 +342,134 @@ def test_scales(kind: str, element: str, each: int, scale: str, sub: tuple[int, 
     assert np.allclose(sums(out[:, :n], "f32"), want, rtol=1e-6, atol=0)
 
 
+# -- floats of 4, 6 and 8 bits -------------------------------------------------------------------
+
+NARROW = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
+"""Their numbers in an instruction descriptor."""
+
+
+def numbers(kind: str) -> np.ndarray:
+    """What each pattern of bits of a float means; of 8 bits none that is no number."""
+    exponents, fractions = int(kind[1]), int(kind[3])
+    out = []
+    for bits in range(1 << exponents + fractions):
+        e, f = bits >> fractions, bits % (1 << fractions) / (1 << fractions)
+        bias = 2 ** (exponents - 1) - 1
+        out.append(2.0 ** (e - bias) * (1 + f) if e else 2.0 ** (1 - bias) * f)
+    if len(out) == 128:
+        out = out[: 0x7F if kind == "e4m3" else 0x7C]
+    return np.array(out)
+
+
+def rounded(x: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers as a float holds them, to nearest, ties to the even pattern: (bits, values)."""
+    known = numbers(kind)
+    low = np.clip(np.searchsorted(known, np.abs(x), "right") - 1, 0, len(known) - 2)
+    off = np.abs(x) - known[low], known[low + 1] - np.abs(x)
+    bits = low + ((off[0] > off[1]) | ((off[0] == off[1]) & (low % 2 == 1)))
+    sign = x < 0
+    width = 1 + int(kind[1]) + int(kind[3])
+    return (bits | sign << width - 1).astype(np.uint8), np.where(sign, -1, 1) * known[bits]
+
+
+def contained(bits: np.ndarray, kind: str) -> np.ndarray:
+    """Rows of bits as they lie in shared memory: sixteen packed, then rubbish up to 16 bytes."""
+    width = 1 + int(kind[1]) + int(kind[3])
+    out = np.full(bits.shape, 0xA5, np.uint8)
+    for at in np.ndindex(bits.shape[0], bits.shape[1] // 16):
+        sixteen = bits[at[0], 16 * at[1] : 16 * at[1] + 16]
+        packed = sum(int(x) << width * i for i, x in enumerate(sixteen))
+        out[at[0], 16 * at[1] : 16 * at[1] + 2 * width] = list(packed.to_bytes(2 * width, "little"))
+    return out
+
+
+def narrow_tile(bits: np.ndarray, kind: str, major: str = "K") -> tuple[Any, ...]:
+    """`tile` of bits (rows, 32)."""
+    packed = contained(bits, kind) if major == "K" else contained(bits.T, kind).T
+    return tile(packed.view(np.int8), "s8", 128, 0, major)
+
+
+def narrow(rows: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix (rows, 32) of a float: (bits, values)."""
+    return rounded(RNG.standard_normal((rows, 32)), kind)
+
+
+def near(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether sums are those of a product, to the bits that wgmma keeps of 8-bit floats."""
+    want = a @ b.T
+    largest = np.maximum(np.abs(a[:, None] * b[None]).max(axis=2), np.abs(want))
+    return bool((np.abs(got - want) <= 34 * 2.0**-13 * largest).all())
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(NARROW, NARROW)))
+def test_floats_of_4_6_and_8_bits(a: str, b: str) -> None:
+    (left, x), (right, y) = narrow(128, a), narrow(32, b)
+    tiles = narrow_tile(left, a), narrow_tile(right, b)
+    form = 32 // 8 << 17 | 128 // 16 << 24
+
+    def product(one: int, other: int) -> np.ndarray:
+        what = np.uint32(SUMS["f32"] << 4 | one << 7 | other << 10 | form)
+        return sums(launched(source("kind::f8f6f4"), *tiles, what)[0, :, :32], "f32")
+
+    assert near(product(NARROW[a], NARROW[b]), x, y)
+    wrong = NARROW[b] + 1
+    if wrong in NARROW.values():  # the wrong twin: the next type, or a number that is none
+        assert not near(product(NARROW[a], wrong), x, y)
+    else:
+        with pytest.raises(EmulationError, match=f"{wrong} of B"):
+            product(NARROW[a], wrong)
+
+
+@pytest.mark.parametrize(("a", "b"), list(zip(NARROW, [*NARROW][1:] + [*NARROW][:1], strict=True)))
+def test_floats_of_4_6_and_8_bits_with_scales(a: str, b: str) -> None:
+    (left, x), (right, y) = narrow(128, a), narrow(64, b)
+    of_a, of_b = (RNG.integers(120, 134, rows).astype(np.uint32) for rows in (128, 64))
+    extra = np.zeros((32, 16), np.uint32)
+    extra[:, :4], extra[:, 8:10] = of_a.reshape(4, 32).T, of_b.reshape(2, 32).T
+    what = NARROW[a] << 7 | NARROW[b] << 10 | 64 // 8 << 17 | 1 << 23 | 1 << 27
+    out = launched(
+        source("kind::mxf8f6f4.block_scale", scales="[%5], [%6],"), narrow_tile(left, a),
+        narrow_tile(right, b), np.uint32(what), extra=np.tile(extra, (4, 1)),
+    )[0]  # fmt: skip
+    scale = np.outer(2.0 ** (of_a - 127.0), 2.0 ** (of_b - 127.0))
+    assert np.allclose(sums(out[:, :64], "f32"), scale * (x @ y.T), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b"), [("e2m1", "e3m2"), ("e2m3", "e2m1"), ("e5m2", "e2m3")])
+def test_narrow_floats_along_m_and_n(a: str, b: str) -> None:
+    (left, x), (right, y) = narrow(128, a), narrow(64, b)
+    what = NARROW[a] << 7 | NARROW[b] << 10 | 64 // 8 << 17 | 128 // 16 << 24
+    out = launched(
+        source("kind::f8f6f4"), narrow_tile(left, a, "MN"), narrow_tile(right, b, "MN"),
+        np.uint32(what | SUMS["f32"] << 4 | 1 << 15 | 1 << 16),
+    )[0]  # fmt: skip
+    assert near(sums(out[:, :64], "f32"), x, y)
+
+
+@pytest.mark.parametrize("kind", ["e2m1", "e2m3", "e3m2"])
+def test_narrow_floats_in_tensor_memory_have_a_byte_each(kind: str) -> None:
+    (left, x), (right, y) = narrow(128, kind), narrow(32, "e4m3")
+    what = NARROW[kind] << 7 | 32 // 8 << 17 | 128 // 16 << 24 | SUMS["f32"] << 4
+    a, b = (np.zeros(4, np.uint32), np.uint64(0)), narrow_tile(right, "e4m3")
+    for shift in (2 if kind == "e2m1" else 0, 1):  # and the wrong twin
+        extra = np.zeros((128, 16), np.uint32)
+        extra[:, :8] = (left << shift).astype(np.uint8).view(np.uint32)
+        text = source("kind::f8f6f4", left="[%5]")
+        out = launched(text, a, b, np.uint32(what), extra=extra)[0, :, :32]
+        assert near(sums(out, "f32"), x, y) == (shift != 1)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("e2m1", 2), ("e2m3", 3)])
+def test_padding_of_narrow_floats_is_not_read(kind: str, words: int) -> None:
+    tiles = [narrow_tile(narrow(rows, kind)[0], kind) for rows in (128, 32)]
+    what = NARROW[kind] << 7 | NARROW[kind] << 10 | 32 // 8 << 17 | 128 // 16 << 24
+    text = source("kind::f8f6f4").replace("i += blockDim.x) to", "i += blockDim.x) FILLED to")
+    given = *tiles, np.uint32(what | SUMS["f32"] << 4)
+    launched(text.replace("FILLED", f"if (i % 4 < {words})"), *given)
+    with pytest.raises(AssertionError, match="uninitialised"):
+        launched(text.replace("FILLED", f"if (i % 4 < {words - 1})"), *given)
+
+
 # -- registers and copies ------------------------------------------------------------------------
 
 MOVES = """
@@ -455,9 +583,9 @@ COPIES = {
 
 
 def unpacked(piece: np.ndarray, bits: int) -> np.ndarray:
-    """16 elements of 4 or 6 bits, the lowest first, in the middle of 8 bits each: four words."""
+    """16 elements of 4 or 6 bits, the lowest first, with the sign in bit 5 of 8 each: four words."""
     number = int.from_bytes(piece.tobytes(), "little")
-    each = [(number >> bits * i & (1 << bits) - 1) << (8 - bits) // 2 for i in range(16)]
+    each = [(number >> bits * i & (1 << bits) - 1) << 6 - bits for i in range(16)]
     return np.array(each, np.uint8).view(np.uint32)
 
 

@@ -94,18 +94,18 @@ def k_major(matrix, swizzle, at):
 
 
 def mn_major(matrix, swizzle, at):
-    """The bytes of a matrix (rows, k) of 16-bit elements whose rows are neighbours; its LBO and
-    SBO."""
-    raw = np.ascontiguousarray(matrix.T).view(np.uint8).reshape(16, -1)
+    """The bytes of a matrix (rows, k) whose rows are neighbours; its LBO and SBO."""
+    depth = matrix.shape[1]
+    raw = np.ascontiguousarray(matrix.T).view(np.uint8).reshape(depth, -1)
     length = raw.shape[1]  # bytes of a row of m or n
     if swizzle:
         bands = -(-length // swizzle)
-        stride, lead = 8 * swizzle, 16 * swizzle
+        stride, lead = 8 * swizzle, depth * swizzle
         tile = np.zeros(bands * lead, np.uint8)
     else:
         stride, lead = 128, length * 8
-        tile = np.zeros(length * 16, np.uint8)
-    for k, b in itertools.product(range(16), range(length)):
+        tile = np.zeros(length * depth, np.uint8)
+    for k, b in itertools.product(range(depth), range(length)):
         if swizzle:
             place = b // swizzle * lead + k // 8 * stride + k % 8 * swizzle + b % swizzle
         else:

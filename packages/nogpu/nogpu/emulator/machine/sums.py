@@ -29,9 +29,10 @@ ALIGNED_BITS = 25
 """Bits below the largest exponent that a shifted product keeps."""
 FP8_ALIGNED_BITS = 13
 """The same of wgmma's products of 8-bit floats."""
-FLOATS = frozenset({"f16", "bf16", "tf32", "e4m3", "e5m2"})
+EIGHT = frozenset({"e4m3", "e5m2", "e2m3", "e3m2", "e2m1"})
+"""8-bit floats, and those that tcgen05 multiplies in their place."""
+FLOATS = frozenset({"f16", "bf16", "tf32"}) | EIGHT
 """Types of A and B whose products are added so."""
-EIGHT = frozenset({"e4m3", "e5m2"})
 _NARROW = EIGHT | {"f16"}  # products, and what ALIGNED_BITS makes of them, fit float32
 _AT_ONCE = 1 << 17  # products that are formed together: they should fit the processor's cache
 

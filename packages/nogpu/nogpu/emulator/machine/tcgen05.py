@@ -4,12 +4,15 @@ The sums lie in tensor memory: row r of 128 in lane r, row r of 64 in lane r % 1
 column n in the column n from the address on, one element in each. Where the lanes hold a product's
 rows several times (64 of a pair's 128; 32 or 64 with .ws), each time they hold the next part of the
 columns, and A in tensor memory, a copy of it. A lies in shared memory, or in tensor memory with its
-rows as those of the sums and 32 bytes of k in eight columns. Descriptors of shared memory say what
+rows as those of the sums and 32 bytes of k in eight columns. A float of 4 or 6 bits takes a byte
+there; in shared memory 16 of them are packed into the first bytes of 16, but for the kinds mxf4 and
+mxf4nvf4, which know no padding. Descriptors of shared memory say what
 wgmma's do (see `warpgroup`), with other fixed bits. A product is computed when it is issued; it is
 under way until the phase of an mbarrier is over at which tcgen05.commit let it arrive. So are
 copies and shifts. Source: PTX ISA 9.0, "TensorCore 5th Generation Instructions"; what it says in
-figures alone (layouts of .ws, lanes of a copy of 4 rows, bits of unpacked elements, the direction
-of a shift): CUTLASS's copy_traits_sm100.hpp, mma_traits_sm100_frag.hpp and its examples for B200.
+figures alone (layouts of .ws, lanes of a copy of 4 rows, the direction of a shift, where in its
+byte an element of 4 or 6 bits lies): CUTLASS's copy_traits_sm100.hpp, mma_traits_sm100_frag.hpp,
+its examples for B200, and mma_traits_sm120.hpp.
 
 How the Tensor Cores of such a GPU round the sums is open: here as an H200's wgmma (see
 `sums`), and with scales exactly, rounded to FP32 once.
@@ -37,14 +40,15 @@ if TYPE_CHECKING:
 
 i4 = np.dtype("i4")
 
+_FLOATS = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 _TYPES = {
     "f16": {0: "f16", 1: "bf16"},
     "tf32": {2: "tf32"},
-    "f8f6f4": {0: "e4m3", 1: "e5m2"},
+    "f8f6f4": _FLOATS,
     "i8": {0: "u8", 1: "s8"},
-    "mxf8f6f4": {0: "e4m3", 1: "e5m2"},
-    "mxf4": {1: "e2m1"},
-    "mxf4nvf4": {1: "e2m1"},
+    "mxf8f6f4": _FLOATS,
+    "mxf4": {1: "e2m1x2"},
+    "mxf4nvf4": {1: "e2m1x2"},
 }
 """PTX's types of A and B by the instruction descriptor's number, of each kind."""
 _SUMS = {0: "f16", 1: "f32", 2: "s32"}
@@ -410,7 +414,9 @@ def _matrix(
     block: Array,
 ) -> Array:
     """A matrix in the shared memory of blocks, float64 (requests, m or n, k)."""
-    return warpgroup.values_of(_words_of(state, site, operand, value, requests, block), operand)
+    bits = tensor.SMALL.get(operand.kind, 8)
+    words = _words_of(state, site, operand, value, requests, block, 2 * bits)
+    return warpgroup.values_of(_unpacked(words, bits), operand)
 
 
 def _words_of(
@@ -478,13 +484,15 @@ _QUARTER = 32  # lanes that a warp reaches, that a shift takes, that 4 copied ro
 
 
 def _unpacked(words: Array, bits: int) -> Array:
-    """Pieces of 16 elements of 4 or 6 bits and padding, each element in the middle of a byte:
-    uint32, of the same shape.
+    """Pieces of 16 elements of 4 or 6 bits and padding, each element in a byte with its first bit
+    in bit 5: uint32, of the same shape. Of 8 bits: as they are.
     """
+    if bits == 8:
+        return words
     packed = np.ascontiguousarray(words).view("u1")[..., : 2 * bits]
     each = np.unpackbits(packed, axis=-1, bitorder="little").reshape(*words.shape[:-1], 16, bits)
     bytes_ = np.zeros((*each.shape[:-1], 8), "u1")
-    bytes_[..., 4 - bits // 2 : 4 + bits // 2] = each
+    bytes_[..., 6 - bits : 6] = each
     return np.packbits(bytes_, axis=-1, bitorder="little")[..., 0].view("u4")
 
 
@@ -539,8 +547,7 @@ def tensor_copy(
             words = _words_of(
                 state, state.sites[number], operand, turn.values[1], turn, block, 2 * bits
             )
-            words = words if bits == 8 else _unpacked(words, bits)
-            words = words.reshape(len(at), rows, -1)
+            words = _unpacked(words, bits).reshape(len(at), rows, -1)
             for i in range(len(at)):
                 lane = Offender(state, int(turn.thread[i]), int(turn.column[i]))
                 first = int(at[i]) >> 16 & 0xFFFF

@@ -37,8 +37,8 @@ GROUP, MEMBER = LANE >> 2, LANE & 3
 _UNIT = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "tf32": 1, "f64": 1}
 _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, "s32": 4}
 
-_E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-_E2M1 = np.concatenate([_E2M1, -_E2M1])  # OCP Microscaling Formats 1.0: FP4
+SMALL = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
+"""Bits of the floats that are narrower than a byte. In one of its own the sign is bit 5."""
 
 
 # -- layouts -------------------------------------------------------------------------------------
@@ -89,10 +89,22 @@ def c_layout(m: int, n: int) -> tuple[Array, Array]:
 # -- registers and matrices ----------------------------------------------------------------------
 
 
+@lru_cache
+def _small_values(kind: str) -> Array:
+    """Every number of a narrow float, by its bits. Source: OCP Microscaling Formats 1.0."""
+    exponent_bits, fraction_bits = int(kind[1]), int(kind[3])
+    exponent, fraction = np.divmod(np.arange(1 << SMALL[kind] - 1), 1 << fraction_bits)
+    whole = fraction + ((exponent > 0) << fraction_bits)
+    bias = (1 << exponent_bits - 1) - 1
+    values = np.ldexp(whole.astype(f8), np.maximum(exponent, 1) - bias - fraction_bits)
+    return np.concatenate([values, -values])
+
+
 def values_in(words: Array, kind: str) -> list[Array]:
     """The elements that words hold, the lowest first: arrays of the words' shape, float64 or int64.
 
-    words: int32, or float32 and float64 for elements of those types. kind: PTX's name of the type.
+    words: int32, or float32 and float64 for elements of those types. kind: PTX's name of the type;
+    e2m1x2 has two in a byte, the other narrow floats a byte each.
     """
     if kind == "f16":
         halves = arith.half2(words).astype(f8)
@@ -108,8 +120,12 @@ def values_in(words: Array, kind: str) -> list[Array]:
     if kind in ("e4m3", "e5m2"):
         values = arith.fp8_value(np.arange(256, dtype=u1), kind).astype(f8)
         return [values[(words >> i4.type(8 * e)).astype(u1)] for e in range(4)]
-    if kind == "e2m1":
-        return [_E2M1[words >> i4.type(4 * e) & i4.type(15)] for e in range(8)]
+    if kind == "e2m1x2":
+        return [_small_values("e2m1")[words >> i4.type(4 * e) & i4.type(15)] for e in range(8)]
+    if kind in SMALL:
+        bits = SMALL[kind]
+        last = i4.type((1 << bits) - 1)
+        return [_small_values(kind)[words >> i4.type(8 * e + 6 - bits) & last] for e in range(4)]
     return [words.astype(i8 if kind == "s32" else f8)]
 
 

@@ -50,7 +50,7 @@ K_BYTES = 32  # of a row of k
 SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
 """Bytes of a swizzle, by the descriptor's top bits."""
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, **dict.fromkeys(("s8", "u8", "e4m3", "e5m2"), 8)}
-_BITS["e2m1"] = 4
+_BITS |= {"e2m1x2": 4, **dict.fromkeys(tensor.SMALL, 8)}
 _RESERVED = 0b11 << 14 | 0b11 << 30 | 0b111 << 46 | 0x3FF << 52
 """Bits of a descriptor that mean nothing: what stands there was too wide for the field below."""
 
