@@ -296,6 +296,76 @@ def test_a_product_then_shifts_of_a_then_a_product() -> None:
     assert np.array_equal(sums(out[:, :32], "f32"), (left + shifted) @ right.T)
 
 
+def test_a_product_that_shifts_a() -> None:
+    left, right = values((128, 16), "f16"), values((32, 16), "f16")
+    extra = np.zeros((128, 16), np.uint32)
+    extra[:, :8] = np.ascontiguousarray(stored(left, "f16")).view(np.uint32)
+    a, b = (np.zeros(4, np.uint32), np.uint64(0)), tile(right, "f16", 64, 0)
+    what = code(128, 32, "f32", "f16", "f16")
+    text = source("kind::f16.ashift", left="[%5]")
+    shifted = left.copy()  # by the second of the two products
+    for first in range(0, 128, 32):
+        shifted[first : first + 31] = left[first + 1 : first + 32]
+    for form, second in ((text, shifted), (text.replace(".ashift", ""), left)):
+        out = launched(form, a, b, what, extra=extra, add=1)[0]
+        assert np.array_equal(sums(out[:, :32], "f32"), (left + second) @ right.T)
+    with pytest.raises(EmulationError, match="M = 64; it takes 128 or 256"):
+        launched(text, a, b, code(64, 32, "f32", "f16", "f16"), extra=extra)
+
+
+def mask_of(starts: tuple[int, ...], firsts: tuple[int, ...], shift: int = 0, on: int = 1) -> int:
+    """A zero-column mask descriptor: three columns of zeros, four of B; fields of mask 0 first."""
+    out = 2 << 40 | 3 << 48 | shift << 56 | on << 39
+    for i, (start, first) in enumerate(zip(starts, firsts, strict=True)):
+        out |= start << 8 * i | first << 32 + i
+    return out
+
+
+MASKS = [  # M, columns that B may be shifted by, a mask, which columns of 64 are zero
+    (128, 0, mask_of((0,), (0,)), "0000111" * 10),
+    (128, 0, mask_of((0,), (0,), on=0), "0" * 64),
+    (64, 0, mask_of((0, 0), (1, 0)), ("1110000" * 5)[:32] + ("0000111" * 5)[:32]),
+    (32, 1, mask_of((0, 1, 2, 1), (1, 1, 0, 0), 2),
+     "1110000111000011" "1100001110000111" "0011100001110000" "0001110000111000"),
+    (128, 3, mask_of((5,), (1,), 32), ("00111" + "0000111" * 10)),
+]  # fmt: skip
+"""The first four are the examples of PTX's manual."""
+
+
+@pytest.mark.parametrize("major", ["K", "MN"])
+@pytest.mark.parametrize(("m", "reach", "mask", "zeros"), MASKS)
+def test_columns_of_b_that_are_zero_or_shifted(
+    m: int, reach: int, mask: int, zeros: str, major: str
+) -> None:
+    left, right = values((m, 16), "f16"), values((64 + 32, 16), "f16")
+    text = source("kind::f16", ws=True).replace(" p; }", " p, %7; }")
+    text = text.replace('"r"(sums + 264));', f'"r"(sums + 264), "l"({mask}ull));')
+    what = code(m, 64, "f32", "f16", "f16", (0, major == "MN")) | np.uint32(reach << 30)
+    tiles = tile(left, "f16", 32, 0), tile(right, "f16", 32, 0, major)
+    out = sums(launched(text, *tiles, what)[0], "f32")
+    shift = mask >> 56
+    used = np.array([z == "0" for z in zeros[:64]])
+    want = left @ (right[shift : shift + 64] * used[:, None]).T
+    parts = np.concatenate(np.split(out[:, : m // 2], 128 // m), axis=1)
+    assert np.array_equal(parts, want)
+    if mask >> 39 & 1:  # a mask that is not read is seen
+        assert not np.array_equal(parts, left @ right[:64].T)
+
+
+@pytest.mark.parametrize(
+    ("m", "reach", "mask", "says"),
+    [(64, 2, mask_of((), (), 17), "17 columns.*it may be 16"),
+     (32, 3, mask_of((), (), 17), "17 columns.*it may be 16"),
+     (64, 0, 1 << 36, "reserved")],
+)  # fmt: skip
+def test_masks_that_say_nothing_valid(m: int, reach: int, mask: int, says: str) -> None:
+    text = source("kind::f16", ws=True).replace(" p; }", " p, %7; }")
+    text = text.replace('"r"(sums + 264));', f'"r"(sums + 264), "l"({mask}ull));')
+    tiles = [tile(values((96, 16), "f16"), "f16", 32, 0)] * 2
+    with pytest.raises(EmulationError, match=says):
+        launched(text, *tiles, code(m, 64, "f32", "f16", "f16") | np.uint32(reach << 30))
+
+
 # -- scales --------------------------------------------------------------------------------------
 
 
@@ -738,6 +808,8 @@ NEW = [
     "tcgen05.shift.cta_group::1.down [%0];",
     "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::fill [%0], %1, %1, %0, p;",
     "tcgen05.mma.ws.cta_group::1.kind::i8 [%0], [%0], %1, %0, p, 0;",
+    "tcgen05.mma.ws.cta_group::1.kind::f8f6f4 [%0], %1, %1, %0, p, %1;",
+    "tcgen05.mma.cta_group::1.kind::f8f6f4.ashift [%0], [%0], %1, %0, p;",
     *(
         f"tcgen05.cp.cta_group::1.{shape}{form} [%0], %1;"
         for shape in COPIES
@@ -758,7 +830,7 @@ def test_ptxas_accepts_each_form() -> None:
 # -- what is refused -----------------------------------------------------------------------------
 
 REFUSED = [
-    ("tcgen05.mma.ws.cta_group::1.kind::f16 [%0], %1, %1, %0, p, %1;", "zero columns.*two spans"),
+    ("tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %1, %0, p, 1;", "scale-input-d is not"),
     ("tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;", "sparse.*without .sp"),
     ("tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;", "sparse"),
 ]

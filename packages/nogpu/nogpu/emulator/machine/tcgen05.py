@@ -12,7 +12,7 @@ under way until the phase of an mbarrier is over at which tcgen05.commit let it 
 copies and shifts. Source: PTX ISA 9.0, "TensorCore 5th Generation Instructions"; what it says in
 figures alone (layouts of .ws, lanes of a copy of 4 rows, the direction of a shift, where in its
 byte an element of 4 or 6 bits lies): CUTLASS's copy_traits_sm100.hpp, mma_traits_sm100_frag.hpp,
-its examples for B200, and mma_traits_sm120.hpp.
+its examples for B200 (which say what .ashift does: they ran on one), and mma_traits_sm120.hpp.
 
 How the Tensor Cores of such a GPU round the sums is open: here as an H200's wgmma (see
 `sums`), and with scales exactly, rounded to FP32 once.
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,8 @@ _TYPES = {
 """PTX's types of A and B by the instruction descriptor's number, of each kind."""
 _SUMS = {0: "f16", 1: "f32", 2: "s32"}
 _SUMS_OF = {"f16": ("f16", "f32"), "tf32": ("f32",), "f8f6f4": ("f16", "f32"), "i8": ("s32",)}
+_REACH = (0, 8, 16, 32)
+"""Columns that B may be shifted by, by bits 30 and 31 of the instruction descriptor."""
 FIXED = 0b001 << 46
 _RESERVED = 0b11 << 14 | 0b11 << 30 | 0b110 << 46 | 0xFF << 53 | 1 << 61
 """Bits of a matrix descriptor that are 0 (in shared memory, with strides in bytes)."""
@@ -66,7 +69,8 @@ class Instruction:
 
     kinds: PTX's types of D, A and B. negated, transposed: A, B. scales: of a row of A, and of a
     column of B, for each product; their type (ue8m0, ue4m3), and the byte of a word of tensor
-    memory where those of A and of B begin.
+    memory where those of A and of B begin. reach: how far B's columns may be shifted; shift: how
+    far they are; zeros: which of the columns are then 0, or empty.
     """
 
     m: int
@@ -80,6 +84,9 @@ class Instruction:
     scale: str = ""
     sub: tuple[int, int] = (0, 0)
     ws: bool = False
+    reach: int = 0
+    shift: int = 0
+    zeros: tuple[bool, ...] = ()
 
     @property
     def shape(self) -> str:
@@ -117,9 +124,8 @@ class Instruction:
 def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: int) -> Instruction:
     """Read an instruction descriptor.
 
-    pair: .cta_group::2. ws: B stays in the Tensor Cores (bits 30 and 31, how far its columns may be
-    shifted, are of the mask that is refused). scales: of .block_scale, for each row; 0: none.
-    Raises EmulationError for one that says nothing valid.
+    pair: .cta_group::2. ws: B stays in the Tensor Cores. scales: of .block_scale, for each row; 0:
+    none. Raises EmulationError for one that says nothing valid.
     """
 
     def field(at: int, bits: int) -> int:
@@ -161,7 +167,7 @@ def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: i
     signs = bool(field(13, 1)), bool(field(14, 1))
     plain = Instruction(m, n, (d, a, b), signs, turned, bool(field(3, 1)), pair, ws=ws)
     if not scales:
-        return plain
+        return replace(plain, reach=_REACH[field(30, 2)])
     scale, sub = "ue8m0" if field(23, 1) else "ue4m3", (field(29, 2), field(4, 2))
     if (scale == "ue4m3") > (scales == 4) or any(i % scales for i in sub):
         raise wrong(
@@ -169,6 +175,41 @@ def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: i
             "row: ue4m3 comes four a row, and they begin at a multiple of their number"
         )
     return replace(plain, saturate=False, scales=scales, scale=scale, sub=sub)
+
+
+@lru_cache
+def zeroed(told: Instruction, code: int, line: int) -> Instruction:
+    """A product with the columns of B that a zero-column mask descriptor says.
+
+    Source: PTX ISA 9.0, "Zero-Column Mask Descriptor". Its table describes the two spans the wrong
+    way round: their names, its examples and CUTLASS's mma_sm100_desc.hpp agree, and are followed.
+
+    Raises EmulationError for one that says nothing valid.
+    """
+
+    def field(at: int, bits: int) -> int:
+        return code >> at & (1 << bits) - 1
+
+    shift, most = field(56, 6), min(told.reach, 16 if told.m == 32 else 32)
+    if field(36, 3) or field(62, 2) or shift > most:
+        raise EmulationError(
+            f"line {line}: the zero-column mask descriptor {code:#018x} of tcgen05.mma.ws "
+            + (
+                f"shifts B by {shift} columns. With M = {told.m}, and bits 30 and 31 of the "
+                f"instruction descriptor as they are, it may be {most}"
+                if shift > most
+                else "sets bits that are reserved (36 to 38, 62, 63)"
+            )
+        )
+    skip, use = field(40, 8) + 1, field(48, 8) + 1
+    zeros: list[bool] = []
+    for part in range(told.parts):
+        # One of the two spans, then the other, again and again; fewer of the first one.
+        at = np.arange(told.columns) + field(8 * part, 8)
+        first = bool(field(32 + part, 1))
+        other = at % (skip + use) >= (skip if first else use)
+        zeros += (other != first).tolist()
+    return replace(told, shift=shift, zeros=tuple(zeros) if field(39, 1) else ())
 
 
 def _fields(scaled: bool) -> str:
@@ -195,6 +236,7 @@ def tensor_mma(
     kind: str,
     pair: bool,
     ws: bool,
+    shifts: bool,
     scales: tuple[int, Array, Array] | None,
     line: int,
     operands: tuple[Array, Array, Array, Array, Array],
@@ -208,10 +250,12 @@ def tensor_mma(
     sites: of A (-1: in tensor memory) and of B in shared memory.
     pair: .cta_group::2, two blocks of a cluster hold half of A, of B and of the sums each.
     ws: B stays in the Tensor Cores.
+    shifts: .ashift, behind the product A is shifted as by four tcgen05.shift.
     scales: how many a row, and the addresses of A's and B's in tensor memory.
     operands: D's address, A's descriptor or address, B's descriptor, the instruction descriptor,
         and whether D is added; four axes.
-    kept: words of the lanes whose sums stay as they are, or none.
+    kept: words of the lanes whose sums stay as they are, or none; of ws its zero-column mask
+        descriptor, or none.
     """
     base = state.within(mask)
     if base is not None and not base.n:
@@ -220,9 +264,20 @@ def tensor_mma(
     every = requests_of(state, base, *operands, *places, *kept)
     for turn in _turns(every):
         codes = turn.values[3] & 0xFFFFFFFF
-        for code in np.unique(codes):
-            told = instruction(int(code), kind, pair, ws, count, line)
-            _multiply(state, sites, told, line, turn.only(codes == code))
+        masks = turn.values[-1] if ws and kept else 0 * codes
+        for code, zeros in sorted({*zip(codes.tolist(), masks.tolist(), strict=True)}):
+            told = instruction(code, kind, pair, ws, count, line)
+            told = zeroed(told, zeros & 0xFFFFFFFFFFFFFFFF, line) if zeros else told
+            if shifts and told.m < 128:
+                raise EmulationError(
+                    f"line {line}: tcgen05.mma.ashift says M = {told.m}; it takes 128 or 256"
+                )
+            some = turn.only((codes == code) & (masks == zeros))
+            done, blocks = _multiply(state, sites, told, line, some)
+            for block, i in product(blocks, range(len(done.thread) if shifts else 0)):
+                lane = Offender(state, int(done.thread[i]), int(done.column[i]))
+                for first in range(0, tensor_memory.LANES, _QUARTER):
+                    _shift(state, lane, line, int(done.values[1][i]) + (first << 16), int(block[i]))
 
 
 def _blocks(state: State, pair: bool, column: Array, line: int) -> list[Array]:
@@ -242,8 +297,8 @@ def _blocks(state: State, pair: bool, column: Array, line: int) -> list[Array]:
 
 def _multiply(
     state: State, sites: tuple[int, int], told: Instruction, line: int, requests: Requests
-) -> None:
-    """The products of some blocks, one each."""
+) -> tuple[Requests, list[Array]]:
+    """The products of some blocks, one each. Returns those that are sound, and their blocks."""
     memory = tensor_memory.of(state)
     blocks = _blocks(state, told.pair, requests.column, line)
     sound = [
@@ -253,12 +308,13 @@ def _multiply(
     ]
     requests, blocks = requests.only(np.array(sound)), [b[sound] for b in blocks]
     if not any(sound):
-        return
+        return requests, blocks
     d, a, b, _, add, *rest = requests.values
-    scaled, kept = (rest[:2], rest[2:]) if told.scales else ([], rest)
+    scaled, kept = (rest[:2], rest[2:]) if told.scales else ([], [] if told.ws else rest)
     _, a_kind, b_kind = told.kinds
     majors = ["MN" if turned else "K" for turned in told.transposed]
-    b_operand = warpgroup.Operand("B", told.n // len(blocks), b_kind, majors[1])
+    more = told.shift if majors[1] == "K" else -(-told.shift // PIECE) * PIECE  # whole pieces
+    b_operand = warpgroup.Operand("B", told.n // len(blocks) + more, b_kind, majors[1])
     a_operand = warpgroup.Operand("A", told.rows, a_kind, majors[0])
     left: list[list[Array]] = []
     right = []
@@ -272,7 +328,9 @@ def _multiply(
         elements = tensor.values_in(memory.data[place].view("i4"), a_kind)
         rows = np.stack(elements, axis=-1).astype("f8").reshape(len(block), len(told.lanes), -1)
         left.append(np.split(rows, told.parts, axis=1))
-    factor = np.concatenate(right, axis=1)
+    factor = np.concatenate(right, axis=1)[:, told.shift : told.shift + told.n]
+    if told.zeros:
+        factor = np.where(np.array(told.zeros)[:, None], 0, factor)
     factor = -factor if told.negated[1] else factor
     for i, (block, copies) in enumerate(zip(blocks, left, strict=True)):
         copies = [-mine for mine in copies] if told.negated[0] else copies
@@ -300,6 +358,7 @@ def _multiply(
             new = np.where(held[:, :, None] != 0, memory.data[place], new)
         memory.data[place] = new
         memory.written[place] = True
+    return requests, blocks
 
 
 def _place(told: Instruction, block: Array, address: Array, columns: int) -> tuple[Array, ...]:
@@ -573,48 +632,49 @@ def tensor_copy(
 
 
 def tensor_shift(state: State, pair: bool, line: int, address: Array, mask: Mask | None) -> None:
-    """tcgen05.shift: of 32 lanes, in each block of a pair, each but the last takes the 32 bytes of
-    the next.
-    """
+    """tcgen05.shift, in each block of a pair."""
     base = state.within(mask)
     if base is not None and not base.n:
         return
-    memory = tensor_memory.of(state)
     for turn in _turns(requests_of(state, base, address)):
         for block in _blocks(state, pair, turn.column, line):
             for i, at in enumerate(turn.values[0]):
                 lane = Offender(state, int(turn.thread[i]), int(turn.column[i]))
-                first = int(at) >> 16 & 0xFFFF
-                if first % _QUARTER or first >= tensor_memory.LANES:
-                    accuse(
-                        "misaligned",
-                        line,
-                        lane,
-                        f"{lane} shifts tensor memory from lane {first} on: a shift begins at a "
-                        f"multiple of {_QUARTER} lanes",
-                        array="tensor memory",
-                    )
-                    continue
-                lanes = slice(first, first + _QUARTER)
-                columns = _begins(
-                    state, lane, line, int(at), int(block[i]), lanes, _A_COLUMNS, "shift"
-                )
-                if columns is None:
-                    continue
-                rows = block[i], slice(first + 1, first + _QUARTER), columns
-                if not memory.written[rows].all():
-                    accuse(
-                        "uninitialised",
-                        line,
-                        lane,
-                        f"{lane} shifts columns {columns.start} to {columns.stop - 1} of tensor "
-                        "memory, of which nothing has written some since they were allocated. "
-                        "Copy or store the rows there first",
-                        array="tensor memory",
-                    )
-                to = block[i], slice(first, first + _QUARTER - 1), columns
-                memory.data[to] = memory.data[rows].copy()
-                memory.written[to] = True
+                _shift(state, lane, line, int(at), int(block[i]))
+
+
+def _shift(state: State, lane: Offender, line: int, address: int, block: int) -> None:
+    """Of 32 lanes each but the last takes the 32 bytes of the next."""
+    memory = tensor_memory.of(state)
+    first = address >> 16 & 0xFFFF
+    if first % _QUARTER or first >= tensor_memory.LANES:
+        accuse(
+            "misaligned",
+            line,
+            lane,
+            f"{lane} shifts tensor memory from lane {first} on: a shift begins at a multiple of "
+            f"{_QUARTER} lanes",
+            array="tensor memory",
+        )
+        return
+    lanes = slice(first, first + _QUARTER)
+    columns = _begins(state, lane, line, address, block, lanes, _A_COLUMNS, "shift")
+    if columns is None:
+        return
+    rows = block, slice(first + 1, first + _QUARTER), columns
+    if not memory.written[rows].all():
+        accuse(
+            "uninitialised",
+            line,
+            lane,
+            f"{lane} shifts columns {columns.start} to {columns.stop - 1} of tensor memory, of "
+            "which nothing has written some since they were allocated. Copy or store the rows "
+            "there first",
+            array="tensor memory",
+        )
+    to = block, slice(first, first + _QUARTER - 1), columns
+    memory.data[to] = memory.data[rows].copy()
+    memory.written[to] = True
 
 
 def tensor_commit(

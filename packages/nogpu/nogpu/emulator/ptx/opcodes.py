@@ -148,7 +148,6 @@ _TENSOR_SHAPE = (
 )
 _NO_TENSOR = {
     "sp": "sparse matrices are not emulated. Use tcgen05.mma without .sp",
-    "ashift": "shifted rows of A are not emulated. Use tcgen05.mma without .ashift",
     "16x32bx2": "the shape .16x32bx2 is not emulated. Use .32x32b",
     "red": "loads that reduce are not emulated. Reduce the registers",
 }
@@ -354,7 +353,7 @@ OPS: dict[str, Op] = {
     "tcgen05.relinquish_alloc_permit": Op("", f"relinquish_alloc_permit {_TENSOR}",
                                           "relinquish(S, {line}, {active})", whole_warp=True,
                                           instead=_NO_TENSOR),
-    "tcgen05.mma": Op("address a b c p", f"mma ws {_PAIR} {_TENSOR_KINDS} {_COLLECTOR}",
+    "tcgen05.mma": Op("address a b c p", f"mma ws ashift {_PAIR} {_TENSOR_KINDS} {_COLLECTOR}",
                       instead=_NO_TENSOR),
     "tcgen05.cp": Op("address a:i8", f"cp {_PAIR} 128x256b 4x256b 128x128b 64x128b 32x128b warpx4 "
                      "warpx2::02_13 warpx2::01_23 b8x16 b6x16_p32 b4x16_p64", instead=_NO_TENSOR),

@@ -75,17 +75,16 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
         scales = f"({_scales(e, ins)}, {places})"
     kept = items(rest.pop(0)) if isinstance(rest[0], P.Vector) else ()
     add, *last = rest
-    if last and not (isinstance(last[0], P.Immediate) and last[0].value == 0):
-        raise e.fail(
-            "a mask of zero columns is not emulated: PTX's table and its examples give its two "
-            "spans opposite meanings. Leave it out, and store zeros in B"
-            if "ws" in ins.parts
-            else "scale-input-d is not emulated. Leave it out, and scale the sums yourself"
-        )
+    ws = "ws" in ins.parts
+    if last and not ws and not (isinstance(last[0], P.Immediate) and last[0].value == 0):
+        raise e.fail("scale-input-d is not emulated. Leave it out, and scale the sums yourself")
     pair = "cta_group::2" in ins.parts
     if len(kept) not in (0, 8 if pair else 4):
         raise e.fail("disable-output-lane has four words a block: a bit for each of 128 lanes")
     site_b = e.site("shared", "load", "i4", 4, 0)
+    shifts = "ashift" in ins.parts
+    if shifts and not isinstance(a, P.Address):
+        raise e.fail(".ashift moves the rows of A in tensor memory. Give its address in brackets")
     if isinstance(a, P.Address):
         site_a, left = -1, _tensor_address(e, a)
     else:
@@ -95,9 +94,10 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
         f"{e.read(add, 'b1')})"
     )
     masks = "".join(f"{e.read(o, 'i4')}, " for o in kept)
+    masks += f"{e.read(last[0], 'i8')}, " if ws and last else ""
     e.emit(
-        f"tensor_mma(S, {(site_a, site_b)!r}, {_kind(ins)!r}, {pair}, {'ws' in ins.parts}, "
-        f"{scales}, {ins.line!r}, {operands}, ({masks}), {e.active()})"
+        f"tensor_mma(S, {(site_a, site_b)!r}, {_kind(ins)!r}, {pair}, {ws}, "
+        f"{shifts}, {scales}, {ins.line!r}, {operands}, ({masks}), {e.active()})"
     )
 
 
