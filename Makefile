@@ -153,7 +153,7 @@ figures: $(VENV)/.book ## the README's picture of the ladder, from the record
 
 # --- checks --------------------------------------------------------------------------------------
 
-# tests/rings.py says which tests wait for a larger ring, and of which products the smallest takes a slice.
+# tests/rings.py says which tests wait for a larger ring, and of which the smaller ones take a part.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 test: $(VENV)/.test ## the tests of every push; builds the book if there is none
@@ -163,7 +163,7 @@ test-day: $(VENV)/.test ## also whole products of cases, and pages on pretended 
 	@$(PYTEST) --ring day
 
 test-week: $(VENV)/.test ## every test, and whether the tests find one-line mutants
-	@$(PYTEST)
+	@$(PYTEST) --seconds
 	@$(BIN)/python -m tools.mutation --seed $(shell git rev-list --count HEAD) --count 60
 
 lint: $(VENV)/.lint ## ruff, codespell, mypy, whether claims have their conditions, essays keep their measures, notebooks follow their chapters

@@ -4,6 +4,7 @@ where."""
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ __all__ = ["browser", "html", "root", "site", "without_lines_told"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--ring`: without it every test runs."""
+    """`--ring`: without it every test runs. `--seconds`: how long each took is kept."""
     parser.addoption("--ring", choices=rings.RINGS, help="leave out what a larger ring runs")
+    parser.addoption("--seconds", action="store_true", help="write tests/seconds.json anew")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -39,10 +41,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from nogpu import device, toolchain
 
     if ring := config.getoption("--ring"):
-        commit = rings.commit(ROOT)
-        given = [(item, rings.runs(item.nodeid, ring, commit)) for item in items]
-        config.hook.pytest_deselected(items=[item for item, runs in given if not runs])
-        items[:] = [item for item, runs in given if runs]
+        names = [item.nodeid for item in items]
+        run = rings.drawn(names, ring, rings.commit(ROOT), rings.seconds())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in run])
+        items[:] = [item for item in items if item.nodeid in run]
 
     no_gpu = pytest.mark.skip(reason="no NVIDIA GPU here: this test did not run")
     no_nvrtc = pytest.mark.skip(reason="no NVRTC here: this test did not run")
@@ -61,6 +63,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 gpu = device.current()
             if gpu is None:
                 item.add_marker(no_gpu)
+
+
+class Seconds:
+    """Adds up how long each case takes, what is made for it included, and writes it at the end."""
+
+    def __init__(self) -> None:
+        self.cases: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome == "passed":
+            self.cases[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        measured: dict[str, list[float]] = defaultdict(list)
+        for nodeid, seconds in self.cases.items():
+            measured[rings.test_of(nodeid)].append(seconds)
+        rings.write(measured)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure where that is asked for, in the process that hears of every case."""
+    if config.getoption("--seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Seconds())
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,31 @@
 """Which tests run when: the push ring with every `make test`, the day ring and the week ring by
 their commands.
 
-A ring runs what the smaller ones run, too. The push ring takes a slice of each large product of
-cases; the commit says which, so that another commit tries others. Tests that are named on the
-command line run always.
+A ring runs what the smaller ones run, too. The push ring and the day ring give each test, all its
+cases together, no more than `BUDGET` seconds: of a test that takes longer they run every so many
+cases, and the commit says which, so that another commit tries others. How long a case takes stands
+in seconds.json, which `make test-week` writes anew. Tests that are named on the command line run
+always.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import inf
 from pathlib import Path
 from zlib import crc32
 
 RINGS = ("push", "day", "week")
+
+BUDGET = {"push": 2.0, "day": 40.0}
+"""Seconds that a ring gives a test, on one core of an idle machine."""
+
+SECONDS = Path(__file__).with_name("seconds.json")
+
+WORTH_A_LINE = 0.1
+"""Seconds a case: a test that takes less is not in seconds.json, and all of it runs always."""
 
 LATER = {
     "packages/labs/tests/test_classroom.py::"
@@ -37,59 +49,48 @@ LATER = {
 """The smallest ring that runs a whole file, or one of its tests (file::test), if not the push ring.
 """
 
-SLICES = {
-    "packages/labs/tests/test_exploits.py": 8,
-    "packages/labs/tests/test_false_alarms.py": 8,
-    "packages/labs/tests/test_lab_notebooks.py::"
-    "test_a_lab_is_handed_out_worked_on_and_collected": 6,
-    "packages/labs/tests/test_labs.py": 8,
-    "packages/nogpu/tests/test_foreign_waits.py": 4,
-    "packages/nogpu/tests/test_fresh_kernels.py": 8,
-    "packages/nogpu/tests/test_header_kernels.py": 4,
-    "tests/test_blackwell.py::test_a_planted_fault_stands_on_its_line": 4,
-    "tests/test_blackwell.py::test_no_false_word_in_a_thousand_launches": 60,
-    "tests/test_blackwell.py::test_right_and_nothing_found": 8,
-    "tests/test_book.py::test_page_in_a_browser": 8,
-    "tests/test_choosing.py::test_what_is_recorded_is_clean_in_the_emulator": 4,
-    "tests/test_clang.py::test_a_kernel_gives_the_same_bits_and_the_same_traffic_line_by_line": 8,
-    "tests/test_clean.py::test_a_few_shapes_run_again_are_as_quiet": 8,
-    "tests/test_counts_vs_hardware.py": 8,
-    "tests/test_epilogue.py::test_a_wrong_product_is_found": 4,
-    "tests/test_epilogue.py::test_any_shape_is_right_and_clean": 25,
-    "tests/test_epilogue.py::test_no_register_is_spilled": 4,
-    "tests/test_exercises.py::test_starters_fail_and_solutions_pass": 4,
-    "tests/test_exercise_starters.py": 4,
-    "tests/test_exercises_kernels.py": 8,
-    "tests/test_explorers.py::test_the_page_shows_what_python_computes": 4,
-    "tests/test_explorers.py::test_the_keyboard_reaches_and_moves_every_control": 4,
-    "tests/test_explorers.py::test_words_in_a_drawing_can_be_read_on_a_phone": 4,
-    "tests/test_finding_lines.py": 4,
-    "tests/test_hopper_kernels.py": 8,
-    "tests/test_kernels.py": 8,
-    "tests/test_mma_sliced.py": 4,
-    "tests/test_pictures_first.py::test_sets_and_lines_are_those_of_a_cache": 4,
-    "tests/test_static_asserts.py::test_every_tile_is_judged_alike": 4,
-    "tests/test_steps.py::test_right_over_many_shapes_and_nothing_found": 16,
-    "tests/test_thin.py": 4,
-}
-"""Of so many tests of a file, or cases of a test (file::test), the push ring runs one."""
+
+def test_of(nodeid: str) -> str:
+    """The test (file::test) that a case belongs to, without its parameters and its group."""
+    return nodeid.split("[")[0].split("@")[0]
 
 
-def place(nodeid: str, table: Mapping[str, object]) -> str:
-    """The name under which this test stands in a table: its own, or its file's; "" if it stands
-    there not at all."""
-    name = nodeid.split("[")[0]
-    return next((one for one in (name, name.split("::")[0]) if one in table), "")
+def drawn(nodeids: Iterable[str], ring: str, commit: int, seconds: Mapping[str, float]) -> set[str]:
+    """Those of all cases that a ring runs.
+
+    commit: any number; where every nth case is drawn, n numbers that follow each other draw each
+    once. seconds: how long a case of a test takes; 0 for what is not named.
+    """
+    cases: dict[str, list[str]] = {}
+    for nodeid in nodeids:
+        cases.setdefault(test_of(nodeid), []).append(nodeid)
+    runs: set[str] = set()
+    for name, own in cases.items():
+        later = LATER.get(name) or LATER.get(name.split("::")[0])
+        if later and RINGS.index(later) > RINGS.index(ring):
+            continue
+        budget = BUDGET.get(ring, inf) if later != ring else inf
+        of = 1
+        while len(own) * seconds.get(name, 0.0) / of > budget:
+            of *= 2  # so that what a ring draws is drawn by the larger ones, too
+        first = crc32(name.encode()) + commit
+        runs.update(case for i, case in enumerate(own) if (first + i) % of == 0)
+    return runs
 
 
-def runs(nodeid: str, ring: str, commit: int) -> bool:
-    """Whether a ring runs a test. commit: any number; n that follow each other draw all of a slice
-    of n."""
-    later = LATER.get(place(nodeid, LATER), "push")
-    if RINGS.index(later) > RINGS.index(ring):
-        return False
-    of = SLICES.get(place(nodeid, SLICES), 1) if ring == "push" else 1
-    return (crc32(nodeid.encode()) + commit) % of == 0
+def seconds() -> dict[str, float]:
+    """Of each test (file::test) that takes long enough to matter: seconds a case."""
+    return json.loads(SECONDS.read_text(encoding="utf-8"))
+
+
+def write(measured: Mapping[str, Iterable[float]]) -> None:
+    """Write seconds.json anew where tests were measured: their seconds, case by case."""
+    known = seconds() if SECONDS.is_file() else {}
+    for name, each in measured.items():
+        times = list(each)
+        known[name] = round(sum(times) / len(times), 2)
+    kept = {name: s for name, s in sorted(known.items()) if s >= WORTH_A_LINE}
+    SECONDS.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
 
 
 def commit(root: Path) -> int:

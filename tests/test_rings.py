@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,44 +14,87 @@ from tests import rings
 from tests.common import ROOT, completed
 
 
-@pytest.mark.parametrize("name", [*rings.LATER, *rings.SLICES])
+@pytest.mark.parametrize("name", rings.LATER)
 def test_what_a_table_names_is_there(name: str) -> None:
     file, _, test = name.partition("::")
     text = (ROOT / file).read_text(encoding="utf-8")
     assert not test or re.search(rf"^def {test}\(", text, re.MULTILINE), name
 
 
-def test_as_many_commits_as_a_slice_has_parts_draw_every_case_once() -> None:
-    for file, of in rings.SLICES.items():
-        name = file if "::" in file else f"{file}::test_x"
-        for nodeid in (f"{name}[{i}]" for i in range(40)):
-            drawn = [rings.runs(nodeid, "push", 1234 + i) for i in range(of)]
-            assert sum(drawn) == (0 if rings.place(nodeid, rings.LATER) else 1), nodeid
-            assert rings.runs(nodeid, "week", 0)
+CASES = {f"tests/test_{of}.py::test_x": [f"[{i}]" for i in range(of)] for of in (1, 3, 8, 40)}
+NODEIDS = [name + case for name, cases in CASES.items() for case in cases]
+LONG = dict.fromkeys(CASES, 3.0)
+
+
+@pytest.mark.parametrize("ring", sorted(rings.BUDGET))
+def test_commits_that_follow_each_other_draw_every_case_alike_often(ring: str) -> None:
+    times = Counter(n for i in range(64) for n in rings.drawn(NODEIDS, ring, 1234 + i, LONG))
+    for name, cases in CASES.items():
+        whole = len(cases) * LONG[name]
+        each = {times[name + case] for case in cases}
+        assert len(each) == 1, name
+        share = each.pop() / 64
+        assert (
+            share == 1
+            if whole <= rings.BUDGET[ring]
+            else 0.5 < share * whole / rings.BUDGET[ring] <= 1
+        )
+
+
+def test_a_test_that_nobody_measured_or_that_takes_no_time_runs_always() -> None:
+    assert rings.drawn(NODEIDS, "push", 5, {}) == set(NODEIDS)
+    assert rings.drawn(NODEIDS, "week", 5, LONG) == set(NODEIDS)
 
 
 def test_a_ring_runs_what_the_smaller_ones_run() -> None:
-    for name in [*rings.LATER, *rings.SLICES, "tests/test_text.py"]:
-        for i in range(20):
-            given = [
-                rings.runs(f"{name}{'' if '::' in name else '::test_y'}[{i}]", ring, 7)
-                for ring in rings.RINGS
-            ]
-            assert given == sorted(given) and given[-1]
-    assert rings.runs("tests/test_text.py::test_y", "push", 3)
+    names = [
+        *NODEIDS,
+        *(f"{n}{'' if '::' in n else '::test_y'}[{i}]" for n in rings.LATER for i in range(9)),
+    ]
+    for commit in range(20):
+        push, day, week = (rings.drawn(names, ring, commit, LONG) for ring in rings.RINGS)
+        assert push < day < week == set(names)
+
+
+def test_what_is_named_for_a_ring_runs_whole_in_it() -> None:
+    name = next(n for n, ring in rings.LATER.items() if ring == "day" and "::" in n)
+    cases = [f"{name}[{i}]" for i in range(9)]
+    assert not rings.drawn(cases, "push", 3, {name: 30.0})
+    assert rings.drawn(cases, "day", 3, {name: 30.0}) == set(cases)
+
+
+def test_seconds_are_kept_by_test_and_what_is_quick_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """As pytest tells of it: what is made for a case counts, what failed does not."""
+    monkeypatch.setattr(rings, "SECONDS", tmp_path / "seconds.json")
+    rings.write({"a::other": [4.0], "a::slow": [9.0]})
+    plugin = request.config.pluginmanager.getplugin(str(ROOT / "conftest.py")).Seconds()
+    for nodeid, seconds, outcome in (
+        ("a::slow[1]@book", 3.0, "passed"),
+        ("a::slow[1]@book", 2.0, "passed"),
+        ("a::slow[2]", 1.0, "passed"),
+        ("a::quick", 0.01, "passed"),
+        ("a::wrong", 7.0, "failed"),
+    ):
+        plugin.pytest_runtest_logreport(
+            SimpleNamespace(nodeid=nodeid, duration=seconds, outcome=outcome)
+        )
+    plugin.pytest_sessionfinish()
+    assert rings.seconds() == {"a::other": 4.0, "a::slow": 3.0}
 
 
 def test_a_smaller_ring_leaves_out_what_it_should() -> None:
     """Through pytest itself, over this project's tests."""
-    file = "tests/test_counts_vs_hardware.py"
+    file = "tests/test_steps.py"
 
     def collected(*options: str) -> int:
         command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, file]
         given = completed(command, cwd=ROOT)
         return given.stdout.count("::test_")
 
-    whole, push = collected(), collected("--ring", "push")
-    assert whole == collected("--ring", "day") and 0 < push < whole / 4
+    whole, day, push = (collected(*of) for of in ((), ("--ring", "day"), ("--ring", "push")))
+    assert 0 < push < day < whole
 
 
 def test_a_file_that_a_larger_ring_runs_is_not_even_imported(
