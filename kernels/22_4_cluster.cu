@@ -4,9 +4,9 @@
 // neighbouring SMs, computes as many neighbouring tiles of C. Each block fetches
 // one part of every tile that it shares with others, and the copy engine delivers
 // that part to all of them (multicast).
-// New since 21_3_persistent.cu: the cluster and the multicast. A stage counts as
-// empty only when the consumers of every block that it is copied to are done with
-// it.
+// New since 21_3_persistent.cu: the cluster, and the multicast (cluster_tiles.cuh).
+// A stage counts as empty only when the consumers of every block that it is copied
+// to are done with it.
 //
 // A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
 // are FP32. A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B
@@ -43,62 +43,11 @@
 
 using T = ELEMENT;
 
-constexpr int BK = BOX;  // steps of k a stage: one box
-constexpr int CONSUMERS = 2;
-constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
-constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
+#include "common/cluster_tiles.cuh"
+
 // A thread; with the consumers' they must fit in.
 constexpr int PRODUCER_REGISTERS = 40;
 constexpr int CONSUMER_REGISTERS = 232;  // the 65536 of an SM
-constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-// Blocks that share a tile with this one, and it.
-constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;
-// Rows of A_tile that this block fetches.
-constexpr int A_PART = BM / CLUSTER_N;
-constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
-
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
-// by side.
-struct Stage {
-    T A_tile[BM * BK];
-    T B_tile[BK * BN];
-};
-
-using Place = ClusterPlace<CLUSTER_M, CLUSTER_N>;
-
-static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
-static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
-static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
-static_assert(WM / MMA_M * BN <= 256,
-              "the sums of a thread must fit in its registers");
-static_assert(STAGES >= 2, "one stage is used while another is filled");
-static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS,
-              "a block has 227 KB of shared memory");
-static_assert(A_PART % BOX == 0 && B_PART % BOX == 0,
-              "blocks share a tile in whole boxes");
-static_assert(SMS >= CLUSTER, "some cluster must run");
-static_assert(CLUSTER <= 8,
-              "a cluster of more than 8 blocks does not run everywhere");
-
-// The producer's one thread: this block's part of one step of k, into one stage of
-// every block that needs it. The other parts come from those blocks; this block's
-// barrier awaits them all.
-__device__ __forceinline__ void fill(Stage& stage, Barrier* full,
-                                     const TensorMap* A_map, const TensorMap* B_map,
-                                     const Place& place, int m0, int n0, int k0)
-{
-    barrier_arrive_expect(full, sizeof(Stage));
-    for (int i = 0; i < A_PART; i += BOX) {
-        const int m = place.col * A_PART + i;
-        tma_load_shared<CLUSTER_N>(stage.A_tile + m * BK, A_map, full, m0 + m, k0,
-                                   place.same_row);
-    }
-    for (int i = 0; i < B_PART; i += BOX) {
-        const int n = place.row * B_PART + i;
-        tma_load_shared<CLUSTER_M>(stage.B_tile + n * BK, B_map, full, k0, n0 + n,
-                                   place.same_col);
-    }
-}
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
     __launch_bounds__(THREADS, 1)

@@ -16,7 +16,6 @@
 // once.
 #include "common/cluster.cuh"
 #include "common/hand_over.cuh"
-#include "common/stmatrix.cuh"
 #include "common/stream_k.cuh"
 #include "common/wgmma.cuh"
 
@@ -50,37 +49,11 @@
 
 using T = ELEMENT;
 
-constexpr int BK = BOX;  // steps of k a stage: one box
-constexpr int CONSUMERS = 2;
-constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
-constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
+#include "common/leaving_tile.cuh"
+
 // A thread; with the consumers' they must fit in.
 constexpr int PRODUCER_REGISTERS = 40;
 constexpr int CONSUMER_REGISTERS = 232;  // the 65536 of an SM
-constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-// Blocks that share a tile with this one, and it.
-constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;
-// Rows of A_tile that this block fetches.
-constexpr int A_PART = BM / CLUSTER_N;
-constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
-
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
-// by side.
-struct Stage {
-    T A_tile[BM * BK];
-    T B_tile[BK * BN];
-};
-
-constexpr int C_ROWS = 16;  // rows of C a warp holds of each 64
-constexpr int C_COLS = BN / BOX;
-constexpr int C_BOXES = WM / MMA_M * C_COLS;  // boxes of C a warp
-
-using BoxBuffer = T[C_ROWS * BOX];
-
-struct Shared {
-    Stage ring[STAGES];
-    BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
-};
 
 // A tile of C that is complete, rounded and packed two elements a register, and
 // where it goes.
@@ -89,86 +62,6 @@ struct Packed {
     int m0, n0;
     unsigned waits = 0;  // one bit a box: it has not been stored yet
 };
-
-using Place = ClusterPlace<CLUSTER_M, CLUSTER_N>;
-
-static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
-static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
-static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
-static_assert(WM / MMA_M * BN <= 256,
-              "the sums of a thread must fit in its registers");
-static_assert(STAGES >= 2, "one stage is used while another is filled");
-static_assert(sizeof(Shared) <= MOST_BUFFERS,
-              "a block has 227 KB of shared memory");
-static_assert(A_PART % BOX == 0 && B_PART % BOX == 0,
-              "blocks share a tile in whole boxes");
-static_assert(SMS >= CLUSTER, "some cluster must run");
-static_assert(CLUSTER <= 8,
-              "a cluster of more than 8 blocks does not run everywhere");
-static_assert(C_BOXES % C_BUFFERS == 0,
-              "each tile of C begins with the first buffer");
-
-// The producer's one thread: this block's part of one step of k, into one stage of
-// every block that needs it. The other parts come from those blocks; this block's
-// barrier awaits them all.
-__device__ __forceinline__ void fill(Stage& stage, Barrier* full,
-                                     const TensorMap* A_map, const TensorMap* B_map,
-                                     const Place& place, int m0, int n0, int k0)
-{
-    barrier_arrive_expect(full, sizeof(Stage));
-    for (int i = 0; i < A_PART; i += BOX) {
-        const int m = place.col * A_PART + i;
-        tma_load_shared<CLUSTER_N>(stage.A_tile + m * BK, A_map, full, m0 + m, k0,
-                                   place.same_row);
-    }
-    for (int i = 0; i < B_PART; i += BOX) {
-        const int n = place.row * B_PART + i;
-        tma_load_shared<CLUSTER_M>(stage.B_tile + n * BK, B_map, full, k0, n0 + n,
-                                   place.same_col);
-    }
-}
-
-// A consumer warp: registers to shared to global, one box of its rows of a complete
-// tile.
-__device__ __forceinline__ void store(const Packed& c, int box,
-                                      BoxBuffer (&buffers)[C_BUFFERS],
-                                      const TensorMap* C_map)
-{
-    const int lane = threadIdx.x % 32;
-    // That this lane's address stands for in stmatrix.
-    const int row = lane % C_ROWS;
-    const int warp_row = threadIdx.x % WARPGROUP / 32 * C_ROWS;
-    if (lane == 0) {
-        // This buffer's last box has been read.
-        tma_store_wait_read<C_BUFFERS - 1>();
-    }
-    __syncwarp();
-    #pragma unroll
-    for (int i = 0; i < C_BOXES; ++i) {
-        // Registers have no index at run time: one branch for each box.
-        if (i == box && c.waits >> i & 1) {
-            const unsigned* pairs = c.pairs[i / C_COLS] + i % C_COLS * (BOX / 4);
-            T* C_tile = buffers[i % C_BUFFERS];
-
-            // Registers to shared: 16 x 16 elements at a time, swizzled as the copy
-            // engine reads.
-            #pragma unroll
-            for (int j = 0; j < BOX / 16; ++j) {
-                const int chunk = (2 * j + lane / C_ROWS) ^ (row % 8);
-                stmatrix_x4(C_tile + row * BOX + chunk * 8, pairs + 4 * j);
-            }
-            tma_store_fence();
-            __syncwarp();
-
-            // Shared to global: the copy engine leaves out what lies outside C.
-            if (lane == 0) {
-                tma_store(C_map, C_tile, c.m0 + i / C_COLS * MMA_M + warp_row,
-                          c.n0 + i % C_COLS * BOX);
-                tma_store_commit();
-            }
-        }
-    }
-}
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
     __launch_bounds__(THREADS, 1)
@@ -253,11 +146,12 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
 
                 // While this step's products run: a box of the tile before leaves.
                 if (done.waits && step < C_BOXES) {
-                    store(done, step, buffers, &C_map);
+                    store(done, step, buffers, &C_map, done.waits);
                 }
             }
             for (int box = count; done.waits && box < C_BOXES; ++box) {
-                store(done, box, buffers, &C_map);  // what so few steps have left
+                // What so few steps have left.
+                store(done, box, buffers, &C_map, done.waits);
             }
             done.waits = 0;
             wgmma_finish(sum);
@@ -293,7 +187,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
             done.waits = boxes;
         }
         for (int box = 0; done.waits && box < C_BOXES; ++box) {
-            store(done, box, buffers, &C_map);
+            store(done, box, buffers, &C_map, done.waits);
         }
         // Shared memory stays until the copy engine has read it.
         tma_store_wait_read<0>();

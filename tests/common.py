@@ -122,8 +122,10 @@ def texts_of(chapter: str) -> list[str]:
     return [path.read_text(encoding="utf-8") for path in paths]
 
 
-def joined(source: str, header: str) -> str:
-    """A kernel's source with one of our headers written out where it is included."""
-    line = f'#include "{header}"\n'
-    assert source.count(line) == 1, header
-    return source.replace(line, (KERNELS / header).read_text(encoding="utf-8"))
+def joined(source: str, *headers: str) -> str:
+    """A kernel's source with some of our headers written out where they are included, in turn."""
+    for header in headers:
+        line = f'#include "{header}"\n'
+        assert source.count(line) == 1, header
+        source = source.replace(line, (KERNELS / header).read_text(encoding="utf-8"))
+    return source

@@ -18,6 +18,7 @@ from nogpu import toolchain
 from nogpu.errors import CompileError
 from tests import static_asserts
 from tests.static_asserts import Unknown
+from tools.mutants_hopper import SHARED, flat
 
 _REGISTERS = next(r for r in catalog["warp_tiled"].rules if "255" in r.expr)
 _EVERY_GPU = next(r for r in catalog["fp32_best"].rules if "101376" in r.expr)
@@ -221,8 +222,9 @@ GONE = [
 @pytest.mark.parametrize(("name", "text", "instead"), GONE)
 def test_a_changed_condition_of_the_file_is_seen(name: str, text: str, instead: str) -> None:
     kernel = catalog[name]
-    assert text in kernel.source
-    assert compare(kernel.with_source(kernel.source.replace(text, instead)), enough=1).differ
+    source = flat(kernel.source, SHARED)
+    assert source.count(text) == 1
+    assert compare(kernel.with_source(source.replace(text, instead)), enough=1).differ
 
 
 @pytest.mark.parametrize(
@@ -251,8 +253,9 @@ def test_what_is_not_understood_is_refused(text: str, why: str) -> None:
 
 
 def head(kernel: Kernel) -> str:
-    """A kernel's file up to its last condition at the outermost level, as a file of its own."""
-    source = kernel.source
+    """A kernel's file up to its last condition at the outermost level, as a file of its own, with
+    the headers that several rungs share."""
+    source = flat(kernel.source, SHARED)
     last = [m.end() for m in re.finditer(r"^static_assert\([^;]*\);", source, re.MULTILINE)][-1]
     return f'{source[:last]}\nextern "C" __global__ void empty() {{}}\n'
 

@@ -14,7 +14,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import cache
@@ -41,12 +41,15 @@ FEW = {"SMS": 2}
 KERNELS_OF = ("mma_tma", "hopper_1", "hopper_2", "hopper_3", "hopper_4", "hopper_5", "hopper_6")
 MOST_STEPS = 400_000
 INCLUDE = r'#include "common/([\w.]+)"'
+SHARED = ("cluster_tiles.cuh", "leaving_tile.cuh", "box_store.cuh")
+"""Headers of kernels/common with what the files of several rungs share: text of each of them."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """A fault: what is replaced by what, a regular expression and its replacement. header: of
-    kernels/common, where it lies there and not in the kernel's file. only: kernels that have it.
+    kernels/common, where it lies there and not in the kernel's file, nor in what it shares with
+    other rungs (SHARED). only: kernels that have it.
     equivalent: why it changes nothing, where it does not."""
 
     fault: str
@@ -134,7 +137,8 @@ def _of(name: str) -> Iterator[Mutant]:
     for number, rule in enumerate(RULES):
         if name not in rule.only:
             continue
-        text = flat(catalog[name].source) if rule.header else catalog[name].source
+        source = catalog[name].source
+        text = flat(source) if rule.header else flat(source, SHARED)
         for nth, found in enumerate(re.finditer(rule.old, text)):
             changed = text[: found.start()] + found.expand(rule.new) + text[found.end() :]
             if changed != text:
@@ -143,12 +147,17 @@ def _of(name: str) -> Iterator[Mutant]:
                 yield Mutant(own, rule.fault, name, nth, changed, equal)
 
 
-def flat(text: str) -> str:
-    """The text with each header of kernels/common in place of the first line that includes it."""
+def flat(text: str, headers: Collection[str] = ()) -> str:
+    """The text with each header of kernels/common in place of the first line that includes it.
+
+    headers: these alone; none: all.
+    """
     seen: set[str] = set()
 
     def put(found: re.Match[str]) -> str:
         name = found.group(1)
+        if headers and name not in headers:
+            return found.group()
         if name in seen:
             return ""
         seen.add(name)

@@ -20,6 +20,7 @@ from helpers.record.gpu import Session
 from helpers.record.telemetry import Telemetry
 from nogpu.errors import ConfigError
 from tools import beside
+from tools.mutants_hopper import SHARED, flat
 
 KERNEL, SIZES = "hopper_5", (4096, 8192)
 EFFORT = protocol.Effort(seconds=8.0, max_pairs=60)
@@ -57,7 +58,7 @@ class Change:
     def at(self, size: int) -> Geometry:
         """The launch for M = N = K. Raises ConfigError if the text has no such piece."""
         k = rungs.find(KERNEL)
-        text = k.source
+        text = flat(k.source, SHARED)
         for old, new in self.edits:
             if old not in text:
                 raise ConfigError(f"{k.file} has no {old!r} to change: write the edit anew")

@@ -17,7 +17,7 @@ BK = 64
 LEAST_STEPS = 4
 """No cut lies nearer to an end of its tile (kernels/common/stream_k.cuh)."""
 CONSUMERS = 2
-"""Warpgroups of a block that hold sums (kernels/22_6_stream_k.cu)."""
+"""Warpgroups of a block that hold sums (kernels/common/cluster_tiles.cuh)."""
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@
 // a box. A_map, B_map, R_map describe boxes of 1 x 64 x 64, C_map of 1 x 16 x 64;
 // rows of all, and of bias, start at 16-byte addresses.
 // Block: 384 threads. Grid: whole clusters, at most one block an SM.
-#include "common/box_store.cuh"
 #include "common/cluster.cuh"
 #include "common/elements.cuh"
 #include "common/epilogue.cuh"
 #include "common/hand_over.cuh"
 #include "common/tile_order.cuh"
 #include "common/tma_slices.cuh"
+#include "common/wgmma.cuh"
 
 #ifndef ELEMENT
 #define ELEMENT __nv_bfloat16  // or half
@@ -53,38 +53,17 @@
 
 using T = ELEMENT;
 
-constexpr int BK = BOX;  // steps of k a stage: one box
-constexpr int CONSUMERS = 2;
-constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
-constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
+#include "common/leaving_tile.cuh"
+
 // A thread; with the consumers' they must fit in.
 constexpr int PRODUCER_REGISTERS = 56;
 constexpr int CONSUMER_REGISTERS = 224;  // the 65536 of an SM
-constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-// Blocks that share a tile with this one, and it.
-constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;
-// Rows of A_tile that this block fetches.
-constexpr int A_PART = BM / CLUSTER_N;
-constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
 
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
-// by side.
-struct Stage {
-    T A_tile[BM * BK];
-    T B_tile[BK * BN];
-};
-
-constexpr int C_COLS = BN / BOX;
-constexpr int C_BOXES = WM / MMA_M * C_COLS;  // boxes of C a warp
 // Columns of boxes of R that a stage holds: all rows of the tile, in place of A, B.
 constexpr int R_COLS = BM <= BN ? 2 : 1;
 
-using BoxBuffer = WarpBox<T>;
-
-struct Shared {
-    Stage ring[STAGES];
-    BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
-};
+static_assert(R_COLS * BM * BOX <= BM * BK + BN * BK,
+              "a part of R must fit into a stage");
 
 // A tile of C that is complete, rounded and packed two elements a register, and
 // where it goes.
@@ -94,26 +73,6 @@ struct Packed {
     int rows;  // of C in this slice
     bool waits = false;  // it has not been stored yet
 };
-
-using Place = ClusterPlace<CLUSTER_M, CLUSTER_N>;
-
-static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
-static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
-static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
-static_assert(WM / MMA_M * BN <= 256,
-              "the sums of a thread must fit in its registers");
-static_assert(STAGES >= 2, "one stage is used while another is filled");
-static_assert(sizeof(Shared) <= MOST_BUFFERS,
-              "a block has 227 KB of shared memory");
-static_assert(A_PART % BOX == 0 && B_PART % BOX == 0,
-              "blocks share a tile in whole boxes");
-static_assert(SMS >= CLUSTER, "some cluster must run");
-static_assert(CLUSTER <= 8,
-              "a cluster of more than 8 blocks does not run everywhere");
-static_assert(R_COLS * BM * BOX <= BM * BK + BN * BK,
-              "a part of R must fit into a stage");
-static_assert(C_BOXES % C_BUFFERS == 0,
-              "each tile of C begins with the first buffer");
 
 // Walks through the slices: which one a place in the list of all clusters' tiles
 // falls into.
@@ -234,13 +193,13 @@ __device__ __forceinline__ void store(const Packed& c, int box,
     }
 }
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1,
-                                            1) __launch_bounds__(THREADS, 1)
-    wgmma_epilogue(const __grid_constant__ TensorMap A_map,
-                   const __grid_constant__ TensorMap B_map,
-                   const __grid_constant__ TensorMap C_map,
-                   const __grid_constant__ TensorMap R_map, const T* bias,
-                   const int* rows_of, int tiles, int N, int K)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
+    __launch_bounds__(THREADS, 1)
+        wgmma_epilogue(const __grid_constant__ TensorMap A_map,
+                       const __grid_constant__ TensorMap B_map,
+                       const __grid_constant__ TensorMap C_map,
+                       const __grid_constant__ TensorMap R_map, const T* bias,
+                       const int* rows_of, int tiles, int N, int K)
 {
     extern __shared__ unsigned char shared[];
     auto& [ring, C_tile] = *reinterpret_cast<Shared*>(swizzle_aligned(shared));
