@@ -114,3 +114,14 @@ def test_a_product_that_underflows_in_half_precision_may_lose_half_a_step_of_the
     C = (A.astype(np.float64) * B.astype(np.float64)).astype(np.float16)
     assert numbers.wrong_elements(k, A, B, C) == 0
     assert numbers.wrong_elements(k, A, B, C + np.float16(2.0**-24)) == 1
+
+
+def test_what_is_expected_of_small_products_is_kept_and_cannot_be_written_to() -> None:
+    A, B = numbers.operands("naive", 3, 4, 5, 7)
+    want, bound = numbers.expected("naive", A, B, 7)
+    assert np.array_equal(want, numbers.reference("naive", A, B))
+    assert numbers.expected("coalesced", A, B, 7)[1] is bound  # the same types, the same operands
+    assert numbers.expected("wmma", *numbers.operands("wmma", 3, 4, 5, 7), 7)[0] is not want
+    assert numbers.expected("naive", *numbers.operands("naive", 3, 4, 5, 8), 8)[0] is not want
+    with pytest.raises(ValueError, match="read-only"):
+        want[0, 0] = 1

@@ -18,10 +18,9 @@ from helpers.ladder.kernel import Geometry, Kernel, geometry
 from helpers.ladder.numbers import (
     STORAGE,
     beyond,
-    error_bound,
+    expected,
     operands,
     poison,
-    reference,
     to_bfloat16,
 )
 from helpers.ladder.rungs import catalog, find, lay_out
@@ -497,7 +496,7 @@ def trace_of(p: Geometry, *, seed: int = 0, arch: str = "", **options: Any) -> T
     k = p.kernel
     A, B = operands(k, p.M, p.N, p.K, seed)
     before = A.copy(), B.copy()
-    want, bound = reference(k, A, B), error_bound(k, A, B)
+    want, bound = expected(k, A, B, seed)
     C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
     expect = {"C": (want, bound)}
     report = _emulate(p, A, B, C, arch, uninitialised=("C",), expect=expect, **options)

@@ -115,6 +115,12 @@ class EngineWatch(Observer):
         """Pieces by request: flat places (requests, pieces)."""
         return bulk.offset // PIECE * self.columns + bulk.owner[:, None]
 
+    def _of_threads(self, bulk: Bulk, judge: LastAccessJudge) -> bool:
+        """Whether threads may have been where an engine is: mostly they were not."""
+        first = (bulk.offset >> self.shift) * self.columns + bulk.owner[:, None]
+        each = range(max(bulk.width >> self.shift, 1))
+        return any(judge.met(first + j * self.columns) for j in each) or bool(self.unfenced.any())
+
     def _granules(self, bulk: Bulk) -> Array:
         """Granules by request: flat places (requests, pieces, granules of a piece)."""
         each = np.arange(bulk.width >> self.shift) if bulk.width >> self.shift else np.zeros(1, int)
@@ -131,10 +137,10 @@ class EngineWatch(Observer):
         self._against_copies(bulk, place, thread, column, "copies to it")
         self._against_reads(bulk, place, thread, column, "copies to it")
         self._against_inits(bulk)
-        granule = self._granules(bulk)
-        if isinstance(judge, LastAccessJudge):
+        if isinstance(judge, LastAccessJudge) and self._of_threads(bulk, judge):
+            granule = self._granules(bulk)
             judge.engine_writes(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
-        self.unfenced[granule.reshape(-1)] = False
+            self.unfenced[granule.reshape(-1)] = False
         assert bulk.barrier is not None
         home = bulk.owner if bulk.receiver is None else bulk.receiver
         coded = self._coded(bulk.barrier, home)
@@ -165,8 +171,8 @@ class EngineWatch(Observer):
         verb = "copies it" if bulk.by == "copy" else "multiplies it"
         self.first.engine_reads(bulk)
         self._against_copies(bulk, place, thread, column, verb)
-        granule = self._granules(bulk)
-        if isinstance(judge, LastAccessJudge):
+        if isinstance(judge, LastAccessJudge) and self._of_threads(bulk, judge):
+            granule = self._granules(bulk)
             judge.engine_reads(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
             self._proxies(bulk, granule.reshape(len(granule), -1), verb)
         for unit, rows in self._by_unit(bulk):

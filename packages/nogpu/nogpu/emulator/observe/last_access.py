@@ -42,6 +42,7 @@ class _Last:
         self.each = -(-places // _CHUNK)  # chunks of a row
         self.slot = np.zeros(rows * self.each, np.int32)  # of each chunk; 0: nobody was there
         self.used = np.zeros(rows, bool)
+        self.touched = np.zeros(self.each, bool)  # chunks in which somebody was, in any row
         self.count = 1
         self.thread = np.full(_CHUNK, -1, np.int16)
         self.time = np.zeros(_CHUNK, np.int64)
@@ -66,6 +67,7 @@ class _Last:
     def _grow(self, chunks: Array) -> None:
         self.slot[chunks] = np.arange(self.count, self.count + len(chunks))
         self.used[chunks // self.each] = True
+        self.touched[chunks % self.each] = True
         self.count += len(chunks)
         if self.count * _CHUNK > len(self.thread):
             more = max(self.count * _CHUNK, 2 * len(self.thread)) - len(self.thread)
@@ -158,6 +160,14 @@ class LastAccessJudge:
                     value = values[j * self.granule // values[0].dtype.itemsize]
                     (stored,) = flat_lanes(s, where.mask, value)
                     self._collision(site, place, thread, column, met, stored)
+
+    def met(self, place: Array) -> bool:
+        """Whether a thread may have been at one of these places, or near it."""
+        chunk = place // _CHUNK
+        return any(
+            last is not None and bool(last.touched[chunk].any())
+            for last in (self.writes, self.reads, self.atomics)
+        )
 
     def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
         """A copy engine writes granules for threads: flat arrays.
