@@ -63,9 +63,11 @@ FAULTS = (
      "            barrier_wait(&queue.taken[at.stage], at.parity ^ 1);\n", "", "ask_for_work("),
     ("reads an answer too early", "tensor_persistent",
      "        barrier_wait(&answered[at.stage], at.parity);\n", "", "work = read_work("),
-    ("loads without a fence behind the wait", "tensor_roles",
+    ("loads without a fence behind a relaxed wait", "tensor_roles",
      "        barrier_wait(&complete, 0);\n        tensor_fence_after();\n",
-     "        barrier_wait(&complete, 0);\n", "tensor_load("),
+     '        asm volatile("{.reg .pred p; T: mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64"'
+     '" p, [%0], 0; @!p bra T;}" :: "r"(to_shared(&complete)) : "memory");\n',
+     "tensor_load("),
     ("hands the sums back without a fence", "tensor_persistent",
      "        tensor_fence_before();\n", "", "tensor_mma<PAIR>("),
     ("multiplies without a fence behind the wait", "tensor_persistent",

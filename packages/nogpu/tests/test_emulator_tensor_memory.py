@@ -750,6 +750,7 @@ READ = (  # by 8 columns of B
     "tcgen05.mma.cta_group::1.kind::f16 [%0 + 16], [%0], %1, y, p;}"
 )
 FENCE = 'asm volatile("tcgen05.fence::{}_thread_sync;");  // {}'
+STORES = 'asm volatile("tcgen05.fence::{}_thread_sync;");  // the stores'
 HANDED = f"""
     if (threadIdx.x == 32) {{
         {FENCE.format("after", "the stores")}
@@ -759,14 +760,43 @@ HANDED = f"""
     __syncthreads();
     if (threadIdx.x == 0) {FENCE.format("after", "the copy")}
 """
-HANDS = [("neither", ""), ("before", "while the copy"), ("after", "::after_thread_sync")]
+MEETING = """asm volatile("{.reg .b64 t; .reg .pred p; mbarrier.arriveORDER.shared::cta.b64 t, [%0];\\n"
+    "MET%=: mbarrier.try_wait.parityORDER.shared::cta.b64 p, [%0], %1; @!p bra MET%=;}"
+    :: "r"(at(&met)), "r"(PHASE) : "memory");"""
+ORDERS = ["", ".relaxed.cta", ".relaxed.cluster"]
 
 
-@pytest.mark.parametrize(("gone", "says"), HANDS)
-def test_a_thread_multiplies_what_another_has_copied(gone: str, says: str) -> None:
+def by_mbarriers(text: str, order: str) -> str:
+    """A text of `moving` in which mbarriers of this order stand for __syncthreads() from the stores
+    to the loads.
+    """
+    stores = STORES.format("before")
+    head, tail = text.split(stores)
+    pieces = tail.split("__syncthreads();")
+    tail = pieces[0]
+    for phase, piece in enumerate(pieces[1:-1]):
+        tail += MEETING.replace("ORDER", order).replace("PHASE", str(phase % 2)) + piece
+    text = f"{head}{stores}{tail}__syncthreads();{pieces[-1]}"
+    text = text.replace("try_wait.parity.shared", f"try_wait.parity{order}.shared")
+    text = text.replace("    __shared__ u64 done;", "    __shared__ u64 done, met;")
+    init = '"mbarrier.init.shared.b64 [%0], {};" :: "r"(at(&{}))'
+    one, all_threads = init.format(1, "done"), init.format(128, "met")
+    return text.replace(
+        f"if (threadIdx.x == 0) asm volatile({one});",
+        f"if (threadIdx.x == 0) {{ asm volatile({one}); asm volatile({all_threads}); }}",
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("gone", ["neither", "before", "after"])
+def test_a_thread_multiplies_what_another_has_copied(gone: str, order: str) -> None:
     text = moving("32x32b.x8", issued=(READ,)).replace(FENCE.format("after", "the stores"), "")
     text = text.replace("    if (threadIdx.x == 0 &&", f"{HANDED}    if (threadIdx.x == 0 &&")
-    text = text.replace(FENCE.format(gone, "the copy"), ";")
+    text = by_mbarriers(text, order).replace(FENCE.format(gone, "the copy"), ";")
+    # What has not ended is no matter of release and acquire.
+    says = {"before": "while the copy", "after": "::after_thread_sync" if order else ""}.get(
+        gone, ""
+    )
     report, _ = run(text, descriptor(0, 8192, 128, 0) | 1 << 46)
     found = [f for f in report.findings if says in f.message and "tcgen05.mma" in f.text]
     assert bool(found) == bool(says) == bool(report.findings), str(report)
@@ -779,25 +809,48 @@ def test_two_that_are_in_order_by_what_lies_between() -> None:
 
 NEXT = f"{{.reg .b32 x; add.u32 x, %0, 0x200000; {SHIFT.replace('%0', 'x')}}}"
 """A shift of what another warp has stored."""
-STORES = 'asm volatile("tcgen05.fence::{}_thread_sync;");  // the stores'
 WAIT = "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;"
-ORDER = [
+MISSING = [
     (COPY, STORES.format("before"), "::before_thread_sync", "tcgen05.cp"),
     (COPY, STORES.format("after"), "::after_thread_sync", "tcgen05.cp"),
     (NEXT, STORES.format("before"), "::before_thread_sync", "tcgen05.shift"),
     (NEXT, WORK.splitlines()[-1].strip(), "::after_thread_sync", "mine + (0 << 16)"),
-    (COPY, WAIT, "while the copy", "mine + (0 << 16)"),
-    (NEXT, WAIT, "while the shift", "mine + (0 << 16)"),
 ]
 
 
-@pytest.mark.parametrize(("issued", "gone", "says", "line"), ORDER)
-def test_a_wait_or_a_fence_that_is_missing(issued: str, gone: str, says: str, line: str) -> None:
-    whole = moving("32x32b.x8", issued=(issued,))
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("issued", "gone", "says", "line"), MISSING)
+def test_a_fence_is_missed_where_barriers_are_relaxed(
+    issued: str, gone: str, says: str, line: str, order: str
+) -> None:
+    whole = by_mbarriers(moving("32x32b.x8", issued=(issued,)), order)
     assert whole.count(gone) == 1
-    report, _ = run(whole.replace(gone, ""), descriptor(0, 8192, 128, 0) | 1 << 46)
-    races = [f for f in report.findings if f.kind == "race" and says in f.message]
-    assert any(line in f.text for f in races), str(report)
+    what = descriptor(0, 8192, 128, 0) | 1 << 46
+    assert run(whole, what)[0].ok
+    report, _ = run(whole.replace(gone, ""), what)
+    assert all(f.kind == "race" and says in f.message for f in report.findings), str(report)
+    assert any(line in f.text for f in report.findings) == bool(order), str(report)
+
+
+@pytest.mark.parametrize("issued", [COPY, NEXT])
+def test_barriers_of_a_block_release_and_acquire(issued: str) -> None:
+    text = moving("32x32b.x8", issued=(issued,))
+    for gone in (
+        *map(STORES.format, ("before", "after")),
+        FENCE.format("after", "what was issued"),
+    ):
+        text = text.replace(gone, "")
+    assert "thread_sync;" not in text
+    assert run(text, descriptor(0, 8192, 128, 0) | 1 << 46)[0].ok
+
+
+@pytest.mark.parametrize(("issued", "what"), [(COPY, "copy"), (NEXT, "shift")])
+def test_a_wait_that_is_missing(issued: str, what: str) -> None:
+    whole = moving("32x32b.x8", issued=(issued,))
+    assert whole.count(WAIT) == 1
+    report, _ = run(whole.replace(WAIT, ""), descriptor(0, 8192, 128, 0) | 1 << 46)
+    races = [f for f in report.findings if f.kind == "race" and f"while the {what}" in f.message]
+    assert any("mine + (0 << 16)" in f.text for f in races), str(report)
 
 
 def test_shifts_that_are_waited_for_are_quiet() -> None:

@@ -48,7 +48,7 @@ def of(state: State) -> Meetings:
     return state.meetings
 
 
-def cluster_arrive(state: State, line: int, mask: Mask | None) -> None:
+def cluster_arrive(state: State, relaxed: bool, line: int, mask: Mask | None) -> None:
     """barrier.cluster.arrive: the threads of a mask have come; they go on."""
     if mask is not None and mask.n == 0:
         return
@@ -67,7 +67,7 @@ def cluster_arrive(state: State, line: int, mask: Mask | None) -> None:
         )
     m.ticket = np.where(here, _by_block(state, m.phase), m.ticket)
     for o in state.observers:
-        o.cluster_arrive(mask)
+        o.cluster_arrive(mask, relaxed)
     _complete(state, m)
 
 

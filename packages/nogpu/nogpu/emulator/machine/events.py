@@ -198,14 +198,16 @@ class Observer:
     def set_up(self, where: Where, line: int) -> None:
         """mbarriers are initialised."""
 
-    def arrive(self, where: Where) -> None:
-        """Threads arrive at mbarriers."""
+    def arrive(self, where: Where, relaxed: bool) -> None:
+        """Threads arrive at mbarriers. relaxed: it is no release."""
 
     def complete(self, barriers: Array) -> None:
         """Phases of mbarriers are complete: bool (words, blocks), true at their first words."""
 
-    def acquire(self, offset: Array, mask: Mask | None) -> None:
-        """Threads learn that the phases of the mbarriers at these offsets are complete."""
+    def acquire(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
+        """Threads learn that the phases of the mbarriers at these offsets are complete. relaxed:
+        it is no acquire.
+        """
 
     def tensor(self, access: TensorAccess) -> None:
         """Tensor memory is about to be read, written or freed."""
@@ -219,8 +221,8 @@ class Observer:
     def tensor_committed(self, at: Array, owner: Array, thread: Array, column: Array) -> None:
         """What threads have issued will arrive at mbarriers: flat arrays, one element each."""
 
-    def cluster_arrive(self, mask: Mask | None) -> None:
-        """Threads arrive at the barrier of their cluster, and go on."""
+    def cluster_arrive(self, mask: Mask | None, relaxed: bool) -> None:
+        """Threads arrive at the barrier of their cluster, and go on. relaxed: it is no release."""
 
     def cluster_complete(self, blocks: Array) -> None:
         """Barriers of clusters open: bool (blocks,)."""

@@ -61,6 +61,7 @@ class PhaseWait:
     want: Array  # the phase's token or parity
     parity: bool
     register: int  # that takes the answer
+    relaxed: bool  # to know it orders nothing
 
 
 @dataclass

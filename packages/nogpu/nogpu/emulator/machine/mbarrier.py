@@ -151,7 +151,7 @@ def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = 
     if not len(at):
         return full
     if own:
-        sync.arrived(state, where)
+        sync.arrived(state, access)
     memory = state.shared
     place = (at >> 2) * memory.ncolumns + block
     order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
@@ -337,7 +337,7 @@ def complete_tx(state: State, number: int, address: Array, count: Array, mask: M
     def move(access: Access) -> None:
         where = access.where
         at, block, n, thread, column = _flat_counts(state, where, count)
-        sync.arrived(state, where)
+        sync.arrived(state, access)
         complete_bytes(state, access.site, at, block, n, thread, column)
 
     _touch(state, number, address, mask, "barrier", move)
@@ -396,7 +396,7 @@ def _track(state: State, one: Array, counted: bool, access: Access) -> None:
         phase = _arrive(state, one, False, access) >> 32
     else:
         phase = _phase(state, where.offset)
-        sync.arrived(state, where)
+        sync.arrived(state, access)
     if state.copies is not None:
         state.copies.track(where.offset, phase, where.mask)
 
@@ -426,7 +426,9 @@ def poll(
     offset: Array = _touch(
         state, number, address, state.within(mask), "barrier", lambda a: a.where.offset
     )
-    _sort(state, running, pool, PhaseWait(stop, mask, offset, want.astype(i8), parity, register))
+    relaxed = state.sites[number].relaxed
+    wait = PhaseWait(stop, mask, offset, want.astype(i8), parity, register, relaxed)
+    _sort(state, running, pool, wait)
 
 
 def _sort(state: State, running: Running, pool: Pool, wait: PhaseWait) -> None:
@@ -449,7 +451,7 @@ def _resume(state: State, running: Running, pool: Pool, wait: PhaseWait, mask: G
     if state.copies is not None:
         state.copies.phase_over(wait.offset, base, _phase)
     for o in state.observers:
-        o.acquire(wait.offset, base)
+        o.acquire(wait.offset, base, wait.relaxed)
     answer(running, wait.register, mask, np.ones((1, 1, 1, 1), bool))
     push(state, pool, wait.stop.resume, mask)
 

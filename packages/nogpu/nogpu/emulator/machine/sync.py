@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nogpu.emulator.machine.events import Where
+from nogpu.emulator.machine.events import Access
 from nogpu.emulator.machine.grouping import BarrierWait, Group
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def join(state: State, ready: Sequence[BarrierWait]) -> None:
             o.named(groups, barrier)
 
 
-def arrived(state: State, where: Where) -> None:
+def arrived(state: State, access: Access) -> None:
     """Threads arrive at mbarriers."""
     for o in state.observers:
-        o.arrive(where)
+        o.arrive(access.where, access.site.relaxed)
 
 
 def finish(state: State) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.initialised import FirstWrites
     from nogpu.emulator.observe.races import RaceWatch
+    from nogpu.emulator.observe.tensor_watch import TensorWatch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,6 +46,7 @@ class EngineWatch(Observer):
     def __init__(self, races: RaceWatch, first: FirstWrites) -> None:
         """races: who judges threads among themselves. first: who knows what is written."""
         self.races, self.first = races, first
+        self.of_tensors: TensorWatch | None = None
 
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
@@ -70,6 +72,7 @@ class EngineWatch(Observer):
         self.known = np.zeros((seen.blocks, seen.warp_shape.warps, _UNITS), np.int64)
         self.arriving: dict[int, Array] = {}  # by mbarrier: (blocks, units)
         self.over: dict[int, Array] = {}
+        self.relaxed: set[int] = set()  # mbarriers of which an arrival was no release
         self.met = np.zeros((seen.blocks, _UNITS), np.int64)  # at the barrier of the cluster
         self.opened = self.met.copy()
         self.granule = s.launch.program.granule
@@ -426,9 +429,13 @@ class EngineWatch(Observer):
                 for key in [k for k in table if k & _OFFSET == at]:
                     del table[key]
 
-    def arrive(self, where: Where) -> None:
+    def arrive(self, where: Where, relaxed: bool) -> None:
         """What warps know goes to the mbarriers that they arrive at."""
         for at, which in self._by_barrier(where.offset, where.owner, where.mask):
+            if relaxed:
+                self.relaxed.add(at)
+            else:
+                self._released(which)
             gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
             into = self.arriving.setdefault(at, np.zeros_like(gathered))
             np.maximum(into, gathered, out=into)
@@ -470,20 +477,30 @@ class EngineWatch(Observer):
                 old = self.over.setdefault(at, np.zeros_like(arrived))
                 np.maximum(old, np.where(here[:, None], arrived, 0), out=old)
 
-    def acquire(self, offset: Array, mask: Mask | None) -> None:
+    def acquire(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
         """Warps know what was known when a phase was complete, its copies among it."""
         for at, which in self._by_barrier(offset, None, mask):
             got = self.over.get(at)
             if got is not None:
-                self._learn(which, got)
+                self._learn(which, got, not relaxed and at not in self.relaxed)
 
-    def _learn(self, which: Array, what: Array) -> None:
-        """Warps, bool (blocks, warps), know what is known by block and unit."""
+    def _released(self, which: Array) -> None:
+        """Warps, bool (blocks, warps), are about to release what they know."""
+        if self.of_tensors is not None:
+            self.of_tensors.released(which)
+
+    def _learn(self, which: Array, what: Array, acquires: bool = True) -> None:
+        """Warps, bool (blocks, warps), know what is known by block and unit. acquires: what they
+        do comes after that.
+        """
         gain = np.where(which[:, :, None], what[:, None, :], 0)
         np.maximum(self.known, gain, out=self.known)
+        if acquires and self.of_tensors is not None:
+            self.of_tensors.acquired(gain)
 
     def _meet(self, which: Array) -> None:
         """Some warps of each block: what one knew, all know."""
+        self._released(which)
         self._learn(which, np.where(which[:, :, None], self.known, 0).max(axis=1))
 
     def interval(self, opened: Array | None, others: bool) -> None:
@@ -505,6 +522,7 @@ class EngineWatch(Observer):
     def left(self, barrier: int, mask: Mask | None) -> None:
         """Warps are counted at a barrier, and go on: what they know stays there."""
         for rank, which in enumerate(self._by_rank(self._warps(mask))):
+            self._released(which)
             gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
             old = self.counted.get((barrier, rank))
             self.counted[barrier, rank] = gathered if old is None else np.maximum(old, gathered)
@@ -519,9 +537,12 @@ class EngineWatch(Observer):
                 self._learn(which, counted)
                 counted[which.any(axis=1)] = 0
 
-    def cluster_arrive(self, mask: Mask | None) -> None:
+    def cluster_arrive(self, mask: Mask | None, relaxed: bool) -> None:
         """Threads arrive at the barrier of their cluster."""
-        gathered = np.where(self._warps(mask)[:, :, None], self.known, 0).max(axis=1)
+        which = self._warps(mask)
+        if not relaxed:
+            self._released(which)
+        gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
         np.maximum(self.met, gathered, out=self.met)
 
     def cluster_complete(self, blocks: Array) -> None:

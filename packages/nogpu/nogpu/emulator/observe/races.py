@@ -203,7 +203,7 @@ class RaceWatch(Observer):
         """mbarriers are initialised."""
         self._need_clock().forget(where.offset)
 
-    def arrive(self, where: Where) -> None:
+    def arrive(self, where: Where, relaxed: bool) -> None:
         """Threads arrive at mbarriers."""
         self._need_clock().arrive(self._coded(where.offset, where.owner), where.mask)
 
@@ -211,7 +211,7 @@ class RaceWatch(Observer):
         """Phases of mbarriers are complete."""
         self._need_clock().complete(barriers)
 
-    def acquire(self, offset: Array, mask: Mask | None) -> None:
+    def acquire(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
         """Threads know that phases are complete."""
         self._need_clock().acquire(self._coded(offset, None), mask)
 
@@ -219,7 +219,7 @@ class RaceWatch(Observer):
         """Where mbarriers lie, as the clock tells them apart."""
         return offset if self.view is None else self.view.coded(offset, owner)
 
-    def cluster_arrive(self, mask: Mask | None) -> None:
+    def cluster_arrive(self, mask: Mask | None, relaxed: bool) -> None:
         """Threads arrive at the barrier of their cluster."""
         if isinstance(self.clock, ClusterClock):
             self.clock.cluster_arrive(mask)

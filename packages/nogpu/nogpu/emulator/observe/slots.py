@@ -123,7 +123,7 @@ class SlotWatch(Observer):
         mine = np.broadcast_to(s.block_index == 0, s.shape)
         return np.asarray(mine & np.broadcast_to(array_of(mask), s.shape))
 
-    def acquire(self, offset: Array, mask: Mask | None) -> None:
+    def acquire(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
         """Threads of the first block know that copies have landed."""
         if not self.first or not self.now:
             return

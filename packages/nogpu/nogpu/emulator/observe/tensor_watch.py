@@ -6,13 +6,14 @@ loads and stores of a warp by tcgen05.wait. Who knows of that, and how it is han
 loads and stores. Some of a thread are done in order (`_pipelined`); so are those of two threads
 where tcgen05.fence::before_thread_sync and a barrier order them.
 
-Whoever touches tensor memory after another was waited for by a barrier needs
-tcgen05.fence::after_thread_sync between that barrier and this; a load or a store of another warp
-needs the other fence as well, after its tcgen05.wait. tcgen05.commit needs none before it, and
-neither does who hands on that an mbarrier's phase is over; tcgen05.dealloc, and what a warp has
-waited for itself, need none at all. Lanes of a warp count as one. Where PTX's text says nothing
-(a copy beside another copy, or after a product) nothing is reported. Source: PTX ISA 9.0, "Memory
-Consistency Model for 5th generation of TensorCore operations".
+Barriers that release and acquire order what has ended: PTX says that the mechanisms of its memory
+model hold for tcgen05, too. Whoever touches tensor memory after a relaxed wait for another needs
+tcgen05.fence::after_thread_sync behind that wait; where a load or a store of another warp is handed
+on by a relaxed arrival, the other fence as well, after its tcgen05.wait. tcgen05.commit needs none
+before it, and neither does who hands on that an mbarrier's phase is over; tcgen05.dealloc, and what
+a warp has waited for itself, need none at all. Lanes of a warp count as one. Where PTX's text says
+nothing (a copy beside another copy, or after a product) nothing is reported. Source: PTX ISA 9.0,
+"Memory Consistency Model for 5th generation of TensorCore operations".
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class TensorWatch(Observer):
     def __init__(self, engines: EngineWatch) -> None:
         """engines: who keeps what warps know."""
         self.engines = engines
+        engines.of_tensors = self
 
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
@@ -152,16 +154,16 @@ class TensorWatch(Observer):
             if (times > handed).any():
                 self._accuse(
                     access, other, times, lines, times > handed,
-                    f"{ended}before_thread_sync says so at the barrier between them",
-                    "Put it behind the tcgen05.wait of the warp there, before that barrier",
+                    f"{ended}before_thread_sync says so at the relaxed barrier between them",
+                    "Put it behind the tcgen05.wait of the warp there, or arrive with .release",
                 )  # fmt: skip
                 return
             shown = min(shown, fenced[order])
         if (times > shown).any():
             self._accuse(
                 access, other, times, lines, times > shown,
-                f"{ended}after_thread_sync stands between the wait for it and this",
-                "PTX orders the two only with that fence: put it behind the wait",
+                f"{ended}after_thread_sync stands between the relaxed wait for it and this",
+                "Put that fence behind the wait, or wait with .acquire",
             )  # fmt: skip
 
     def _pipelined(self, unit: int, time: int, access: TensorAccess) -> bool:
@@ -216,16 +218,28 @@ class TensorWatch(Observer):
         """Before: what these threads have issued, and what their warps have waited for, comes
         before what follows a barrier. After: what these warps know comes before what they do.
         """
-        here, known = self.engines._warps(mask), self.engines.known
+        here = self.engines._warps(mask)
         if side == "after":
-            self.fenced[here] = known[here]
-            return
+            self.fenced[here] = self.engines.known[here]
+        else:
+            self.released(here, issued=True)
+
+    def released(self, here: Array, issued: bool = False) -> None:
+        """What warps, bool (blocks, warps), have waited for comes before what follows a barrier.
+
+        issued: what their threads have issued, too.
+        """
+        known = self.engines.known
         for unit, (kind, number) in list(self.kind.items()):
             warp = number >> 5 if kind == "tensor" else number
-            if here[:, warp].any():
+            if here[:, warp].any() and (issued or kind != "tensor"):
                 order = self.order.setdefault(unit, self.engines._unit(f"{kind} order", number))
                 done = self.engines.time if kind == "tensor" else known[here[:, warp], warp, unit]
                 known[here[:, warp], warp, order] = done
+
+    def acquired(self, what: Array) -> None:
+        """What warps learn, (blocks, warps, units), comes before what they do."""
+        np.maximum(self.fenced, what, out=self.fenced)
 
     def tensor_committed(self, at: Array, owner: Array, thread: Array, column: Array) -> None:
         """What threads have issued will arrive at mbarriers."""

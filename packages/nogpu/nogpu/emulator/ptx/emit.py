@@ -361,6 +361,7 @@ class Emitter:
                 scope if {"release", "acq_rel"} & parts else None,
                 self.position in self.waiting,
                 "volatile" in parts,
+                "relaxed" in parts,
             )
         )  # fmt: skip
         return number

@@ -305,7 +305,7 @@ OPS: dict[str, Op] = {
     "barrier.red": _VOTED,
     # The arrival holds nobody up: it ends no block.
     "barrier.cluster.arrive": Op("", "cluster arrive release relaxed aligned",
-                                 "cluster_arrive(S, {line}, {active})"),
+                                 "cluster_arrive(S, {has[relaxed]}, {line}, {active})"),
     "barrier.cluster.wait": Op("", "cluster wait acquire aligned", ends="barrier"),
     "bar.warp": _WARP_MET,
     "barrier.warp": _WARP_MET,

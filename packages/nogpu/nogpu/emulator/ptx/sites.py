@@ -66,6 +66,7 @@ class Site:
     release: int | None = None
     waits: bool = False  # a read in a loop that waits for other threads
     volatile: bool = False  # strong, but no atomic: what two such stores put there may be lost
+    relaxed: bool = False  # orders nothing itself
 
     @property
     def width(self) -> int:
