@@ -844,6 +844,20 @@ def test_barriers_of_a_block_release_and_acquire(issued: str) -> None:
     assert run(text, descriptor(0, 8192, 128, 0) | 1 << 46)[0].ok
 
 
+def test_an_address_of_shared_memory_where_a_generic_one_is_due() -> None:
+    whole, what = moving("32x32b.x8", issued=(COPY,)), descriptor(0, 8192, 128, 0) | 1 << 46
+    shared = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
+    text = whole.replace(shared, shared.replace(".shared::cluster", ""))
+    report, out = run(text, what)
+    assert [f.kind for f in report.findings] == ["out-of-bounds"], str(report)
+    assert "takes a generic one" in report.findings[0].message and "commit" in report.findings[0].text
+    assert (out == run(whole, what)[1]).all()  # as on a GPU
+    pointer = text.replace(f'{shared.replace(".shared::cluster", "")} [%0];" :: "r"(at(&done))',
+                           f'{shared.replace(".shared::cluster", "")} [%0];" :: "l"(&done)')  # fmt: skip
+    assert pointer != text
+    assert run(pointer, what)[0].ok
+
+
 @pytest.mark.parametrize(("issued", "what"), [(COPY, "copy"), (NEXT, "shift")])
 def test_a_wait_that_is_missing(issued: str, what: str) -> None:
     whole = moving("32x32b.x8", issued=(issued,))

@@ -644,3 +644,105 @@ def test_an_index_out_of_random_numbers_is_named_as_such(shell: Any) -> None:
     status, out, err = shell(text.replace("GAP", "5"))
     assert status == 1 and "--arg at=FILE.npy" in out, out + err
     assert "FILE.npy" not in shell(text.replace("* GAP", "% 2"))[1]
+
+
+def test_an_index_of_bf16_numbers_is_not_named_as_random(shell: Any) -> None:
+    text = """#include <cuda_bf16.h>
+    __global__ void k(const TYPE* a, float* y) { y[threadIdx.x] = (float)a[threadIdx.x + 1]; }
+    int main() {
+        TYPE* a; float* y;
+        cudaMalloc(&a, 32 * sizeof(TYPE)); cudaMalloc(&y, 32 * sizeof(float));
+        cudaMemcpy(a, host, 32 * sizeof(TYPE), cudaMemcpyHostToDevice);
+        k<<<1, 32>>>(a, y);
+    }"""
+    status, out, _ = shell(text.replace("TYPE", "__nv_bfloat16"))
+    assert status == 1 and "past its end" in out and "FILE.npy" not in out
+    assert "FILE.npy" in shell(text.replace("TYPE", "unsigned short"))[1]
+
+
+def test_what_is_expected_may_take_all_arguments(shell: Any) -> None:
+    Path("want.py").write_text(
+        "def add(**of): return of['a'] + of['b']\n"
+        "def less(a, **of): return a - of['b']\n"
+        "def other(q, **of): return q\n"
+    )
+    assert shell(GOOD, "--expect", "want.py:add")[0] == 0
+    assert shell(GOOD, "--expect", "want.py:less")[0] == 1
+    assert "parameters that no" in shell(GOOD, "--expect", "want.py:other")[2]
+
+
+CLUSTER = """#include <cooperative_groups.h>
+__global__ void k(int* y) { y[blockIdx.x] = cooperative_groups::this_cluster().num_blocks(); }
+void run(int* y) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(4); config.blockDim = dim3(1);
+    cudaLaunchAttribute given[2];
+    given[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    given[0].val.programmaticStreamSerializationAllowed = 1;
+    given[1].id = cudaLaunchAttributeClusterDimension;
+    HOW
+    config.attrs = given; config.numAttrs = 2;
+    cudaLaunchKernelEx(&config, k, y);
+}
+int main() { int* y; cudaMalloc(&y, 4 * sizeof(int)); run(y); }
+"""
+
+
+@pytest.mark.parametrize(
+    "how", ["given[1].val.clusterDim.x = 2; given[1].val.clusterDim.y = given[1].val.clusterDim.z = 1;",
+            "given[1].val.clusterDim = {2, 1, 1};"],
+)  # fmt: skip
+def test_a_cluster_among_the_attributes_of_a_launch(how: str, shell: Any) -> None:
+    Path("want.py").write_text("import numpy as np\ndef k(): return np.full(4, 2)\n")
+    status, out, err = shell(CLUSTER.replace("HOW", how), "--expect", "want.py:k")
+    assert status == 0 and "cluster 2x1x1" in out, out + err
+    assert shell(CLUSTER.replace("HOW", ""), "--expect", "want.py:k")[0] == 1  # clusters of one
+    unknown = how.replace("2", "atoi(argv[1])", 1)
+    assert "cluster" in shell(CLUSTER.replace("HOW", unknown))[2]
+
+
+def test_tuples_and_pairs_of_the_host_library_run_on_the_device(shell: Any) -> None:
+    text = """#include <tuple>
+    #include <utility>
+    __global__ void k(int* y) {
+        auto place = [](int i) -> std::tuple<int, int> { return {i / 4, i % 4}; };
+        auto [row, column] = place(threadIdx.x);
+        auto [first, second, third] = std::make_tuple(row, column, 100);
+        std::pair<int, int> both = std::make_pair(first, third);
+        y[threadIdx.x] = both.first * 10 + second + both.second;
+    }
+    int main() { int* y; cudaMalloc(&y, 32 * sizeof(int)); k<<<1, 32>>>(y); }"""
+    Path("want.py").write_text(
+        "import numpy as np\n"
+        "def k(): return 100 + 10 * (np.arange(32) // 4) + np.arange(32) % 4\n"
+        "def wrong(): return 100 + np.arange(32)\n"
+    )
+    status, out, err = shell(text, "--expect", "want.py:k")
+    assert status == 0, out + err
+    assert shell(text, "--expect", "want.py:wrong")[0] == 1
+
+
+TENSOR = """__global__ void k(unsigned* y) {
+    __shared__ unsigned place;
+    unsigned at = __cvta_generic_to_shared(&place);
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" :: "r"(at));
+    __syncthreads();
+    unsigned x = threadIdx.x;
+    asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(place), "r"(x + 1));
+    asm volatile("tcgen05.wait::st.sync.aligned;");
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(x) : "r"(place));
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    y[threadIdx.x] = x;
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" :: "r"(place));
+}
+int main() { unsigned* y; cudaMalloc(&y, 32 * sizeof(int)); k<<<1, 32>>>(y); }
+"""
+
+
+def test_the_architecture_of_tensor_memory_is_taken_from_the_text(shell: Any) -> None:
+    Path("want.py").write_text("import numpy as np\ndef k(): return np.arange(32) + 1\n")
+    status, out, err = shell(TENSOR, "--expect", "want.py:k")
+    assert status == 0 and "for sm_100a" in out, out + err
+    assert shell(TENSOR, "--arch", "sm_90a")[0] == 2
+    plain = GOOD.replace("__global__ void add", "// no tcgen05 here\n__global__ void add")
+    assert "for sm_80" in shell(plain)[1]

@@ -129,4 +129,13 @@ template <class T> struct remove_reference<T&&> { typedef T type; };
 template <class T> using remove_reference_t = typename remove_reference<T>::type;
 template <class T> using decay_t = typename remove_cv<remove_reference_t<T>>::type;
 template <class T> constexpr bool is_floating_point_v = is_same_v<T, float> || is_same_v<T, double>;
+// Aggregates, for `auto [a, b] = f();`
+template <class... T> struct tuple;
+template <class A> struct tuple<A> { A a; };
+template <class A, class B> struct tuple<A, B> { A a; B b; };
+template <class A, class B, class C> struct tuple<A, B, C> { A a; B b; C c; };
+template <class A, class B, class C, class D> struct tuple<A, B, C, D> { A a; B b; C c; D d; };
+template <class A, class B> struct pair { A first; B second; };
+template <class... T> constexpr tuple<T...> make_tuple(T... values) { return {values...}; }
+template <class A, class B> constexpr pair<A, B> make_pair(A a, B b) { return {a, b}; }
 }

@@ -699,6 +699,9 @@ class Program:
                 return self._cell(name, scope)
             case "member", of, name:
                 owner = plain(self.value(of, scope))
+                if isinstance(owner, Unknown) and isinstance(cell := self.place(of, scope), Cell):
+                    if owner.why.endswith("was not set") and not cell.kind:
+                        owner = cell.value = Record(owner.why.split()[0])
                 if isinstance(owner, list) and owner and name in "xyz":
                     return (*owner, Cell(1), Cell(1))["xyz".index(name)]  # type: ignore[no-any-return]
                 return owner[name] if isinstance(owner, Record) else None

@@ -21,6 +21,7 @@ from nogpu.command.values import (
     Unknown,
     compute,
     plain,
+    triple,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -262,10 +263,12 @@ def _launch_ex(program: Program, values: Sequence[Any], scope: Scope, name: str)
     grid, block = config["gridDim"].value, config["blockDim"].value
     shared = config["dynamicSmemBytes"].value if "dynamicSmemBytes" in config else 0
     cluster = None
-    match config:
-        case {"attrs": Cell(value=[Cell(value={"val": Cell(value={"clusterDim": dims})}), *_])}:
-            if isinstance(dims.value, Record):
-                cluster = tuple(dims.value[axis].value for axis in "xyz")
+    attributes = plain(config["attrs"]) if "attrs" in config else []
+    for each in map(plain, attributes if isinstance(attributes, list) else [attributes]):
+        match each:
+            case {"val": Cell(value={"clusterDim": Cell(value=dims)})}:
+                axes = [dims[axis].value for axis in "xyz"] if isinstance(dims, Record) else dims
+                cluster = triple(axes)
     program.launch(*named, grid, block, shared, cluster, args, scope)
 
 

@@ -243,7 +243,7 @@ def _finding(
         facts["message"] += (
             f" (how large {finding.array} is was a guess: --arg {finding.array}=...)"
         )
-    elif finding.kind == "out-of-bounds" and drawn:
+    elif drawn and re.search(r"its (?:end|start)\b", finding.message):
         facts["message"] += (
             f" (if the index comes from {' or '.join(drawn)}: whole numbers at random stand there, "
             f"not the host's; --arg {drawn[0]}=FILE.npy gives others)"
@@ -328,9 +328,12 @@ def _want(
     """
     by_name = {a.formal.name: a for a in setting.arguments}
     known = {**variables, **{name: a.plain for name, a in by_name.items()}}
-    parameters = list(inspect.signature(function).parameters)
+    formals = inspect.signature(function).parameters.values()
+    parameters = [f.name for f in formals if f.kind is not f.VAR_KEYWORD]
     if not set(parameters) <= set(known) or (parameters and not set(parameters) & set(by_name)):
         return None
+    if len(parameters) < len(formals):  # **rest takes the others
+        parameters = list(known)
     try:
         wanted = function(**{name: known[name] for name in parameters})
     except Exception as error:

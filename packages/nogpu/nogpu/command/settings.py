@@ -108,7 +108,8 @@ class Argument:
     def drawn(self) -> bool:
         """Whether it is an array of random whole numbers."""
         whole = isinstance(self.value, np.ndarray) and self.value.dtype.kind in "iu"
-        return whole and self.words.endswith(", random")
+        bf16 = C_TYPES.get(self.kind, ("",))[0] == "bfloat16"  # their bits
+        return whole and not bf16 and self.words.endswith(", random")
 
     @property
     def output(self) -> bool:

@@ -16,6 +16,7 @@ _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*"([^"]+)"')
 _HOPPER = re.compile(
     r"\bwgmma\b|\bCUtensorMap\b|cp\.async\.bulk|\bsetmaxnreg\b|__cluster_dims__|\bthis_cluster\b"
 )
+_BLACKWELL = re.compile(r"\btcgen05\.[a-z]|\bclusterlaunchcontrol\.[a-z]")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Source:
 
     def arch(self) -> str:
         """The architecture that the text is written for, as far as its words tell."""
+        if _BLACKWELL.search(self.text) and not re.search(r"\bwgmma\.[a-z]", self.text):
+            return "sm_100a"
         return "sm_90a" if _HOPPER.search(self.text) else "sm_80"
 
 

@@ -61,9 +61,33 @@ def _touch(
     """
     site = state.sites[number]
     if site.space == "generic":
-        address = address - SHARED_WINDOW
+        address = _of_shared(state, site, address, mask)
     shared_site = site.as_(space="shared", op=op, strong=op != "store")
     return perform(state, shared_site, address, mask, move=move)
+
+
+def _of_shared(state: State, site: Site, address: Array, mask: Mask | None) -> Array:
+    """Addresses in shared memory of generic ones.
+
+    Who gives an instruction without .shared an address of shared memory is told, and obeyed:
+    tcgen05.commit reaches the mbarrier on a GPU, though PTX leaves open what it does.
+    """
+    base, size = state.launch.program.shared_base, state.launch.shared_bytes
+    place = address + (site.offset - base)
+    plain = (place >= 0) & (place < size)
+    wrong = np.broadcast_to(plain if mask is None else plain & mask.arr, state.shape)
+    if wrong.any():
+        lane = first_offender(state, wrong)
+        accuse(
+            "out-of-bounds",
+            site.line,
+            lane,
+            f"{lane} gives an address of shared memory, {lane.value(place) + base:#x}, to an "
+            "instruction that takes a generic one. Write .shared::cta (of tcgen05.commit "
+            ".shared::cluster) into the instruction, or give it the pointer without "
+            "__cvta_generic_to_shared",
+        )
+    return np.where(plain, address, address - SHARED_WINDOW)
 
 
 def init_barrier(
