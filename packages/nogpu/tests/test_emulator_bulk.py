@@ -769,3 +769,30 @@ def test_a_reduction_that_the_engine_does_not_do():
     with pytest.raises(EmulationError, match="in the shared memory of a peer"):
         emulator.launch(peer, "k", 1, 64, [TensorMap(np.zeros((8, 64), "i4"), (8, 64)), np.zeros(64, "i4"),
                                            np.zeros(64, "i4"), 0, 0], arch="sm_90")  # fmt: skip
+
+
+MANY = """
+extern "C" __global__ void k(const int* x, int* y, int skipped) {
+    __shared__ alignas(16) int to[150 * 4];
+    __shared__ u64 bars[150];
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 150; ++i) init(bars + i, 1);
+        for (int i = 0; i < 150; ++i) {
+            expect(bars + i, 16);
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
+                :: "r"(at(to + 4 * i)), "l"(x + 4 * i), "r"(at(bars + i)) : "memory");
+        }
+        for (int i = 0; i < 150; ++i) if (i != skipped) wait(bars + i, 0);
+        for (int i = 0; i < 600; ++i) y[i] = to[i];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("skipped", [-1, 0, 80, 149])
+def test_each_of_many_mbarriers_is_waited_for(skipped: int) -> None:
+    x, y = np.arange(600, dtype=np.int32), np.zeros(600, np.int32)
+    report = emulator.launch(HEAD + MANY, "k", 1, 32, [x, y, skipped], arch="sm_90a")
+    found = [f for f in report.findings if "may still be under way" in f.message]
+    assert bool(found) == (skipped >= 0), str(report)
+    assert (y == x).all()

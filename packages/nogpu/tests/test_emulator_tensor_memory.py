@@ -850,7 +850,9 @@ def test_an_address_of_shared_memory_where_a_generic_one_is_due() -> None:
     text = whole.replace(shared, shared.replace(".shared::cluster", ""))
     report, out = run(text, what)
     assert [f.kind for f in report.findings] == ["out-of-bounds"], str(report)
-    assert "takes a generic one" in report.findings[0].message and "commit" in report.findings[0].text
+    assert (
+        "takes a generic one" in report.findings[0].message and "commit" in report.findings[0].text
+    )
     assert (out == run(whole, what)[1]).all()  # as on a GPU
     pointer = text.replace(f'{shared.replace(".shared::cluster", "")} [%0];" :: "r"(at(&done))',
                            f'{shared.replace(".shared::cluster", "")} [%0];" :: "l"(&done)')  # fmt: skip

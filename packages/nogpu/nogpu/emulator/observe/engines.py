@@ -36,8 +36,13 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_UNITS = 64  # of which more share a clock
+_UNITS = 64  # that a batch begins with
 _OFFSET = (1 << RANK_SHIFT) - 1
+
+
+def _wider(known: Array) -> Array:
+    """What is known, with room for twice as many units."""
+    return np.concatenate([known, np.zeros_like(known)], axis=-1)
 
 
 class EngineWatch(Observer):
@@ -96,7 +101,16 @@ class EngineWatch(Observer):
         return offset if self.view is None else offset + (self.view.peers.rank[owner] << RANK_SHIFT)
 
     def _unit(self, kind: str, number: int) -> int:
-        return self.units.setdefault((kind, number), len(self.units) % _UNITS)
+        """The number of a unit; a new one may move what is known to larger arrays."""
+        unit = self.units.setdefault((kind, number), len(self.units))
+        if unit == self.known.shape[-1]:
+            self.known, self.met, self.opened = map(_wider, (self.known, self.met, self.opened))
+            tables: list[dict[Any, Array]] = [self.arriving, self.over, self.counted]
+            for table in tables:
+                table.update({at: _wider(known) for at, known in table.items()})
+            if self.of_tensors is not None:
+                self.of_tensors.fenced = _wider(self.of_tensors.fenced)
+        return unit
 
     # -- engines ---------------------------------------------------------------------------------
 
@@ -447,12 +461,12 @@ class EngineWatch(Observer):
         """
         who, block = self._seen(thread, column)
         for at, mine, cluster in zip(self._coded(offset, owner), who, block, strict=True):
+            unit, commit = self._unit("tensor", int(mine)), self._unit("commit", int(at))
             into = self.arriving.setdefault(int(at), np.zeros_like(self.met))
             np.maximum(into[cluster], self.known[cluster, mine >> 5], out=into[cluster])
-            unit = self._unit("tensor", int(mine))
             into[cluster, unit] = self.time
             follows = self.follows.setdefault((unit, int(cluster)), {})
-            follows[self._unit("commit", int(at))] = self.time  # a thread's arrive in turn
+            follows[commit] = self.time  # a thread's arrive in turn
             for other, time in follows.items():
                 into[cluster, other] = max(into[cluster, other], time)
 
@@ -588,7 +602,7 @@ class EngineWatch(Observer):
         owner = place % self.columns
         thread, column = self._seen(np.zeros_like(owner), owner)
         each = s.warp_shape.warps
-        known = self.known.reshape(len(self.known), -1, each, _UNITS).max(axis=2)
+        known = self.known.reshape(len(self.known), -1, each, self.known.shape[-1]).max(axis=2)
         late = time > known[column, thread // WARP // each, unit]
         explained = {other for *_, other in s.launch.faults}  # lines of copies already reported
         for index in np.unique(sites[place[late]]):

@@ -229,11 +229,11 @@ class TensorWatch(Observer):
 
         issued: what their threads have issued, too.
         """
-        known = self.engines.known
         for unit, (kind, number) in list(self.kind.items()):
             warp = number >> 5 if kind == "tensor" else number
             if here[:, warp].any() and (issued or kind != "tensor"):
                 order = self.order.setdefault(unit, self.engines._unit(f"{kind} order", number))
+                known = self.engines.known
                 done = self.engines.time if kind == "tensor" else known[here[:, warp], warp, unit]
                 known[here[:, warp], warp, order] = done
 
