@@ -291,6 +291,14 @@ def faults(body, **options):
     return report.findings
 
 
+def test_rows_narrower_than_their_swizzle_take_its_width():
+    text = LOAD.replace("BYTES", "256")
+    report, *_ = run(text, box=(8, 16), shared=256)
+    (found,) = [f for f in report.findings if f.kind == "out-of-bounds"]
+    assert "256 bytes" in found.message and "swizzle of 128" in found.message
+    assert run(text, box=(8, 16), shared=1024)[0].ok
+
+
 def test_reading_before_the_phase_is_over():
     body = LOAD.replace("wait(&bar, 0);", "__syncthreads();") + DUMP
     found = [f for f in faults(body) if f.kind == "race"]

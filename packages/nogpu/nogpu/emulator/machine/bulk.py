@@ -280,9 +280,8 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
         inside = (inside[:, :, None] & ((at >= 0) & (at < size))[:, None, :]).reshape(n, -1)
     columns = m.box[-1]
     row = columns * placed.itemsize
-    pitch = m.swizzle or row
     rows = int(np.prod(m.box[:-1]))
-    piece = (np.arange(rows)[:, None] * pitch + np.arange(0, row, PIECE)).reshape(-1)
+    piece = (np.arange(rows)[:, None] * placed.pitch + np.arange(0, row, PIECE)).reshape(-1)
     linear = absolute[:, None] + piece
     shared = swizzled(linear, m.swizzle) - absolute[:, None] + base[:, None]
     shape = n, rows, columns
@@ -301,13 +300,15 @@ def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
 
 
 def _fits(
-    state: State, site: Site, requests: Requests, base: Array, absolute: Array, size: int
+    state: State, site: Site, requests: Requests, base: Array, absolute: Array, placed: Placed
 ) -> Array:
     """Which boxes lie in a block's shared memory and are aligned; the others are findings."""
-    total = state.launch.shared_bytes
-    outside = (base < 0) | (base + size > total)
+    total, size, room = state.launch.shared_bytes, placed.box_bytes, placed.room
+    outside = (base < 0) | (base + room > total)
     misaligned = ~outside & (absolute % _ALIGNED != 0)
     far = f"it reaches outside the {total} bytes of shared memory of the block"
+    if room > size:
+        far += f": a swizzle of {placed.pitch} bytes gives each of its rows so many"
     _accuse(state, site, requests, base, outside, "out-of-bounds", f"a box of {size}", far)
     odd = f"it does not begin at a multiple of {_ALIGNED} bytes"
     _accuse(state, site, requests, base, misaligned, "misaligned", f"a box of {size}", odd)
@@ -370,7 +371,7 @@ def load_box(
     for placed, requests in _by_map(state, site.line, every):
         _right_axes(placed, len(start), site)
         into, absolute, code = in_shared(state, site, requests.values[1])
-        fits = _fits(state, site, requests, into, absolute, placed.box_bytes)
+        fits = _fits(state, site, requests, into, absolute, placed)
         boxes = _boxes(placed, requests.values[4:], into, absolute)
         values = _elements_of(placed, boxes)
         offset, there = _pieces(boxes, placed.itemsize)
@@ -523,7 +524,7 @@ def store_box(
             faults.report_read_only(state, site, placed.buffer)
             continue
         at, absolute, _ = in_shared(state, site, every.values[1])
-        fits = _fits(state, site, every, at, absolute, placed.box_bytes)
+        fits = _fits(state, site, every, at, absolute, placed)
         requests, at, absolute = every.only(fits), at[fits], absolute[fits]
         if not len(at):
             continue

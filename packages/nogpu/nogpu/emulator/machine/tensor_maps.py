@@ -148,8 +148,20 @@ class Placed:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a box in shared memory."""
+        """Bytes of a box, as mbarriers count them."""
         return int(np.prod(self.description.box)) * self.itemsize
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from one row of a box to the next in shared memory."""
+        return self.description.swizzle or self.description.box[-1] * self.itemsize
+
+    @property
+    def room(self) -> int:
+        """Bytes of shared memory in which a box lies: more than it has where a row is narrower
+        than the swizzle.
+        """
+        return int(np.prod(self.description.box[:-1])) * self.pitch
 
     @property
     def itemsize(self) -> int:
