@@ -164,7 +164,7 @@ def sums(words: np.ndarray, kind: str) -> np.ndarray:
 FORMS = [
     ("bf16", "bf16", "f32", 128, 128, 128), ("f16", "f16", "f16", 64, 24, 64),
     ("tf32", "tf32", "f32", 128, 8, 32), ("e4m3", "e5m2", "f32", 64, 256, 64),
-    ("s8", "u8", "s32", 128, 40, 0), ("bf16", "bf16", "f32", 64, 16, 0),
+    ("s8", "u8", "s32", 128, 48, 0), ("bf16", "bf16", "f32", 64, 16, 0),
 ]  # fmt: skip
 
 
@@ -924,6 +924,19 @@ def test_instruction_descriptors_that_say_nothing_valid(what: int, says: str) ->
     tiles = tile(left, "f16", 128, 0), tile(right, "f16", 128, 0)
     with pytest.raises(EmulationError, match=says):
         launched(source("kind::f16"), *tiles, np.uint32(what))
+
+
+@pytest.mark.parametrize(("n", "valid"), [(8, True), (24, True), (40, False), (48, True)])
+def test_columns_of_integers(n: int, valid: bool) -> None:
+    left, right = values((128, 32), "s8"), values((n, 32), "s8")
+    tiles = tile(left, "s8", 0, 0), tile(right, "s8", 0, 0)
+    what = code(128, n, "s32", "s8", "s8")
+    if not valid:
+        with pytest.raises(EmulationError, match="of 16 beyond 32"):
+            launched(source("kind::i8"), *tiles, what)
+        return
+    out = launched(source("kind::i8"), *tiles, what)[0]
+    assert np.array_equal(sums(out[:, :n], "s32"), left @ right.T)
 
 
 # -- launch control ------------------------------------------------------------------------------

@@ -148,11 +148,14 @@ def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: i
     rows = (32, *rows) if ws else rows
     least = 16 if pair else 8
     wide = n in (64, 128, 256) if ws else not n % least and least <= n <= 256
+    if kind == "i8" and not ws:
+        wide = wide and (not n % 32 if pair else n <= 32 or not n % 16)
     if m not in rows or not wide:
         raise wrong(
             f"says M = {m} and N = {n}; with .cta_group::{1 + pair} M is "
             f"{' or '.join(map(str, rows))}, and N "
             + ("64, 128 or 256" if ws else f"a multiple of {least} up to 256")
+            + (" (of i8 of 32 with a pair, of 16 beyond 32)" if kind == "i8" and not ws else "")
         )
     d = "f32" if scales else _SUMS.get(field(4, 2), "")
     a, b = (_TYPES[kind].get(field(at, 3), "") for at in (7, 10))
