@@ -477,6 +477,14 @@ def test_a_tensor_map_is_taken_from_the_host_code(shell: Any) -> None:
     assert "an array of 2 axes" in shell(text, *words)[2]  # a map of two axes for a copy of three
 
 
+def test_an_array_behind_a_map_that_nobody_sets(shell: Any) -> None:
+    text = HOPPER.replace("ROWS", "32")
+    copied = "    cudaMemcpy(p, host, 32 * 128 * sizeof(bf16), cudaMemcpyHostToDevice);\n"
+    assert copied in text and shell(text)[0] == 0
+    status, out, err = shell(text.replace(copied, ""))
+    assert status == 1 and "swizzle 0, never set" in out and "p[0] is copied for" in out, out + err
+
+
 def test_an_expected_map_is_compared_in_the_order_of_its_memory() -> None:
     base = np.arange(32, dtype=np.float32)
     view = base.reshape(4, 2, 4).transpose(1, 0, 2)

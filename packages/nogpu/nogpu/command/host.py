@@ -843,11 +843,12 @@ class Program:
         known = repr((entry, grid, block, shared, places))
         if known not in self._launched:  # else a turn of a loop, for the time: it is run once
             self._launched.add(known)
-            fills = tuple(a.array.fill if isinstance(a, Pointer) else None for a in args)
+            arrays = [a.pointer if isinstance(a, Map) else a for a in map(plain, args)]
+            fills = tuple(a.array.fill if isinstance(a, Pointer) else None for a in arrays)
             self.events.append(
                 Launched(entry, grid, block, shared, cluster, tuple(args), line, fills)
             )
-            self.written(a for a, f in zip(args, fills, strict=True) if not isinstance(f, Map))
+            self.written(a for a, f in zip(arrays, fills, strict=True) if not isinstance(f, Map))
 
     def _deduced(self, kernel: Function, have: int, args: Sequence[Any]) -> Iterator[str]:
         """Template arguments that a launch leaves to its arguments."""

@@ -328,7 +328,9 @@ class _Values:
             value = value.array.fill
         if isinstance(value, Map):
             made, words = self.tensor_map(value)
-            return Argument(formal, made, words, source, value.kind)
+            unset = fill == "empty"
+            words += ", never set" * unset
+            return Argument(formal, made, words, source, value.kind, unset)
         if isinstance(value, Pointer) or (isinstance(value, list) and formal.pointers):
             self._reached(name, value)
         if isinstance(value, Pointer):
