@@ -302,8 +302,8 @@ def _resources(
 def _expected(text: str) -> Callable[..., Any]:
     """The function of the user's that `--expect` names. Raises ConfigError if it is not there.
 
-    Its parameters are names of the kernel's; it returns a dictionary of arrays by name, or the one
-    array that the kernel writes.
+    Its parameters are names of the kernel's, all others go to **rest where it has one; it returns a
+    dictionary of arrays by name, or the one array that the kernel writes.
     """
     path, _, name = text.rpartition(":")
     if not path or not name.isidentifier():
