@@ -33,10 +33,10 @@ LEAST = 0.9
 _EMULATOR = (
     "emulator_machine emulator_faults emulator_findings emulator_instructions emulator_warps"
     " emulator_waits emulator_mbarriers emulator_calls emulator_bulk emulator_cluster"
-    " emulator_tensor emulator_warpgroups emulator_tensor_memory emulator_counts"
-    " emulator_requests emulator_unset emulator_causes emulator emulator_oracle emulator_link"
-    " run_command foreign_kernels foreign_waits foreign_hopper fresh_kernels header_kernels"
-    " emulator_headers emulator_random"
+    " emulator_tensor emulator_warpgroups emulator_tensor_memory emulator_loading"
+    " emulator_counts emulator_requests emulator_unset emulator_causes emulator"
+    " emulator_oracle emulator_link run_command foreign_kernels foreign_waits foreign_hopper"
+    " fresh_kernels header_kernels emulator_headers emulator_random"
 )
 Areas = Mapping[tuple[str, ...], tuple[str, ...]]
 """Files or folders, and the test files nearest to them, the fastest first; mutants come from each
