@@ -36,7 +36,7 @@ BUTTONS = {
     "01_your_gpu": 1,  # on other cells' arrays
     "20_copy_engine": 2,  # an exercise beside such a cell
     "deeper_06_tiling": 1,  # an exercise
-    "teaching": 6,  # the labs' starters, each folded
+    "teaching": 10,  # the labs' starters, each folded
 }
 """Pages, and how many cells of each can be edited there."""
 EDIT = ".tile-run button:text-is('Edit and run here')"
