@@ -257,12 +257,15 @@ def essay(page: str, text: str) -> Essay:
 # --- rungs ---------------------------------------------------------------------------------------
 
 _STEPS = (
-    "naive coalesced tiled_32 block_1d block_2d vectorised prefetch double_buffer cp_async",
-    "double_buffer lane_map warp_tiled fp32_best fp32_sliced", "warp_tiled fp32_turing",
-    "wmma wmma_shared wmma_tiled mma_naive mma_ldmatrix mma_swizzle mma_pipelined mma_tma",
-    "mma_swizzle mma_turing", "mma_tma hopper_1 hopper_2 hopper_3 hopper_4 hopper_5 hopper_6",
+    ("naive", "coalesced", "tiled_32", "block_1d", "block_2d", "vectorised", "prefetch"),
+    ("prefetch", "double_buffer", "cp_async"),
+    ("double_buffer", "lane_map", "warp_tiled", "fp32_best", "fp32_sliced"),
+    ("warp_tiled", "fp32_turing"),
+    ("wmma", "wmma_shared", "wmma_tiled", "mma_naive", "mma_ldmatrix", "mma_swizzle"),
+    ("mma_swizzle", "mma_pipelined", "mma_tma"), ("mma_swizzle", "mma_turing"),
+    ("mma_tma", "hopper_1", "hopper_2", "hopper_3", "hopper_4", "hopper_5", "hopper_6"),
 )  # fmt: skip
-BEFORE = {rung: before for steps in _STEPS for before, rung in pairwise(steps.split())}
+BEFORE = {rung: before for steps in _STEPS for before, rung in pairwise(steps)}
 """Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
 
 
