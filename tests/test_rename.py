@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -51,12 +52,13 @@ def seen(copy: Path, name: str) -> list[str]:
     essays = completed([sys.executable, "-m", "tools.essays", "--check"], cwd=copy, env=env)
     times = told(copy, "helpers", "ladder", "--gpu", "h200", "--size", "4096")
     found = [told(copy, "helpers", "trace", name, *shape), times, essays.stdout + essays.stderr]
-    return [text.replace(name, "NAME") for text in found]
+    words = (" ".join(text.split()) for text in found)  # columns are as wide as their longest name
+    return [re.sub(rf"(?<!\w){name}(?!\w)", "NAME", text) for text in words]
 
 
 @pytest.mark.slow
 @pytest.mark.nvrtc
-@pytest.mark.parametrize(("old", "new"), [("block_2d", NEW), ("naive", "n" + NEW)])
+@pytest.mark.parametrize(("old", "new"), [("block_2d", NEW), ("lane_map", NEW)])
 def test_a_renamed_rung_is_the_same_and_can_be_named_back(old: str, new: str, copy: Path) -> None:
     before, was = contents(copy), seen(copy, old)
     assert f"{old}.json: gone" in (said := told(copy, "tools.rename", old, new))

@@ -1,4 +1,4 @@
-// The core of 04_naive.cu: one thread, one element of C; its neighbour is below it.
+// The core of 04_naive.cu: one thread, one element of C; the next one is below.
 // Whole blocks only: M and N are multiples of 32.
 
 extern "C" __global__ void
