@@ -235,7 +235,7 @@ def copied(root: Path, areas: Areas, to: Path) -> Path:
 
 def passes(where: Path, tests: Sequence[str], limit: float) -> bool | None:
     """Whether the tests pass in a copy; None: they ran past `limit` seconds."""
-    command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-n", "0"]
     env = {**os.environ, "PYTHONPATH": str(where), "PYTHONDONTWRITEBYTECODE": "1"}
     quiet = subprocess.DEVNULL
     with subprocess.Popen(
