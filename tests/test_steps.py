@@ -56,6 +56,11 @@ WIDER = (
 WRONG = {
     "wide_loads": ("__syncthreads();  // both tiles are complete", "", (128, 128, 16)),
     "mma_pieces": ('#include "common/piece_rows.cuh"', WIDER, (70, 66, 130)),
+    "mma_short": (
+        "__syncthreads();  // the tiles are complete, and everyone has read the others",
+        "",
+        (70, 67, 130),
+    ),
     "mma_one_asks": (
         "        // The slot's last values are in everyone's registers.\n        __syncthreads();\n",
         "",

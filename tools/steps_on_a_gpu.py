@@ -34,6 +34,8 @@ from tools.recorder.sections import sanitized, shapes
 SIZES = (2048, 4096, 8192)
 BESIDE_16 = (1026, 2050, 4100)
 """Sizes for chapter 19, where rows start at 4 and at 8 bytes."""
+SHORT: Mapping[int, int] = {1027: 35, 2051: 35, 4099: 35}
+"""K by M = N, for chapter 19: odd rows, and K is short."""
 TUNED_AT = 4096
 """M = N = K at which a link's best tile is chosen."""
 TRY = protocol.Effort(seconds=0.1, max_pairs=20, warm_ms=30.0)
@@ -58,8 +60,8 @@ def chapters_for(arch: str, asked: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def sizes(chapter: str) -> tuple[int, ...]:
-    """M = N = K at which the links of a chapter are timed."""
-    return BESIDE_16 if chapter == "19" else SIZES
+    """M = N at which the links of a chapter are timed; K is the same, or that of SHORT."""
+    return (*BESIDE_16, *SHORT) if chapter == "19" else SIZES
 
 
 def compared(k: Kernel) -> dict[str, Any]:
@@ -141,16 +143,17 @@ def timed(session: Session, chapter: str, telemetry: Telemetry) -> list[dict[str
         print(f"{chapter}: {link.label} takes {dict(tile) or 'its own tile'}", flush=True)
     rows = []
     for edge in sizes(chapter):
-        plans = {label: geometry(k, edge, edge, edge) for label, (k, *_) in chosen.items()}
+        size = (edge, edge, SHORT.get(edge, edge))
+        plans = {label: geometry(k, *size) for label, (k, *_) in chosen.items()}
         contenders = {label: trials.of_plan(p, label) for label, p in plans.items()}
         contenders |= trials.yardstick(session, next(iter(plans.values())), chapter)
-        done = trials.trial(session, (edge, edge, edge), contenders)
+        done = trials.trial(session, size, contenders)
         meanwhile = telemetry.between(done.rounds.started, done.rounds.ended)
         for label, ms in done.ms.items():
             k, tile, tries = chosen.get(label, (None, {}, []))
             rows.append(
-                {"chapter": chapter, "label": label, "size": edge, "tile": dict(tile),
-                 "source": None if k is None else rungs.fingerprint(k), "tries": tries,
+                {"chapter": chapter, "label": label, "size": edge, "k": size[2],
+                 "tile": dict(tile), "source": None if k is None else rungs.fingerprint(k), "tries": tries,
                  "ms": ms.median, "q1": ms.q1, "q3": ms.q3, "samples": ms.count,
                  "gflops": done.rates[label],
                  "ratio": {to: done.rounds.ratio(label, to).median for to in done.ms},

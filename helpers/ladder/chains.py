@@ -50,6 +50,11 @@ _SLICED: tuple[Tile, ...] = (
     {"BM": 128, "BN": 64, "MIN_BLOCKS": 2},
     {"BM": 128, "BN": 128, "MIN_BLOCKS": 1},
 )
+_SHORT: tuple[Tile, ...] = (
+    {},
+    {"BK": 64, "MIN_BLOCKS": 3},
+    {"BM": 128, "BN": 128, "WM": 64, "MIN_BLOCKS": 2},
+)
 _BANDS: tuple[Tile, ...] = ({}, {"GROUP_M": 8}, {"GROUP_M": 16}, {"GROUP_M": 32})
 _RINGS: tuple[Tile, ...] = ({}, {"STAGES": 2}, {"STAGES": 4}, {"STAGES": 6})
 _TURNS: tuple[Tile, ...] = (
@@ -83,6 +88,7 @@ CHAINS: Mapping[str, tuple[Link, ...]] = {
     "19": (
         _link("mma_sliced_bf16", "", _SLICED),
         _link("mma_pieces", "rows that start at 4 or 8 bytes in pieces", _SLICED),
+        _link("mma_short", "no ring and no slices, odd rows by way of registers", _SHORT),
     ),
     "20": (
         _link("mma_pipelined", "", _MMA),

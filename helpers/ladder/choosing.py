@@ -141,6 +141,8 @@ def predicted(p: Geometry, gpu: device.Gpu) -> float:
     if "TM" not in p.params:
         if "STAGES" in p.params:
             return model.mma_rounds(p, gpu, model.resident_blocks(p, gpu)).clocks
+        if p.kernel.entry == "mma_short":
+            return model.short_clocks(p, gpu)
         return model.tensor_clocks(p, gpu)
     return model.sliced_rounds(p, gpu, model.resident_blocks(p, gpu)).clocks
 

@@ -333,10 +333,18 @@ SUM_CLOCKS: Mapping[str, float] = {"rows": 350.0, "columns": 100.0}
 """Clocks at the end of a thin kernel for each row, or column, that a block has sums of; a fit to
 the same launches.
 """
-THIN_START: Mapping[int, int] = {4: 5800, 2: 7700}
-"""As START_CLOCKS, of a thin kernel, by bytes an element: a fit to the launches of run 5."""
+THIN_START: Mapping[tuple[str, int], int] = {
+    ("rows", 4): 5800, ("columns", 4): 5800, ("rows", 2): 7000, ("columns", 2): 5800,
+}  # fmt: skip
+"""As START_CLOCKS, of a thin kernel, by kind and bytes an element: a fit to the launches of run 5,
+with two bytes to those of run 7."""
 LANE_BYTES = 16
 """Bytes that a lane of a thin kernel reads of the large matrix for a step: a warp reads 512."""
+
+SINGLES = 3
+"""How much longer the memory of the GPU takes to deliver to thin_columns where rows of A do not
+start on 16 bytes, so that a lane reads one element at a time: off launches of run 7
+(data/tries/slices.md)."""
 
 
 def is_thin(kernel: Kernel) -> bool:
@@ -398,7 +406,9 @@ def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     full, rest = divmod(busiest, resident)
     inside = full * of(resident) + (of(rest) if rest else 0) - LOAD_CLOCKS
     memory = memory_clocks(launch, gpu)
-    clocks = THIN_START[item] + max(inside, memory) + SHOWN * min(inside, memory)
+    if "COLUMNS" in p and item * launch.K % LANE_BYTES:
+        memory *= SINGLES
+    clocks = THIN_START[kind, item] + max(inside, memory) + SHOWN * min(inside, memory)
     clocks += SUM_CLOCKS[kind] * p["ROWS" if kind == "rows" else "COLUMNS"]
     if slices > 1:
         clocks += MEET_CLOCKS + (slices + 1) * 4 * bm * bn / MEET_BYTES
@@ -444,6 +454,19 @@ another, with 112 drawn shapes and ten named ones (data/tries/slices.md, run 5).
 within 1.6 times of a shape's least time, 78 other shapes' among them, the root mean square of
 ln(measured / predicted) is 0.13; with the constants before it was 0.24, and two of three launches
 were told too short. For mma_pipelined they are assumed.
+"""
+SHORT_START = 4200
+"""As START_CLOCKS, of mma_short."""
+SHORT_WAIT = 620
+"""Clocks that a block of mma_short waits for its first copies, for each further tile's, and for C."""
+SHORT_COPY = 3.8
+"""Clocks that an SM takes for a warp's copy of mma_short, whatever its width."""
+SHORT_STORE = 10
+"""Bytes of C a clock that leave an SM by mma_short.
+
+These four were fitted to 1,260 launches of mma_short on an H200, twelve tiles at 105 drawn shapes
+with K up to 500 (data/tries/slices.md, run 7): the root mean square of ln(measured / predicted) is
+0.08 over those within 1.4 times of a shape's least time.
 """
 GATHERED_BYTES = 4
 """As STRAIGHT_BYTES, of a kernel that gathers such rows element by element: an assumption."""
@@ -509,6 +532,33 @@ def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
         clocks += MMA_MEET + (slices + 1) * 4 * bm * bn / MMA_MEET_BYTES
     least = launch.M * launch.N * launch.K / (gpu.tensor_fp16_flop_per_clock_per_sm / 2 * gpu.sms)
     return Rounds(blocks, busiest, resident, clocks, least / clocks)
+
+
+def short_clocks(launch: Geometry, gpu: Gpu) -> float:
+    """Clocks of a product by mma_short, the launch itself included.
+
+    A round of r blocks on an SM waits SHORT_WAIT once and again for each tile along K. A tile takes
+    SHORT_COPY for each warp's copy, of one element a lane where rows have an odd number of them and
+    of up to eight else, and its products on the Tensor Cores at their peak; then C leaves at
+    SHORT_STORE.
+    """
+    p, k = launch.params, launch.kernel
+    bm, bn = launch.tile
+    item, depth = ITEM_BYTES[k.dtype], p["BK"]
+    copies = sum(
+        size * depth / WARP / math.gcd(row, 8) for size, row in ((bm, launch.K), (bn, launch.N))
+    )
+    taken = min(depth, cdiv(launch.K, 16) * 16)
+    products = 2 * bm * bn * taken / gpu.tensor_fp16_flop_per_clock_per_sm
+    stored = item * min(bm, launch.M) * min(bn, launch.N) / SHORT_STORE
+    steps, resident = cdiv(launch.K, depth), resident_blocks(launch, gpu)
+
+    def of(r: int) -> float:
+        """Clocks of a round of r blocks on an SM."""
+        return SHORT_WAIT + steps * (SHORT_WAIT + r * (SHORT_COPY * copies + products)) + r * stored
+
+    full, rest = divmod(cdiv(cdiv(launch.M, bm) * cdiv(launch.N, bn), gpu.sms), resident)
+    return SHORT_START + full * of(resident) + (of(rest) if rest else 0)
 
 
 def merit(

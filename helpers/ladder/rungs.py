@@ -1209,6 +1209,7 @@ cores = Catalog(
 _STEP_FILES: Mapping[str, str] = {
     "wide_loads": "10_wide_loads",
     "mma_pieces": "19_mma_pieces",
+    "mma_short": "19_mma_short",
     "mma_one_asks": "20_one_asks",
     "mma_producer": "20_producer",
     "in_flight": "21_in_flight",
@@ -1272,6 +1273,43 @@ steps = Catalog(
             "rows that start at 4 or 8 bytes in pieces, BF16",
             "mma_pieces",
             candidates=_MMA_SLICED_BF16.candidates,
+        ),
+        _step(
+            "mma_short",
+            _MMA_SLICED_BF16,
+            "short K, rows that start anywhere by way of registers, BF16",
+            "mma_short",
+            params=_sizes("BM 64, BN 64, BK 32, WM 32, WN 32, GROUP_M 8, MIN_BLOCKS 4"),
+            choices=_choices(
+                "BM: 16 32 64 128; BN BK: 16 32 64 128; WM WN: 16 32 64; GROUP_M: 1 8; "
+                "MIN_BLOCKS: 1 2 3 4 8"
+            ),
+            rules=(
+                *_MMA_RULES[:5],
+                Rule(
+                    f"{_MMA_THREADS} % BK == 0 and {_MMA_THREADS} % BN == 0"
+                    f" and BM * BK % {_MMA_THREADS} == 0 and BK * BN % {_MMA_THREADS} == 0",
+                    "every thread copies equally many elements, whole rows at a time",
+                ),
+                Rule("BM * (BN + 8) <= 2 * (BM * (BK + 8) + BK * (BN + 8))", "the tile of C fits"),
+                Rule(
+                    "4 * (BM * (BK + 8) + BK * (BN + 8)) <= 49152",
+                    "arrays that a kernel declares with their sizes may have 48 KB",
+                ),
+            ),
+            grid=(_TILES, "1", "1"),
+            shared="0",
+            passed=(),
+            room=(),
+            candidates=(
+                {"BM": 32, "BN": 32, "WM": 16, "WN": 16, "MIN_BLOCKS": 8},
+                {"BM": 32, "BN": 32, "BK": 128, "WM": 16, "WN": 16, "MIN_BLOCKS": 2},
+                {"BM": 16, "BK": 128, "WM": 16, "WN": 16, "MIN_BLOCKS": 2},
+                {"BK": 16},
+                {"BK": 64, "MIN_BLOCKS": 3},
+                {"BM": 128, "BN": 128, "WM": 64, "MIN_BLOCKS": 2},
+            ),
+            note="no slices: made for K of a few hundred at most",
         ),
         _one_tile("mma_one_asks", "TMA, asked by a thread that multiplies", 0),
         _one_tile("mma_producer", "a producer warp, empty barriers", 1),
