@@ -455,18 +455,20 @@ within 1.6 times of a shape's least time, 78 other shapes' among them, the root 
 ln(measured / predicted) is 0.13; with the constants before it was 0.24, and two of three launches
 were told too short. For mma_pipelined they are assumed.
 """
-SHORT_START = 4200
+SHORT_START = 4400
 """As START_CLOCKS, of mma_short."""
-SHORT_WAIT = 620
-"""Clocks that a block of mma_short waits for its first copies, for each further tile's, and for C."""
-SHORT_COPY = 3.8
+SHORT_WAIT = 980
+"""Clocks that a round of blocks of mma_short waits for its first tiles, and for C to leave."""
+SHORT_COPY = 4.5
 """Clocks that an SM takes for a warp's copy of mma_short, whatever its width."""
-SHORT_STORE = 10
+SHORT_NEXT, SHORT_ALONE = 570, 5.6
+"""Clocks that a block by itself waits for each further tile, and for a copy of it."""
+SHORT_STORE = 9
 """Bytes of C a clock that leave an SM by mma_short.
 
-These four were fitted to 1,260 launches of mma_short on an H200, twelve tiles at 105 drawn shapes
-with K up to 500 (data/tries/slices.md, run 7): the root mean square of ln(measured / predicted) is
-0.08 over those within 1.4 times of a shape's least time.
+These six were fitted to 1,260 launches of mma_short on an H200, twelve tiles at 105 drawn shapes
+with K up to 500, and to eleven with a longer K (data/tries/slices.md, run 7): the root mean square
+of ln(measured / predicted) is 0.08 over those within 1.4 times of a shape's least time.
 """
 GATHERED_BYTES = 4
 """As STRAIGHT_BYTES, of a kernel that gathers such rows element by element: an assumption."""
@@ -537,10 +539,11 @@ def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
 def short_clocks(launch: Geometry, gpu: Gpu) -> float:
     """Clocks of a product by mma_short, the launch itself included.
 
-    A round of r blocks on an SM waits SHORT_WAIT once and again for each tile along K. A tile takes
-    SHORT_COPY for each warp's copy, of one element a lane where rows have an odd number of them and
-    of up to eight else, and its products on the Tensor Cores at their peak; then C leaves at
-    SHORT_STORE.
+    A round of r blocks on an SM waits SHORT_WAIT. A tile along K takes SHORT_COPY for each warp's
+    copy, of one element a lane where rows have an odd number of them and of up to eight else, and
+    its products on the Tensor Cores at their peak; each further tile at least what one block takes
+    by itself, SHORT_NEXT and SHORT_ALONE a copy, since that fetches a tile while it multiplies the
+    one before, and no more. Then C leaves at SHORT_STORE.
     """
     p, k = launch.params, launch.kernel
     bm, bn = launch.tile
@@ -555,7 +558,9 @@ def short_clocks(launch: Geometry, gpu: Gpu) -> float:
 
     def of(r: int) -> float:
         """Clocks of a round of r blocks on an SM."""
-        return SHORT_WAIT + steps * (SHORT_WAIT + r * (SHORT_COPY * copies + products)) + r * stored
+        tile = r * (SHORT_COPY * copies + products)
+        next_tile = max(tile, SHORT_NEXT + SHORT_ALONE * copies + products)
+        return SHORT_WAIT + tile + (steps - 1) * next_tile + r * stored
 
     full, rest = divmod(cdiv(cdiv(launch.M, bm) * cdiv(launch.N, bn), gpu.sms), resident)
     return SHORT_START + full * of(resident) + (of(rest) if rest else 0)
