@@ -90,16 +90,17 @@ def thin(gpu: Gpu) -> Thin:
 
 def sixteen(gpu: Gpu) -> bool:
     """Whether a product of bfloat16 is given thin kernels as well as those of chapters 17 to 22,
-    and `mma_sliced` or `mma_pieces` where rows are few, K is short or rows do not start on 16
-    bytes, but not a large product of whole tiles.
+    `mma_sliced` or `mma_pieces` where rows are few or do not start on 16 bytes and `mma_short`
+    where K is short, but one of wgmma for a large product of whole tiles.
     """
     found = choosing.contenders("bfloat16", gpu)
-    few, short, odd, large = (
-        choosing.best("bfloat16", *shape, gpu).kernel.entry in ("mma_sliced", "mma_pieces")
-        for shape in ((16, 4096, 4096), (500, 500, 20), (301, 501, 701), (4096, 4096, 4096))
+    few, odd, short, large = (
+        choosing.best("bfloat16", *shape, gpu).kernel.entry
+        for shape in ((16, 4096, 4096), (301, 501, 2701), (500, 500, 20), (4096, 4096, 4096))
     )
     rungs = {16} < {k.chapter for k in found} <= {16, *range(17, 23)}
-    return rungs and few and short and odd and not large
+    sliced = {few, odd} <= {"mma_sliced", "mma_pieces"}
+    return rungs and sliced and short == "mma_short" and large.startswith("wgmma")
 
 
 def source(found: Everywhere) -> str:
