@@ -48,6 +48,11 @@ def test_a_missing_trans_is_named_where_it_is_missing(load, store, want, line, s
     assert f"ldmatrix had {'no ' * bool(load)}.trans here" in str(report) or not line
     assert report.ok is not bool(line)
     assert (y == (x.T if bool(load) != bool(store) else x)).all()  # as the kernel left it
+    # A race beside it changes nothing in the order in which warps run here.
+    racy = source.replace("EXTRA", "0").replace("r);\n    __syncwarp();", "r);")
+    report = emulator.launch(racy, "k", 1, 32, [x, y], **given)
+    assert "race" in {f.kind for f in report.findings}
+    assert [f.line for f in report.findings if "would be as" in f.message] == [line] * bool(line)
     # What no single instruction explains is blamed on none.
     report = emulator.launch(source.replace("EXTRA", "1"), "k", 1, 32, [x, y], **given)
     assert {f.line for f in report.findings} == {19}

@@ -185,6 +185,9 @@ def test_named_barriers_order_the_warps_that_meet_there():
     only(one_block(body.format(bars, 64), threads=128), "race")
     assert one_block(body.format(bar, 32), threads=128).ok
     only(one_block(body.format(bar, 64), threads=128), "race")
+    one = body.format(bar.replace("1 + t / 64", "1"), 32)  # which two warps meet is left to chance
+    (found,) = only(one_block(one, threads=128), "divergent-barrier")
+    assert "128 threads of block (0, 0, 0) wait at barrier 1, which takes 64" in found.message
 
 
 def test_the_number_of_a_named_barrier_is_one_for_a_warp_and_one_that_there_is():

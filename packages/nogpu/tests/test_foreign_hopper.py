@@ -136,6 +136,18 @@ def test_batches_by_a_map_of_three_axes(kind):
     assert not np.array_equal(C, want)
 
 
+def test_matrices_that_begin_inside_the_pattern_of_their_swizzle():
+    """The pattern follows the address, of a box as of a product; a row with no box is another's."""
+    plain = "unsigned char a[64 * 32], b[16 * 32];"
+    part = "struct { unsigned char pad[128], a[64 * 32], b[16 * 32]; } s; auto &a = s.a; auto &b = s.b;"
+    report, C, want = batched("s8", twin(BATCHED, plain, part))
+    right(report, C, want)
+    assert any("matrix A begins in row 1 of the pattern" in note for note in report.notes)
+    report, C, _ = batched("s8", twin(BATCHED, "tile_at(a,", "tile_at(a + 128,"))
+    assert {f.kind for f in report.findings} == {"misaligned"} and not np.array_equal(C, want)
+    assert "in a row where no box began" in str(report)
+
+
 # exp(Q K^T) stays in registers as A of the second product; the result leaves by stmatrix and a TMA
 # store.
 ATTENTION = (

@@ -309,6 +309,14 @@ def test_launches_share_their_arrays_and_are_limited(shell: Any) -> None:
     assert kinds[0] == {"uninitialised"} and kinds[1] == set()
 
 
+def test_what_has_run_is_shown_though_a_later_launch_cannot(shell: Any) -> None:
+    status, out, err = shell(STEPS.replace("<1, 33>", "<1, 2048>"), "--launches", "21")
+    assert status == 2 and out.count("\n== step: ") == 20 and "2048 threads" in err
+    assert out.count("compiled by") == 1 and "null" not in out
+    status, out, err = shell(STEPS.replace("<1, 33>", "<1, 2048>"), "--launches", "21", "--json")
+    assert status == 2 and not out and "2048 threads" in err  # data comes whole or not at all
+
+
 def test_the_page_has_the_source_with_counts_and_faults(shell: Any) -> None:
     assert shell(GOOD.replace("i < n) c", "i <= n) c"), "--html", "out.html")[0] == 1
     page = Path("out.html").read_text(encoding="utf-8")
@@ -650,8 +658,9 @@ def test_an_index_out_of_random_numbers_is_named_as_such(shell: Any) -> None:
         k<<<1, 32>>>(at, y);
     }"""
     status, out, err = shell(text.replace("GAP", "5"))
-    assert status == 1 and "--arg at=FILE.npy" in out, out + err
-    assert "FILE.npy" not in shell(text.replace("* GAP", "% 2"))[1]
+    assert status == 1 and "if the index comes from at:" in out, out + err
+    out = shell(text.replace("* GAP", "% 2"))[1]
+    assert "if the index" not in out and "random, not the host's (--arg at=FILE.npy)" in out
 
 
 def test_an_index_of_bf16_numbers_is_not_named_as_random(shell: Any) -> None:

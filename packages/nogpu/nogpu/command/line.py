@@ -50,11 +50,17 @@ def run(args: argparse.Namespace) -> int:
     """Run the kernels of a .cu file with no GPU: faults by line, counts by ncu's names."""
     given = {f.name: getattr(args, f.name) for f in fields(Options)}
     given |= {name: _pairs(given[name], name) for name in ("arg", "set", "define")}
-    facts = session.run(sources.read(args.file), Options(**given))
+
+    def show(facts: shown.Facts) -> None:
+        if not args.json:
+            print(shown.latest(facts), flush=True)  # a run that is cut off shows what has run
+
+    facts = session.run(sources.read(args.file), Options(**given), show)
     if args.html:
         text = args.file.read_text(encoding="utf-8-sig")
         args.html.write_text(shown.as_html(facts, text), encoding="utf-8")
-    print(json.dumps(facts, indent=1, default=int) if args.json else shown.as_text(facts))
+    if args.json:
+        print(json.dumps(facts, indent=1, default=int))
     return 1 if facts["status"] == "findings" else 0
 
 

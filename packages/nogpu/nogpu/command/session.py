@@ -35,8 +35,12 @@ WIDEST = 32
 """Bytes that one lane asks for at most: what is wider is a box or a tile of an engine."""
 
 
-def run(source: Source, options: Options) -> dict[str, Any]:
+def run(
+    source: Source, options: Options, show: Callable[[dict[str, Any]], None] = lambda facts: None
+) -> dict[str, Any]:
     """Run every launch of a file, once each, and return what was found: see `SCHEMA`.
+
+    show: gets the same after each launch, with those so far.
 
     Raises TileError for a file that does not compile, and for what nothing tells.
     """
@@ -53,8 +57,16 @@ def run(source: Source, options: Options) -> dict[str, Any]:
             f"--set {unused[0]}: the host code has no variable of that name, or never comes to it"
         )
     expected = _expected(options.expect) if options.expect else None
-    memory, launches, compared = Memory(np.random.default_rng(options.seed)), [], False
+    memory, compared = Memory(np.random.default_rng(options.seed)), False
     variables: dict[str, settings.Numbers] = {}
+    launches: list[dict[str, Any]] = []
+    guess = "nothing here calls the function that launches, so a guess: "
+    facts: dict[str, Any] = {
+        "schema": SCHEMA, "file": source.name, "arch": arch, "compiler": toolchain.compiler(),
+        "status": "clean",
+        "host": guess + ", ".join(program.guessed) if program.guessed else program.cut_short,
+        "launches": launches,
+    }  # fmt: skip
     for event in wanted:
         if isinstance(event, Assigned):
             settings.assign(program, memory, event, variables)
@@ -67,6 +79,9 @@ def run(source: Source, options: Options) -> dict[str, Any]:
         want = _want(expected, setting, variables) if expected else None
         compared |= want is not None
         launches.append(_one(source, setting, arch, options, want or {}, variables))
+        if launches[-1]["findings"]:
+            facts["status"] = "findings"
+        show(facts)
     if expected and not compared:
         kernels = [
             f"{x['kernel']}({', '.join(a['name'] for a in x['arguments'])})" for x in launches
@@ -76,13 +91,7 @@ def run(source: Source, options: Options) -> dict[str, Any]:
             f"({', '.join(inspect.signature(expected).parameters)}) names parameters that no "
             f"kernel run here has. Call them as the kernel does: {'; '.join(kernels)}"
         )
-    guess = "nothing here calls the function that launches, so a guess: "
-    return {
-        "schema": SCHEMA, "file": source.name, "arch": arch, "compiler": toolchain.compiler(),
-        "status": "findings" if any(x["findings"] for x in launches) else "clean",
-        "host": guess + ", ".join(program.guessed) if program.guessed else program.cut_short,
-        "launches": launches,
-    }  # fmt: skip
+    return facts
 
 
 def _number(name: str, text: str) -> tuple[str, int | float]:
@@ -195,8 +204,8 @@ def _one(
         "from": {name: source.say(words) for name, words in setting.sources.items()},
         "arguments": [
             {
-                "name": a.formal.name, "type": a.formal.text, "value": a.words,
-                "from": source.say(a.source),
+                "name": a.formal.name, "type": a.formal.text, "from": source.say(a.source),
+                "value": a.words + f", not the host's (--arg {a.formal.name}=FILE.npy)" * a.drawn,
             }
             for a in setting.arguments
         ],

@@ -97,20 +97,20 @@ def _foot(launch: Facts) -> list[str]:
     return out + (["printed:", launch["output"].rstrip("\n")] if launch["output"] else [])
 
 
-def as_text(facts: Facts) -> str:
-    """A report for a terminal."""
-    out = [f"{facts['file']} for {facts['arch']}, compiled by {facts['compiler']}; no GPU was used"]
-    if facts["host"]:
+def latest(facts: Facts) -> str:
+    """For a terminal: what the last launch adds to the report, with the report's head if first."""
+    *before, launch = facts["launches"]
+    by = f"for {facts['arch']}, compiled by {facts['compiler']}; no GPU was used"
+    out = [] if before else [f"{facts['file']} {by}"]
+    if facts["host"] and not before:
         out.append(f"host code: {facts['host']}")
-    for launch in facts["launches"]:
-        known = set(out) & set(launch["left_out"])
-        out += ["", *(line for line in _head(launch) if line not in known)]
-        out += map(_fault, launch["findings"])
-        out += ["", _HEAD] if launch["lines"] else []
-        for a in launch["lines"]:
-            out += [_access(a), *(f"      ^ {word}" for word in (advice(a),) if word)]
-        out += _foot(launch)
-    return "\n".join(out)
+    known = {line for earlier in before for line in earlier["left_out"]}
+    out += ["", *(line for line in _head(launch) if line not in known)]
+    out += map(_fault, launch["findings"])
+    out += ["", _HEAD] if launch["lines"] else []
+    for a in launch["lines"]:
+        out += [_access(a), *(f"      ^ {word}" for word in (advice(a),) if word)]
+    return "\n".join(out + _foot(launch))
 
 
 _STYLE = """

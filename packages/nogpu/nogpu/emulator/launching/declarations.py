@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nogpu.emulator.ptx.program import Program, SharedSymbol
 from nogpu.text import closing, pieces, places_of_lines, without_comments
@@ -118,6 +119,7 @@ def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
     return Formal(name, kind, pointers, " ".join(text.split()), _members(kind, source))
 
 
+@lru_cache(maxsize=256)
 def _members(kind: str, source: str) -> tuple[str, ...]:
     """Member names of a structure whose definition holds nothing but members."""
     word = re.escape(kind)

@@ -314,7 +314,8 @@ def _launch(request: Request) -> Report:
     elif request.expect and (mismatches := oracle.compare(request.expect, outcome.heap)):
         module = partial(_module, compilation)
         line = entry_line(request.source, request.entry)
-        run.faults |= _attribute(job, mismatches, before, line, module, bool(run.faults))
+        faulty = any(f.kind != "race" for f in run.faults.values())
+        run.faults |= _attribute(job, mismatches, before, line, module, faulty)
     elif outcome.ended and request.blocks is None:
         watches = [o for o in run.observers if isinstance(o, FirstWrites)]
         run.notes += [gap for watch in watches for gap in watch.gaps()]
@@ -525,7 +526,8 @@ def _attribute(
 ) -> dict[tuple[Any, ...], Fault]:
     """Findings about wrong elements: the launch runs again, and every store to them is kept.
 
-    module: the program's text. faulty: whether there are other findings, which explain them.
+    module: the program's text. faulty: whether there are other findings that explain them; a race
+    seldom does, since warps run in one order here.
     """
     after, began = oracle.snapshot(array for array, _ in before), scheduler.seconds()
     oracle.restore(before)

@@ -153,6 +153,7 @@ def open_complete(state: State) -> bool:
         if done.any():
             ready += take(state, here, done)
             opened |= done
+            _judge_crowd(state, barrier, here, done, arrived, needed)
             partial = partial or bool((needed < everyone)[done].any())
             if barrier in state.arrived:
                 partial = partial or bool(state.arrived[barrier][done].any())
@@ -165,6 +166,24 @@ def open_complete(state: State) -> bool:
         opened = np.zeros_like(opened)
     _open(state, ready, opened)
     return True
+
+
+def _judge_crowd(
+    state: State, barrier: int, here: list[BarrierWait], done: Array, arrived: Array, needed: Array
+) -> None:
+    """More threads wait at a barrier than it takes: which of them meet is left to chance."""
+    waiting = arrived - state.arrived.get(barrier, 0)
+    crowded = done & (waiting > needed)
+    if here[0].expected is not None and crowded.any():
+        at = _first(crowded)
+        _diverged(
+            state,
+            here[0].stop.line,
+            crowded,
+            f"{waiting.reshape(-1)[at]} threads of block {state.block_tuple(at)} wait at barrier "
+            f"{barrier}, which takes {needed.reshape(-1)[at]}: who of them meet is left to chance. "
+            "Give each group of threads a barrier number of its own, or count all who meet",
+        )
 
 
 def _counted(state: State, barrier: int, here: list[BarrierWait]) -> tuple[Array, Array]:

@@ -372,6 +372,8 @@ def load_box(
         _right_axes(placed, len(start), site)
         into, absolute, code = in_shared(state, site, requests.values[1])
         fits = _fits(state, site, requests, into, absolute, placed)
+        if placed.description.swizzle:
+            state.launch.box_rows.update((absolute >> 7 & 7).tolist())
         boxes = _boxes(placed, requests.values[4:], into, absolute)
         values = _elements_of(placed, boxes)
         offset, there = _pieces(boxes, placed.itemsize)

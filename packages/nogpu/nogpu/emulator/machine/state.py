@@ -90,7 +90,13 @@ class Launch:
         self.together = ""  # why no more blocks run together, in words
         self.schedule = "ascending"
         self.rng = np.random.default_rng(0)
+        self.box_rows: set[int] = set()  # of 128 bytes, modulo 8, where swizzled boxes began
         self.notes: list[str] = []
+
+    def remark(self, note: str) -> None:
+        """Say something of the launch that is no fault, once."""
+        if note not in self.notes:
+            self.notes.append(note)
 
     def stored(self, site: Site) -> None:
         """Note that memory was written: those who wait may find what they wait for."""

@@ -14,7 +14,9 @@ and (byte b of a column of m or n, k) of an MN-major one at
 
 with the leading byte offset LBO and the stride byte offset SBO; a swizzle then changes bits 4 to 6
 (128 bytes), 4 to 5 (64) or 4 (32) of the address in shared memory by exclusive or with as many bits
-from bit 7 on. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory
+from bit 7 on. Both it and the copy engine take the bits from the address, so a matrix may begin in
+any row of the pattern where its box begins: a descriptor's base offset is of the pattern, not of
+the matrix. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory
 matrix layout, strides, matrix descriptor format, register fragments. The numbers are as for
 mma.sync (see `tensor`).
 """
@@ -191,9 +193,13 @@ def judge_descriptor(
     lane: Offender,
     reserved: int = _RESERVED,
 ) -> None:
-    """Report a descriptor that cannot be meant. lane: who has it."""
+    """Report a descriptor that cannot be meant. lane: who has it.
+
+    One that begins in the middle of its swizzle's pattern can, where a box began in such a row.
+    """
     swizzle = SWIZZLE[descriptor >> 62 & 3]
     start, base = (descriptor & 0x3FFF) << 4, descriptor >> 49 & 7
+    row = start >> 7 & ROW_BITS[swizzle]
     if descriptor & reserved:
         accuse(
             "out-of-bounds",
@@ -206,14 +212,22 @@ def judge_descriptor(
             array="shared",
         )
     elif begins_mid_pattern(descriptor):
+        if not base and row in {r & ROW_BITS[swizzle] for r in state.launch.box_rows}:
+            state.launch.remark(
+                f"line {int(site.line)}: matrix {operand.name} begins in row {row} of the pattern "
+                "of its swizzle, and so did a box: the copy engine and the product both take the "
+                "pattern from the address. Threads that store there do so as well"
+            )
+            return
         accuse(
             "misaligned",
             site.line,
             lane,
             f"{lane} describes matrix {operand.name} with a swizzle of {swizzle} bytes from "
             f"address {start} of shared memory on: the pattern repeats every {8 * swizzle} bytes, "
-            f"and the matrix begins in the middle of it, with a base offset of {base}. Begin at a "
-            f"multiple of {8 * swizzle} bytes, and step within a row only",
+            f"and the matrix begins in the middle of it, with a base offset of {base}, in a row "
+            f"where no box began. Begin at a multiple of {8 * swizzle} bytes, and step inside a "
+            "row only",
             array="shared",
         )
 

@@ -41,7 +41,6 @@ class _Last:
     def __init__(self, rows: int, places: int) -> None:
         self.each = -(-places // _CHUNK)  # chunks of a row
         self.slot = np.zeros(rows * self.each, np.int32)  # of each chunk; 0: nobody was there
-        self.used = np.zeros(rows, bool)
         self.touched = np.zeros(self.each, bool)  # chunks in which somebody was, in any row
         self.count = 1
         self.thread = np.full(_CHUNK, -1, np.int16)
@@ -66,7 +65,6 @@ class _Last:
 
     def _grow(self, chunks: Array) -> None:
         self.slot[chunks] = np.arange(self.count, self.count + len(chunks))
-        self.used[chunks // self.each] = True
         self.touched[chunks % self.each] = True
         self.count += len(chunks)
         if self.count * _CHUNK > len(self.thread):
@@ -75,9 +73,15 @@ class _Last:
             self.time = np.append(self.time, np.zeros(more, np.int64))
             self.site = np.append(self.site, np.zeros(more, np.int32))
 
+    def rows(self, place: Array) -> Array:
+        """The rows in which somebody may have been at one of these places, or near it."""
+        chunk = place // _CHUNK
+        near = np.unique(chunk[self.touched[chunk]])
+        return np.flatnonzero(self.slot.reshape(-1, self.each)[:, near].any(axis=1))
+
     def forget(self, place: Array) -> None:
         """Nobody was at these places, in no row."""
-        for row in np.flatnonzero(self.used):
+        for row in self.rows(place):
             at = self.at(place, int(row))
             self.thread[at[at >= _CHUNK]] = -1
 
@@ -193,10 +197,10 @@ class LastAccessJudge:
     def _compare(self, now: _Now) -> None:
         self._against(self.writes, 0, WRITE, now)
         if now.kind != READ:
-            for warp in np.flatnonzero(self.reads.used):
+            for warp in self.reads.rows(now.place):
                 self._against(self.reads, int(warp), READ, now)
         if now.kind != ATOMIC and self.atomics is not None:
-            for warp in np.flatnonzero(self.atomics.used):
+            for warp in self.atomics.rows(now.place):
                 self._against(self.atomics, int(warp), ATOMIC, now)
 
     def _against(self, last: _Last, row: int, other_kind: int, now: _Now) -> None:

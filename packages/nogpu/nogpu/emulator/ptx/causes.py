@@ -80,25 +80,16 @@ def _of(
 
 def _other_descriptors() -> Iterator[tuple[str, Becomes]]:
     """Other descriptors of B, of A and of both, in words and as what a product becomes."""
-    for name, places in (("B", (2,)), ("A", (1,)), ("A and of B", (1, 2))):
-        of = f"the descriptor{'s' * (len(places) > 1)} of {name} said"
-        for bits, swizzle in _SWIZZLES.items():
-            yield f"{of} a swizzle {swizzle}", _described(places, ((62, 3, bits),))
-        for stride in _STRIDES:
-            yield (
-                f"{of} a stride byte offset of {stride}",
-                _described(places, ((32, 0x3FFF, stride >> 4),)),
-            )
-        for (bits, swizzle), stride in zip(_SWIZZLES.items(), _STRIDES, strict=True):
-            yield (
-                f"{of} a swizzle {swizzle} and a stride byte offset of {stride}",
-                _described(places, ((62, 3, bits), (32, 0x3FFF, stride >> 4))),
-            )
-        if len(places) == 1:
-            yield (
-                f"{name} had the other of 0 and 1 for imm-trans-{name.lower()}",
-                _transposed(places[0]),
-            )
+    swizzles = [(f"a swizzle {words}", ((62, 3, bits),)) for bits, words in _SWIZZLES.items()]
+    strides = [(f"a stride byte offset of {n}", ((32, 0x3FFF, n >> 4),)) for n in _STRIDES]
+    alike = list(zip(swizzles, strides, strict=True))
+    both = [(f"{x} and {y}", (*a, *b)) for (x, a), (y, b) in alike]
+    for says, fields in [*(one for pair in alike for one in pair), *both]:
+        for name, places in (("B", (2,)), ("A", (1,)), ("A and of B", (1, 2))):
+            of = f"the descriptor{'s' * (len(places) > 1)} of {name}"
+            yield f"{of} said {says}", _described(places, fields)
+    for name, place in (("B", 2), ("A", 1)):
+        yield f"{name} had the other of 0 and 1 for imm-trans-{name.lower()}", _transposed(place)
 
 
 def _described(places: Sequence[int], fields: Sequence[tuple[int, int, int]]) -> Becomes:
