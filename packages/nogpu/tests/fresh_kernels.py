@@ -64,54 +64,6 @@ def fibonacci(n: int) -> int:
     return a
 
 
-def collatz(n: int) -> int:
-    """Steps to 1."""
-    steps = 0
-    while n > 1:
-        n, steps = (n // 2 if n % 2 == 0 else 3 * n + 1), steps + 1
-    return steps
-
-
-def hashed(values: Array) -> Array:
-    """FNV-1a of the bytes of each number."""
-    h = np.full(values.shape, 2166136261, np.uint32)
-    with np.errstate(over="ignore"):
-        for byte in range(4):
-            h = (h ^ (values >> 8 * byte & 255).astype(np.uint32)) * np.uint32(16777619)
-    return h
-
-
-def stencil(x: Array) -> Array:
-    """The sum of each number and its two neighbours."""
-    padded = np.pad(x, 1)
-    return padded[:-2] + padded[1:-1] + padded[2:]
-
-
-def xorshift(s: Array, times: int) -> Array:
-    """Marsaglia's generator of 32 bits."""
-    for _ in range(times):
-        s = s ^ s << 13 & 0xFFFFFFFF
-        s = s ^ s >> 17
-        s = s ^ s << 5 & 0xFFFFFFFF
-    return s
-
-
-def life(cells: Array) -> Array:
-    """The next generation on a torus."""
-    near = sum(np.roll(cells.astype(int), (a, b), (0, 1)) for a in (-1, 0, 1) for b in (-1, 0, 1))
-    near = near - cells
-    return (near == 3) | (cells & (near == 2))
-
-
-def ways(lengths: Array) -> Array:
-    """Floyd and Warshall's shortest ways."""
-    d = lengths.copy()
-    np.fill_diagonal(d, 0)
-    for k in range(len(d)):
-        d = np.minimum(d, d[:, k : k + 1] + d[k])
-    return d
-
-
 def iterated(c: Array, times: int) -> Array:
     """z z + c, again and again from 0."""
     z = np.zeros_like(c)
@@ -122,10 +74,6 @@ def iterated(c: Array, times: int) -> Array:
 
 KERNELS: dict[str, Fresh] = {
     # -- loops, calls, memory of a thread
-    "collatz": Fresh(
-        "int v = x[i], c = 0;\nwhile (v > 1) { v = v & 1 ? 3 * v + 1 : v / 2; ++c; }\ny[i] = c;",
-        lambda: [collatz(int(v)) for v in X],
-    ),
     "recursion": Fresh(
         "__device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n"
         "----\ny[i] = fib(x[i] % 12);",
@@ -146,16 +94,6 @@ KERNELS: dict[str, Fresh] = {
         "----\nSquare s(x[i]); Strip r(x[i]); Shape* p = x[i] & 1 ? (Shape*)&s : (Shape*)&r;\n"
         "y[i] = p->area();",
         lambda: np.where(X % 2, X * X, 5 * X),
-    ),
-    "lambda": Fresh(
-        "template <class F> __device__ int twice(F f, int v) { return f(f(v)); }\n"
-        "----\nint k = i % 5; y[i] = twice([=](int v) { return v * 2 + k; }, x[i]);",
-        lambda: 4 * X + 3 * (np.arange(256) % 5),
-    ),
-    "variadic template": Fresh(
-        "template <class... T> __device__ int sum(T... v) { return (v + ... + 0); }\n"
-        "----\ny[i] = sum(x[i], i, 3, short(4), 'a');",
-        lambda: X + np.arange(256) + 7 + 97,
     ),
     "union": Fresh(
         "union Bits { float f; unsigned u; };\n----\nBits b; b.f = float(x[i]); y[i] = b.u;",
@@ -207,11 +145,6 @@ KERNELS: dict[str, Fresh] = {
         "long long v = x[i] * 1000003LL; y[i] = v * v % 998244353 - (v << 3) / 7;",
         lambda: (v := X.astype("i8") * 1000003) * v % 998244353 - (v << 3) // 7,
         LONG,
-    ),
-    "grid stride": Fresh(
-        "for (int j = i; j < 256; j += gridDim.x * blockDim.x) y[j] = x[j] + gridDim.x;",
-        lambda: X + 2,
-        options={"grid": 2},
     ),
     # -- numbers
     "half": Fresh(
@@ -287,12 +220,6 @@ KERNELS: dict[str, Fresh] = {
         "y[i] = r;",
         lambda: 3 * X + np.arange(256) + (X > 500),
     ),
-    "hash": Fresh(
-        "unsigned h = 2166136261u;\nfor (int b = 0; b < 4; ++b) h = (h ^ (x[i] >> 8 * b & 255)) * 16777619u;\n"
-        "y[i] = h;",
-        lambda: hashed(X),
-        UINT,
-    ),
     "vector loads": Fresh(
         "if (i < 64) { int4 v = ((const int4*)x)[i]; ((int4*)y)[i] = make_int4(v.w, v.z, v.y, v.x); }",
         lambda: X.reshape(64, 4)[:, ::-1].reshape(-1),
@@ -306,12 +233,6 @@ KERNELS: dict[str, Fresh] = {
         "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\n"
         "for (int h = 32; h; h /= 2) { if (t < h) s[t] += s[t + h]; __syncthreads(); }\ny[i] = s[0];",
         lambda: by_block(BLOCKS.sum(1)),
-    ),
-    "Hillis and Steele's scan": Fresh(
-        "__shared__ int s[2][64]; int at = 0;\ns[0][t] = x[i]; __syncthreads();\n"
-        "for (int d = 1; d < 64; d *= 2) {\n    s[1 - at][t] = s[at][t] + (t >= d ? s[at][t - d] : 0);\n"
-        "    at = 1 - at; __syncthreads();\n}\ny[i] = s[at][t];",
-        lambda: BLOCKS.cumsum(1).reshape(-1),
     ),
     "Blelloch's scan": Fresh(
         "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\n"
@@ -329,28 +250,6 @@ KERNELS: dict[str, Fresh] = {
         "    if (o > t && (s[t] > s[o]) == ((t & k) == 0)) { int v = s[t]; s[t] = s[o]; s[o] = v; }\n"
         "    __syncthreads();\n}\ny[i] = s[t];",
         lambda: np.sort(BLOCKS, axis=1).reshape(-1),
-    ),
-    "odd-even sort": Fresh(
-        "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\nfor (int r = 0; r < 64; ++r) {\n"
-        "    int a = 2 * t + r % 2;\n    if (a + 1 < 64 && s[a] > s[a + 1]) { int v = s[a]; s[a] = s[a + 1]; s[a + 1] = v; }\n"
-        "    __syncthreads();\n}\ny[i] = s[t];",
-        lambda: np.sort(BLOCKS, axis=1).reshape(-1),
-    ),
-    "rank sort": Fresh(
-        "__shared__ int s[64], o[64];\ns[t] = x[i]; __syncthreads();\nint r = 0;\n"
-        "for (int j = 0; j < 64; ++j) r += s[j] < s[t] || (s[j] == s[t] && j < t);\n"
-        "o[r] = s[t]; __syncthreads(); y[i] = o[t];",
-        lambda: np.sort(BLOCKS, axis=1).reshape(-1),
-    ),
-    "stencil": Fresh(
-        "__shared__ int s[66];\ns[t + 1] = x[i];\nif (t == 0) s[0] = i ? x[i - 1] : 0;\n"
-        "if (t == 63) s[65] = i + 1 < 256 ? x[i + 1] : 0;\n__syncthreads();\n"
-        "y[i] = s[t] + s[t + 1] + s[t + 2];",
-        lambda: stencil(X),
-    ),
-    "transposition": Fresh(
-        "__shared__ int s[8][9];\ns[t / 8][t % 8] = x[i]; __syncthreads(); y[i] = s[t % 8][t / 8];",
-        lambda: BLOCKS.reshape(4, 8, 8).transpose(0, 2, 1).reshape(-1),
     ),
     "histogram": Fresh(
         "__shared__ int bins[16];\nif (t < 16) bins[t] = 0;\n__syncthreads();\n"
@@ -375,29 +274,12 @@ KERNELS: dict[str, Fresh] = {
         lambda: BLOCKS[:, np.arange(64) ^ 33].reshape(-1),
     ),
     # -- warps
-    "shuffled sum": Fresh(
-        "int v = x[i];\nfor (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);\ny[i] = v;",
-        lambda: by_warp(WARPS.sum(1)),
-    ),
-    "scan of a warp": Fresh(
-        "int v = x[i];\nfor (int d = 1; d < 32; d *= 2) { int o = __shfl_up_sync(~0u, v, d); if (t % 32 >= d) v += o; }\n"
-        "y[i] = v;",
-        lambda: WARPS.cumsum(1).reshape(-1),
-    ),
     "votes": Fresh(
         "unsigned b = __ballot_sync(~0u, x[i] & 1);\ny[i] = __popc(b) + 100 * __any_sync(~0u, x[i] > 1000)"
         " + 200 * __all_sync(~0u, x[i] > 5);",
         lambda: by_warp(
             (WARPS % 2).sum(1) + 100 * (WARPS > 1000).any(1) + 200 * (WARPS > 5).all(1)
         ),
-    ),
-    "match": Fresh(
-        "y[i] = __popc(__match_any_sync(~0u, x[i] % 5));",
-        lambda: ((WARPS % 5)[:, :, None] == (WARPS % 5)[:, None, :]).sum(2).reshape(-1),
-    ),
-    "reduce": Fresh(
-        "y[i] = __reduce_add_sync(~0u, x[i]) + __reduce_max_sync(~0u, x[i]) * 7;",
-        lambda: by_warp(WARPS.sum(1) + 7 * WARPS.max(1)),
     ),
     "lanes that diverge": Fresh(
         "int v = 0;\nif (x[i] & 1) { unsigned m = __activemask(); v = __popc(m); } else v = -1;\n__syncwarp();\n"
@@ -410,7 +292,6 @@ KERNELS: dict[str, Fresh] = {
         lambda: [v for w in WARPS for v in ([u for u in w if u % 4 == 1] + [-1] * 32)[:32]],
     ),
     # -- atomics, and who waits for whom
-    "sum by atomics": Fresh("atomicAdd(y, x[i]);", lambda: [X.sum(), *[0] * 255]),
     "largest by compare and swap": Fresh(
         "int old = *(volatile int*)y, seen;\ndo { seen = old; if (seen >= x[i]) break; old = atomicCAS(y, seen, x[i]); }"
         " while (old != seen);",
@@ -462,23 +343,6 @@ KERNELS: dict[str, Fresh] = {
         lambda: [40, *[0] * 255],
     ),
     # -- sparse, dense, graphs
-    "sparse matrix by rows": Fresh(
-        "int row = i, s = 0;\nfor (int j = row % 3; j < 8; j += 3) { int col = (row * 5 + j * 11) % 256; s += (j + 1) * x[col]; }\n"
-        "y[row] = s;",
-        lambda: [
-            sum((j + 1) * int(X[(r * 5 + j * 11) % 256]) for j in range(r % 3, 8, 3))
-            for r in range(256)
-        ],
-    ),
-    "product of tiles": Fresh(
-        "__shared__ int a[8][8], b[8][8];\nint r = t / 8, c = t % 8, s = 0;\na[r][c] = x[i]; b[r][c] = x[(i + 64) % 256]; __syncthreads();\n"
-        "for (int j = 0; j < 8; ++j) s += a[r][j] * b[j][c];\ny[i] = s;",
-        lambda: (BLOCKS.reshape(4, 8, 8) @ np.roll(BLOCKS, -1, 0).reshape(4, 8, 8)).reshape(-1),
-    ),
-    "levels of a tree": Fresh(
-        "int v = i, d = 0;\nwhile (v) { v = (v - 1) / 2; ++d; }\ny[i] = d * 1000 + x[v];",
-        lambda: [1000 * ((i + 1).bit_length() - 1) + int(X[0]) for i in range(256)],
-    ),
     # -- headers
     "groups": Fresh(
         GROUPS
@@ -573,18 +437,6 @@ KERNELS: dict[str, Fresh] = {
         "    o[bit ? zeros + t - r : r] = s[t]; __syncthreads(); s[t] = o[t]; __syncthreads();\n}\ny[i] = s[t];",
         lambda: np.sort(BLOCKS, axis=1).reshape(-1),
     ),
-    "merge by ranks": Fresh(
-        "__shared__ int a[32], b[32], o[64];\n(t < 32 ? a : b)[t % 32] = (t % 32) * 7 + x[blockIdx.x * 64 + t / 32] % 5; __syncthreads();\n"
-        "int v = t < 32 ? a[t] : b[t - 32], lo = 0, hi = 32; const int* c = t < 32 ? b : a;\n"
-        "while (lo < hi) { int m = (lo + hi) / 2; if (c[m] < v || (t >= 32 && c[m] == v)) lo = m + 1; else hi = m; }\n"
-        "o[t % 32 + lo] = v; __syncthreads(); y[i] = o[t];",
-        lambda: np.concatenate(
-            [
-                np.sort(np.concatenate([np.arange(32) * 7 + b[j] % 5 for j in (0, 1)]))
-                for b in BLOCKS
-            ]
-        ),
-    ),
     "softmax": Fresh(
         "__shared__ float s[64];\nfloat v = x[i] * 0.01f; s[t] = v; __syncthreads();\nfloat m = -3.4e38f;\n"
         "for (int j = 0; j < 64; ++j) m = fmaxf(m, s[j]);\n__syncthreads(); s[t] = expf(v - m); __syncthreads();\n"
@@ -621,21 +473,11 @@ KERNELS: dict[str, Fresh] = {
         "int p; unsigned m = __match_all_sync(~0u, x[i] > 1200, &p); y[i] = p + 2 * (m == ~0u) + 4 * x[i];",
         lambda: 3 + 4 * X,
     ),
-    "binary search": Fresh(
-        "__constant__ int steps[9] = {3, 50, 111, 222, 333, 512, 700, 901, 1000};\n----\nint lo = 0, hi = 9;\n"
-        "while (lo < hi) { int m = (lo + hi) / 2; if (steps[m] < x[i]) lo = m + 1; else hi = m; }\ny[i] = lo;",
-        lambda: np.searchsorted([3, 50, 111, 222, 333, 512, 700, 901, 1000], X),
-    ),
     "carries": Fresh(
         'unsigned a = x[i] * 4000037u, b = ~0u - x[i], lo, hi;\nasm("add.cc.u32 %0, %2, %3; addc.u32 %1, 0, 5;" : "=r"(lo), "=r"(hi) : "r"(a), "r"(b));\n'
         "y[i] = (unsigned long long)hi << 32 | lo;",
         lambda: (X.astype("u8") * 4000037 % 2**32) + (2**32 - 1 - X.astype("u8")) + (5 << 32),
         ("unsigned long long", "u8"),
-    ),
-    "random numbers": Fresh(
-        "unsigned s = x[i] + 1;\nfor (int j = 0; j < 9; ++j) { s ^= s << 13; s ^= s >> 17; s ^= s << 5; }\ny[i] = s;",
-        lambda: xorshift(X.astype("u8") + 1, 9),
-        UINT,
     ),
     "checksum": Fresh(
         "unsigned c = ~0u;\nfor (int b = 0; b < 4; ++b) { c ^= x[i] >> 8 * b & 255; for (int j = 0; j < 8; ++j) c = c >> 1 ^ (c & 1 ? 0xEDB88320u : 0); }\n"
@@ -643,31 +485,10 @@ KERNELS: dict[str, Fresh] = {
         lambda: [zlib.crc32(int(v).to_bytes(4, "little")) for v in X],
         UINT,
     ),
-    "game of life": Fresh(
-        "int r = t / 8, c = t % 8, n8 = 0; __shared__ int s[64];\ns[t] = x[i] % 3 == 0; __syncthreads();\n"
-        "for (int a = 7; a < 10; ++a) for (int b = 7; b < 10; ++b) if (a != 8 || b != 8) n8 += s[(r + a) % 8 * 8 + (c + b) % 8];\n"
-        "y[i] = n8 == 3 || (s[t] && n8 == 2);",
-        lambda: np.concatenate([life((b % 3 == 0).reshape(8, 8)).reshape(-1) for b in BLOCKS]),
-    ),
-    "shortest ways": Fresh(
-        "__shared__ int d[8][8];\nint a = t / 8, b = t % 8;\nd[a][b] = a == b ? 0 : x[i] % 97 + 1; __syncthreads();\n"
-        "for (int k = 0; k < 8; ++k) { int v = min(d[a][b], d[a][k] + d[k][b]); __syncthreads(); d[a][b] = v; __syncthreads(); }\ny[i] = d[a][b];",
-        lambda: np.concatenate([ways(b.reshape(8, 8) % 97 + 1).reshape(-1) for b in BLOCKS]),
-    ),
     "structure by value": Fresh(
         "struct Pair { int a; short b; double c; };\n__device__ __noinline__ Pair swap(Pair p) { return {p.b, short(p.a), p.c * 2}; }\n"
         "----\nPair p = swap(Pair{x[i], short(i), 1.5}); y[i] = p.a * 10000 + p.b + int(p.c);",
         lambda: np.arange(256) * 10000 + X + 3,
-    ),
-    "two dimensions of a block": Fresh(
-        "__shared__ int s[4][16];\nint a = t / 16, b = t % 16; s[a][b] = x[i]; __syncthreads();\n#pragma unroll\n"
-        "for (int j = 0; j < 4; ++j) a = (a + s[j][b]) & 3;\ny[i] = s[a][15 - b];",
-        lambda: [
-            int(m[(a + m[:, b].sum()) % 4, 15 - b])
-            for m in BLOCKS.reshape(4, 4, 16)
-            for a in range(4)
-            for b in range(16)
-        ],
     ),
     "sums of halves by atomics": Fresh(
         "#include <cuda_fp16.h>\n----\natomicAdd(&y[x[i] % 16], __int2half_rn(x[i] % 3));",
