@@ -464,21 +464,6 @@ def test_a_copy_reads_inside_its_array():
 # -- other ---------------------------------------------------------------------------------------
 
 
-def test_assert_is_a_finding():
-    source = """
-#include <cassert>
-extern "C" __global__ void k(int n) { assert(threadIdx.x < n); }
-""".replace(
-        "#include <cassert>",
-        "#define assert(e) ((e) ? (void)0 : __assertfail(#e, __FILE__, __LINE__, __func__,"
-        ' 1))\nextern "C" __device__ void __assertfail(const char*, const char*, unsigned, const'
-        " char*, size_t);",
-    )
-    assert emulator.launch(source, "k", 1, 32, [32]).ok
-    report = emulator.launch(source, "k", 1, 32, [30])
-    assert "threadIdx.x < n" in report.findings[0].message
-
-
 def test_findings_are_counted_not_repeated():
     report, _ = tiled(TILED.replace("row < M && k0 + tx < K", "k0 + tx < K"), (20, 20, 64))
     assert len(report.findings) == 1
