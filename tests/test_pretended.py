@@ -231,7 +231,8 @@ def test_the_pretended_cupy_answers_as_the_real_one(tmp_path: Path) -> None:
     assert not stops(cells)
     assert cells[1].shown[0].split("\n")[:-1] == [
         "cupy True 78.0", "TypeError: Implicit conversion to", "TypeError: Unsupported type <clas",
-        "True True", "True True", "refused: eger as 64 bits", "refused: resource handle", "refused: True", "OutOfMemoryError: Out of memory allocating",
+        "True True", "True True", "refused: eger as 64 bits", "refused: resource handle", "refused: True",
+        "OutOfMemoryError: Out of memory allocating",
     ]  # fmt: skip
 
 
