@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests import rings
-from tests.common import ROOT, browser, html, root, site, without_lines_told
+from tests.common import ROOT, bare, browser, html, root, site, without_lines_told
 
-__all__ = ["browser", "html", "root", "site", "without_lines_told"]
+__all__ = ["bare", "browser", "html", "root", "site", "without_lines_told"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

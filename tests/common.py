@@ -38,6 +38,17 @@ def root() -> Path:
 
 
 @pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine without a compiler."""
+    from nogpu import clang, toolchain
+
+    monkeypatch.delenv("TILE_COMPILER", raising=False)
+    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
+    monkeypatch.setattr(clang, "available", lambda: False)
+    return monkeypatch
+
+
+@pytest.fixture
 def without_lines_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """clang's own lines, as LLVM leaves them, and no program that was made with others."""
     from nogpu import clang

@@ -269,7 +269,7 @@ extern "C" __global__ void k(const float* A, float* C) {
 
 
 def test_an_element_is_reached_through_its_neighbour(by_clang):
-    report, got, want = foreign_kernels.float4_with_edges(17, 33, 19)
+    report, got, want = foreign_kernels.KERNELS["float4_with_edges"].run(17, 33, 19)
     assert report.ok, report
     np.testing.assert_array_equal(got, want)
 

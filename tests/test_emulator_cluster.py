@@ -16,6 +16,16 @@ HEAD = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 KERNEL = 'extern "C" __global__ void k'
 
 
+def kernel(text: str) -> str:
+    """A kernel from its parameters on."""
+    return KERNEL + text
+
+
+def grouped(text: str) -> str:
+    """The same below the header of the groups."""
+    return HEAD + kernel(text)
+
+
 def run(source: str, grid: Any, block: Any, *args: Any, **options: Any) -> Report:
     return emulator.launch(source, "k", grid, block, [*args], arch="sm_90", **options)
 
@@ -26,31 +36,24 @@ def kinds(report: Report) -> set[str]:
 
 # -- who is where --------------------------------------------------------------------------------
 
-PLACES = (
-    KERNEL
-    + """(int* out) {
+OF = ("cluster_cta", "cluster", "cluster_ncta", "ncluster")
+REGISTERS = [
+    *(f"{of}id.{axis}" for of in OF for axis in "xyz"),
+    "cluster_ctarank",
+    "cluster_nctarank",
+]
+READ = "".join(
+    f'asm volatile("mov.u32 %0, %%{name};" : "=r"(v[{i}]));' for i, name in enumerate(REGISTERS)
+)
+PLACES = kernel("""(int* out) {
     unsigned b = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     unsigned v[15];
-    asm volatile("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(v[0]));
-    asm volatile("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(v[1]));
-    asm volatile("mov.u32 %0, %%cluster_ctaid.z;" : "=r"(v[2]));
-    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(v[3]));
-    asm volatile("mov.u32 %0, %%clusterid.y;" : "=r"(v[4]));
-    asm volatile("mov.u32 %0, %%clusterid.z;" : "=r"(v[5]));
-    asm volatile("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(v[6]));
-    asm volatile("mov.u32 %0, %%cluster_nctaid.y;" : "=r"(v[7]));
-    asm volatile("mov.u32 %0, %%cluster_nctaid.z;" : "=r"(v[8]));
-    asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(v[9]));
-    asm volatile("mov.u32 %0, %%nclusterid.y;" : "=r"(v[10]));
-    asm volatile("mov.u32 %0, %%nclusterid.z;" : "=r"(v[11]));
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(v[12]));
-    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(v[13]));
+    READ
     asm volatile("{.reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p;}"
                  : "=r"(v[14]));
     for (int i = 0; i < 15; ++i) out[b * 15 + i] = v[i];
 }
-"""
-)
+""").replace("READ", READ)
 
 
 def places(grid: tuple[int, int, int], size: tuple[int, int, int], explicit: bool) -> np.ndarray:
@@ -59,17 +62,9 @@ def places(grid: tuple[int, int, int], size: tuple[int, int, int], explicit: boo
         at = (x, y, z)
         inside = [i % c for i, c in zip(at, size, strict=True)]
         rank = (inside[2] * size[1] + inside[1]) * size[0] + inside[0]
-        rows.append(
-            [
-                *inside,
-                *(i // c for i, c in zip(at, size, strict=True)),
-                *size,
-                *(g // c for g, c in zip(grid, size, strict=True)),
-                rank,
-                int(np.prod(size)),
-                int(explicit),
-            ]
-        )
+        which = (i // c for i, c in zip(at, size, strict=True))
+        clusters = (g // c for g, c in zip(grid, size, strict=True))
+        rows.append([*inside, *which, *size, *clusters, rank, int(np.prod(size)), int(explicit)])
     return np.array(rows, np.int32)
 
 
@@ -131,10 +126,7 @@ def test_a_sampled_block_brings_its_cluster():
 
 # -- distributed shared memory -------------------------------------------------------------------
 
-SUM = (
-    HEAD
-    + KERNEL
-    + """(const int* a, int* out, int n) {
+SUM = grouped("""(const int* a, int* out, int n) {
     __shared__ int total;
     cg::cluster_group cluster = cg::this_cluster();
     if (threadIdx.x == 0) total = 0;
@@ -146,8 +138,7 @@ SUM = (
     if (threadIdx.x == 0) out[blockIdx.x] = *first;
     LAST
 }
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
@@ -189,9 +180,7 @@ def test_a_missing_cluster_barrier_is_a_race():
     assert "race" in kinds(run(broken, 4, 32, a, out, 128, cluster=2))
 
 
-SHIFT = (
-    KERNEL
-    + """(unsigned* out, int step) {
+SHIFT = kernel("""(unsigned* out, int step) {
     __shared__ WORD a[LENGTH];
     unsigned rank, ranks;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -206,8 +195,7 @@ SHIFT = (
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
     out[2 * i] = a[threadIdx.x];
 }
-"""
-)
+""")
 STORES = {
     "unsigned": 'asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(at), "r"(v) : "memory")',
     "unsigned short": (
@@ -254,10 +242,7 @@ def test_addresses_of_a_peer_are_checked():
 
 
 def test_what_a_peer_has_not_written_is_uninitialised():
-    source = (
-        HEAD
-        + KERNEL
-        + """(int* out) {
+    source = grouped("""(int* out) {
     __shared__ int a[32];
     cg::cluster_group cluster = cg::this_cluster();
     if (cluster.block_rank() == WHO) a[threadIdx.x] = 5;
@@ -267,8 +252,7 @@ def test_what_a_peer_has_not_written_is_uninitialised():
     cluster.sync();
     out[blockIdx.x * 32 + threadIdx.x] = v;
 }
-"""
-    )
+""")
     out = np.zeros((2, 32), np.int32)
     assert run(source, 2, 32, out, cluster=2, defines={"WHO": 1}).ok
     np.testing.assert_array_equal(out, [[5] * 32, [0] * 32])
@@ -276,10 +260,7 @@ def test_what_a_peer_has_not_written_is_uninitialised():
 
 
 def test_one_load_for_own_and_remote_lanes():
-    source = (
-        HEAD
-        + KERNEL
-        + """(int* out, const int* g, int* old) {
+    source = grouped("""(int* out, const int* g, int* old) {
     __shared__ int a[64];
     cg::cluster_group cluster = cg::this_cluster();
     int rank = cluster.block_rank();
@@ -293,8 +274,7 @@ def test_one_load_for_own_and_remote_lanes():
     old[i] = atomicExch(cluster.map_shared_rank(a, (rank + 1) % 3) + threadIdx.x, 7);
     cluster.sync();
 }
-"""
-    )
+""")
     out, old = np.zeros((3, 64), np.int32), np.zeros((3, 64), np.int32)
     g = np.arange(64, dtype=np.int32) - 500
     report = run(source, 3, 64, out, g, old, cluster=3)
@@ -306,10 +286,7 @@ def test_one_load_for_own_and_remote_lanes():
 
 
 def test_whose_memory_a_pointer_means():
-    source = (
-        HEAD
-        + KERNEL
-        + """(int* out) {
+    source = grouped("""(int* out) {
     __shared__ int a[4];
     a[0] = 1;
     cg::cluster_group cluster = cg::this_cluster();
@@ -323,8 +300,7 @@ def test_whose_memory_a_pointer_means():
     out[blockIdx.x * 6 + 4] = again == a;
     out[blockIdx.x * 6 + 5] = __isGlobal(peer) + 2 * __isShared(out) + 4 * __isClusterShared(out);
 }
-"""
-    )
+""")
     out = np.zeros((2, 6), np.int32)
     assert run(source, 2, 1, out, cluster=2).ok
     np.testing.assert_array_equal(out, [[3, 2, 1, 0, 1, 0], [3, 2, 0, 1, 1, 0]])
@@ -421,10 +397,7 @@ def test_an_mbarrier_that_nobody_of_the_peers_completes():
     assert "1 of its 2 arrivals are missing" in str(report.findings)
 
 
-SPLIT = (
-    HEAD
-    + KERNEL
-    + """(int* out, int* g) {
+SPLIT = grouped("""(int* out, int* g) {
     __shared__ int a[64];
     cg::cluster_group cluster = cg::this_cluster();
     int rank = cluster.block_rank(), ranks = cluster.num_blocks();
@@ -437,8 +410,7 @@ SPLIT = (
     cluster.sync();
     out[blockIdx.x * 64 + threadIdx.x] = g[(blockIdx.x ^ 1) * 64 + threadIdx.x];
 }
-"""
-)
+""")
 WRITE = "a[threadIdx.x] = rank * 100 + threadIdx.x;"
 
 
@@ -468,10 +440,7 @@ def test_a_cluster_barrier_orders_global_memory_of_its_blocks_alone():
     assert kinds(report) == {"race"}
 
 
-COUNTED = (
-    HEAD
-    + KERNEL
-    + """(int* out) {
+COUNTED = grouped("""(int* out) {
     __shared__ int a[32], b[32];
     cg::cluster_group cluster = cg::this_cluster();
     int rank = cluster.block_rank(), lane = threadIdx.x & 31;
@@ -485,8 +454,7 @@ COUNTED = (
     }
     cluster.sync();
 }
-"""
-)
+""")
 ARRIVE = 'asm volatile("bar.arrive 1, 64;" ::: "memory");'
 WAIT = 'asm volatile("bar.sync 1, 64;" ::: "memory");'
 
@@ -516,17 +484,13 @@ def test_who_is_counted_at_a_named_barrier_hands_on_to_its_own_block(schedule, l
 
 
 def test_threads_that_have_left_count_as_arrived():
-    source = (
-        HEAD
-        + KERNEL
-        + """(int* out) {
+    source = grouped("""(int* out) {
     cg::cluster_group cluster = cg::this_cluster();
     if (cluster.block_rank() == 1 && threadIdx.x >= 32) return;
     cluster.sync();
     out[blockIdx.x * 64 + threadIdx.x] = 1;
 }
-"""
-    )
+""")
     out = np.zeros((2, 64), np.int32)
     assert run(source, 2, 64, out, cluster=2).ok
     assert out.sum() == 96
@@ -564,10 +528,7 @@ def test_a_relaxed_arrival_opens_the_barrier():
 
 
 def test_blocks_of_a_cluster_go_round_a_loop_together():
-    source = (
-        HEAD
-        + KERNEL
-        + """(int* out, int rounds) {
+    source = grouped("""(int* out, int rounds) {
     __shared__ int a[2][32];
     cg::cluster_group cluster = cg::this_cluster();
     int rank = cluster.block_rank(), ranks = cluster.num_blocks(), now = 0;
@@ -581,8 +542,7 @@ def test_blocks_of_a_cluster_go_round_a_loop_together():
     cluster.sync();
     out[blockIdx.x * 32 + threadIdx.x] = a[now][threadIdx.x];
 }
-"""
-    )
+""")
     out = np.zeros((8, 32), np.int32)
     report = run(source, 8, 32, out, 5, cluster=4)
     assert report.ok, report.findings
@@ -597,10 +557,7 @@ def test_blocks_of_a_cluster_go_round_a_loop_together():
 
 # -- flags ---------------------------------------------------------------------------------------
 
-FLAG = (
-    HEAD
-    + KERNEL
-    + """(int* out) {
+FLAG = grouped("""(int* out) {
     __shared__ int a[1], flag[1];
     cg::cluster_group cluster = cg::this_cluster();
     int rank = cluster.block_rank();
@@ -621,8 +578,7 @@ FLAG = (
     }
     cluster.sync();
 }
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("lanes", [1, 1 << 16])
@@ -649,9 +605,7 @@ def test_a_block_may_end_when_a_flag_says_that_its_peer_is_done(lanes):
 
 
 def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
-    source = (
-        KERNEL
-        + """(int* data, volatile int* flag, int* out) {
+    source = kernel("""(int* data, volatile int* flag, int* out) {
     if (threadIdx.x == 0 && blockIdx.x == 1) {
         data[0] = 7;
         FENCE
@@ -666,8 +620,7 @@ def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
     __cluster_barrier_wait();
     if (blockIdx.x == 3 && threadIdx.x == 0) out[1] = data[0];
 }
-"""
-    )
+""")
     data, flag, out = (np.zeros(2, np.int32) for _ in range(3))
     report = run(source, 4, 32, data, flag, out, cluster=2, defines={"FENCE": "__threadfence();"})
     assert report.ok, report.findings
@@ -677,10 +630,7 @@ def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
 
 
 def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
-    source = (
-        HEAD
-        + KERNEL
-        + """(unsigned long long* out) {
+    source = grouped("""(unsigned long long* out) {
     __shared__ unsigned long long count;
     cg::cluster_group cluster = cg::this_cluster();
     if (threadIdx.x == 0) count = 0;
@@ -689,8 +639,7 @@ def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
     out[blockIdx.x * 70 + threadIdx.x] = old;
     cluster.sync();
 }
-"""
-    )
+""")
     out = np.zeros((4, 70), np.uint64)
     report = run(source, 4, 70, out, cluster=2)
     assert report.ok, report.findings
@@ -699,10 +648,7 @@ def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
 
 
 def test_requests_to_peers_are_counted():
-    source = (
-        HEAD
-        + KERNEL
-        + """(int* out) {
+    source = grouped("""(int* out) {
     __shared__ int a[64];
     cg::cluster_group cluster = cg::this_cluster();
     a[threadIdx.x] = threadIdx.x;
@@ -710,8 +656,7 @@ def test_requests_to_peers_are_counted():
     out[blockIdx.x * 64 + threadIdx.x] = cluster.map_shared_rank(a, cluster.block_rank() ^ 1)[threadIdx.x];
     cluster.sync();
 }
-"""
-    )
+""")
     report = run(source, 4, 64, np.zeros(256, np.int32), cluster=2)
     (row,) = (a for a in report.accesses if a.line == 8 and a.space == "shared")
     assert (row.requests, row.wavefronts, row.bytes, row.array) == (8, 8, 1024, "a")

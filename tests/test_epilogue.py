@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -207,11 +206,6 @@ def test_no_register_is_spilled(tile: dict[str, int], does: str) -> None:
 
 
 # -- the record ------------------------------------------------------------------------------------
-
-
-def test_a_tool_without_a_gpu_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert tool.main(["--out", str(tmp_path / "x.json")]) == 2
-    assert "GPU" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_experts_share_the_rows_and_differ() -> None:

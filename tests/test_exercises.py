@@ -529,23 +529,8 @@ def test_a_barrier_in_a_comment_is_no_barrier() -> None:
     assert changed("11.3", ("int buffer = 0;", "int buffer = 0;  // __syncthreads() below")).passed
 
 
-ONE_BARRIER = """
-extern "C" __global__ void f(const float* A, const float* B, float* C, int M, int N, int K)
-{
-    __shared__ float a[16][16];
-    __shared__ float b[16][16];
-    int tx = threadIdx.x, ty = threadIdx.y;
-    int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
-    float sum = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        a[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f;
-        b[ty][tx] = col < N && k0 + ty < K ? B[(k0 + ty) * N + col] : 0.0f;
-        __syncthreads();
-        for (int k = 0; k < 16; ++k) sum += a[ty][k] * b[k][tx];
-    }
-    if (row < M && col < N) C[row * N + col] = sum;
-}
-"""
+SOUND = TILED.replace("mine(", "f(")
+ONE_BARRIER = SOUND.replace("b[k][x];\n        __syncthreads();\n", "b[k][x];\n")
 TILES_16 = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
 
 
@@ -553,7 +538,7 @@ TILES_16 = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
 def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
     """Two races, one between warps and one within one: a block's barrier orders both."""
     [found] = [str(c) for c in check_kernel_source(ONE_BARRIER, TILES_16) if not c.ok]
-    assert "Put __syncthreads()" in found and "`b[ty][tx] = col < N" in found
+    assert "Put __syncthreads()" in found and "`b[y][x] = col < N" in found
     assert "1 more between lanes of one warp, which the same __syncthreads() orders" in found
     assert "put __syncwarp()" not in found
 
@@ -595,9 +580,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(device, "current", lambda: SimpleNamespace(name="Test GPU", arch="sm_75"))
     monkeypatch.setattr(kernels, "launch_on_gpu", launch)
     return launched
-
-
-SOUND = ONE_BARRIER.replace("b[k][tx];\n", "b[k][tx];\n        __syncthreads();\n")
 
 
 def test_what_passes_runs_on_the_gpu_at_every_shape(gpu: Any) -> None:

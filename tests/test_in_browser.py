@@ -46,15 +46,6 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     in_browser._stored_tile.cache_clear()
 
 
-@pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """No compiler either: a page before its first edit."""
-    monkeypatch.delenv("TILE_COMPILER", raising=False)
-    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
-    monkeypatch.setattr(clang, "available", lambda: False)
-    return monkeypatch
-
-
 def run(text: str, page: str = "") -> dict[str, Any]:
     answer = in_browser.run_cell(text, page)
     assert isinstance(answer, str)

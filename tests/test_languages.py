@@ -91,11 +91,6 @@ def test_structures_are_their_bytes() -> None:
     assert members.tobytes() == b"\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0" and members.shape == (1,)
 
 
-def test_a_tool_without_a_gpu_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert on_a_gpu.main(["--out", str(tmp_path / "x.json")]) == 2
-    assert "GPU" in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
 def test_what_the_table_counts() -> None:
     rows = languages.counted()
     steps, tiles = -(-languages.SHAPE[2] // 64), 4

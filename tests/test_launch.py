@@ -82,15 +82,6 @@ def test_a_faulty_kernel_does_not_return_a_result():
         launch.matmul(kernel, A, B, backend="emulator")
 
 
-def test_trace_counts_the_uncoalesced_load():
-    def sectors(name, array):
-        rows = [r for r in launch.trace(name, 64, 64, 64).by_line() if r.array == array]
-        return sum(r.sectors for r in rows) / sum(r.requests for r in rows)
-
-    assert sectors("naive", "A") == 32 and sectors("naive", "B") == 1
-    assert sectors("coalesced", "A") == 1 and sectors("coalesced", "B") == 4
-
-
 def test_bfloat16_rounds_to_nearest_even():
     x = np.array([1.0, 1.00390625, 1.01171875, -2.5, np.inf, np.nan, 3.0e38], np.float32)
     back = bfloat16.from_bfloat16(bfloat16.to_bfloat16(x))

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import copy
 import json
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers.ladder.rungs import catalog
+from nogpu import device
+from nogpu.errors import NoGPUError
 from tests.common import ROOT
 from tools import on_a_gpu
 from tools.notebooks.books import read_book
+from tools.recorder import campaign
 
 RECORD = json.loads((ROOT / "data" / "validation" / "live_h100.json").read_text(encoding="utf-8"))
 TILED = catalog["tiled_32"].source.splitlines()
@@ -75,9 +80,22 @@ def test_a_fault_would_be_told() -> None:
     assert any(t.startswith("right does not say") for t in told)
 
 
-def test_without_a_gpu_nothing_is_written(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nogpu import device
-
+def test_without_a_gpu_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "current", lambda: None)
     monkeypatch.setattr("sys.argv", ["on_a_gpu", "--out", str(tmp_path / "x.json")])
     assert on_a_gpu.main() == 2 and not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["epilogue", "fp8", "hopper", "languages", "steps", "summit", "sums", "tried", "unseen"]
+)
+def test_a_tool_without_a_gpu_says_so_and_writes_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> None:
+        raise NoGPUError("no GPU answers")
+
+    monkeypatch.setattr(campaign, "require_gpu", none)
+    tool = import_module(f"tools.{name}_on_a_gpu")
+    assert tool.main(["--out", str(tmp_path / "x.json")]) == 2
+    assert "no GPU answers" in capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -21,10 +21,6 @@ from nogpu.toolchain import SassInstruction
 H200 = device.gpu("h200")
 
 
-def words(svg: str) -> list[str]:
-    return re.findall(r">([^<>]+)</text>", svg)
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(4, 8), (3, 5), (1, 4), (2, 1)])
 def test_a_walk_says_what_neighbours_share(rows: int, columns: int) -> None:
     def by_hand(back: bool) -> int:
@@ -84,13 +80,3 @@ def test_a_kernel_without_its_zeros_has_sums_in_the_way() -> None:
 
 FIGURES: dict[str, Callable[[], Figure]] = {"walks": ch13.walks, "tile order": ch14.tile_order}
 FIGURES["dealt"] = lambda: ch15.tiles_per_sm(1024, [(128, 256), (64, 128)], H200)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_phone_can_read_it(name: str) -> None:
-    figure = FIGURES[name]()
-    box = re.search(r'viewBox="0 0 ([\d.]+) ', figure.narrow)
-    assert box and float(box[1]) == pytest.approx(320, abs=1)
-    sizes = [float(size) for size in re.findall(r"font-size:([\d.]+)px", figure.narrow)]
-    assert sizes and min(sizes) >= 10
-    assert "currentColor" in figure.svg and figure.alt and figure.caption

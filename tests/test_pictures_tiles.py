@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,43 +13,23 @@ from helpers.chapters.ch06 import pictures as ch06
 from helpers.chapters.investigations import pictures as investigations
 from helpers.draw import Figure
 from nogpu import emulator
-from tests import test_plots
 
 A = np.array([[1, 2, 3, 1], [2, 1, 1, 3], [4, 1, 2, 2], [1, 3, 1, 2]], np.float32)
 B = np.array([[1, 2, 2, 1], [3, 1, 1, 2], [2, 2, 1, 3], [1, 1, 4, 1]], np.float32)
 
 
-@pytest.fixture(scope="module")
-def drawn() -> dict[str, Figure]:
-    return {
-        "phases": ch06.tile_phases(A, B, block=(0, 1)),
-        "ragged phases": ch06.tile_phases(A[:3, :3], B[:3], tile=2, block=(1, 1), thread=(0, 1)),
-        "phases of three": ch06.tile_phases(np.ones((6, 6)), np.ones((6, 6)), tile=3),
-        "barriers": ch06.barriers(),
-        "three warps": ch06.barriers(fetch=(2, 3, 4), multiply=(3, 5, 4), steps=3),
-        "queues": investigations.line_queues(),
-        "one queue": investigations.line_queues((132,)),
-        "three queues": investigations.line_queues((128, 144, 4100)),
-    }
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("phases", "ragged phases", "phases of three", "barriers", "three warps"),
-        *("queues", "one queue", "three queues"),
-    ],
-)
-def test_a_figure_suits_any_page(drawn: dict[str, Figure], name: str) -> None:
-    test_plots.test_a_figure_is_accessible_and_takes_the_pages_colours(drawn, name)
-    sizes = [float(s) for s in re.findall(r"font-size:([\d.]+)px", drawn[name].narrow)]
-    assert sizes and min(sizes) >= 10, "too small for a phone"
-    assert min(float(s) for s in re.findall(r"font-size:([\d.]+)px", drawn[name].svg)) < 10
-
-
-@pytest.mark.parametrize("width", [360, 1200])
-def test_figures_fit(browser: Any, drawn: dict[str, Figure], width: int) -> None:
-    test_plots.test_figures_fit_a_phone_and_a_desk(browser, drawn, width)
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "phases": lambda: ch06.tile_phases(A, B, block=(0, 1)),
+    "ragged phases": lambda: ch06.tile_phases(
+        A[:3, :3], B[:3], tile=2, block=(1, 1), thread=(0, 1)
+    ),
+    "phases of three": lambda: ch06.tile_phases(np.ones((6, 6)), np.ones((6, 6)), tile=3),
+    "barriers": ch06.barriers,
+    "three warps": lambda: ch06.barriers(fetch=(2, 3, 4), multiply=(3, 5, 4), steps=3),
+    "queues": investigations.line_queues,
+    "one queue": lambda: investigations.line_queues((132,)),
+    "three queues": lambda: investigations.line_queues((128, 144, 4100)),
+}
 
 
 # -- phases ---------------------------------------------------------------------------------------
@@ -74,8 +54,8 @@ def test_the_sums_are_those_of_the_tiled_kernel(row: int, col: int) -> None:
     assert not as_the_kernel(phases, 1 - row, col)
 
 
-def test_what_is_drawn_is_what_was_computed(drawn: dict[str, Figure]) -> None:
-    figure = drawn["phases"]
+def test_what_is_drawn_is_what_was_computed() -> None:
+    figure = FIGURES["phases"]()
     phases = ch06._phases(A, B, 2, (0, 1))
     assert ch06._sum_in_words(phases[0], 1, 0) == "0 + 2·2 + 1·1 = 5"
     for phase in phases:
@@ -141,8 +121,8 @@ def test_warps_wait_for_the_slowest_and_clash_when_they_say() -> None:
     assert not ch06._two_warps((2, 2), (3, 3), 2, first=False, second=False)[2]
 
 
-def test_the_barriers_tell_what_goes_wrong(drawn: dict[str, Figure]) -> None:
-    alt = drawn["barriers"].alt
+def test_the_barriers_tell_what_goes_wrong() -> None:
+    alt = FIGURES["barriers"]().alt
     both, first, second = re.split(r"Without the (?:first|second): ", alt)
     assert "No word is read too early" in both
     assert "Warp 0 multiplies tiles 0 and 1 while warp 1 still fetches them" in first
@@ -177,10 +157,10 @@ def test_a_queue_is_as_deep_as_the_emulators_wavefronts(pitch: int, deepest: int
     assert max(investigations._column(4 * pitch + 4)[2]) != deepest
 
 
-def test_the_queues_are_counted(drawn: dict[str, Figure]) -> None:
-    alt = drawn["queues"].alt
+def test_the_queues_are_counted() -> None:
+    alt = FIGURES["queues"]().alt
     assert "ows of 4,096 bytes: 32 lines, 1 of 32 banks, 32 words in the busiest" in alt
     assert "rows of 4,100 bytes: 32 lines, every word in a bank of its own" in alt
-    assert "hypothesis" in drawn["queues"].caption
-    assert "32 words wait for bank 0" in drawn["queues"].narrow
-    assert "8 of 32 banks, 4 words in the busiest" in drawn["three queues"].alt
+    assert "hypothesis" in FIGURES["queues"]().caption
+    assert "32 words wait for bank 0" in FIGURES["queues"]().narrow
+    assert "8 of 32 banks, 4 words in the busiest" in FIGURES["three queues"]().alt

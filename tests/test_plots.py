@@ -26,6 +26,12 @@ from helpers.ladder import model
 from helpers.ladder.kernel import Geometry
 from nogpu import device
 from nogpu.errors import ConfigError, DataError
+from tests import test_pictures_first as first
+from tests import test_pictures_lanes as lanes
+from tests import test_pictures_loops as loops
+from tests import test_pictures_order as order
+from tests import test_pictures_tensor as tensor
+from tests import test_pictures_tiles as tiles
 from tests.pages_check import FIND_CRAMPED
 
 KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
@@ -152,7 +158,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "loops": lambda: ch03.loop_orders(),
     "box": lambda: ch20.box(),
 }  # fmt: skip
-"""One figure of every kind, and the awkward ones."""
+for _pictures in (first, lanes, loops, order, tensor, tiles):
+    FIGURES |= {f"{_pictures.__name__}: {name}": draw for name, draw in _pictures.FIGURES.items()}
+"""One figure of every kind, the awkward ones, and those of chapters."""
 
 
 def figures() -> dict[str, Figure]:
@@ -176,8 +184,10 @@ def test_a_figure_is_accessible_and_takes_the_pages_colours(
     figure = drawn[name]
     assert len(figure.alt) > 40
     assert figure.caption
-    for svg in (figure.svg, figure.narrow):
+    for svg, least in ((figure.svg, 7.0), (figure.narrow, 10.0)):
         root = ET.fromstring(svg)
+        sizes = [float(size) for size in re.findall(r"font-size:\s*([\d.]+)px", svg)]
+        assert sizes and min(sizes) >= least, "too small to be read"
         assert root.get("role") == "img"
         assert root.get("aria-label") == figure.alt
         assert root.get("viewBox")

@@ -206,6 +206,12 @@ for kernel in (cupy.RawKernel(code, "twice"), cupy.RawModule(code=code).get_func
     stop.record()
     stop.synchronize()
     print(np.array_equal(b.get(), 2 * x), cupy.cuda.get_elapsed_time(start, stop) > 0)
+for wrong in (lambda: kernel((1,), (32,), (a, b, 12)),
+              lambda: cupy.cuda.get_elapsed_time(cupy.cuda.Event(), stop)):
+    try:
+        wrong()
+    except (TypeError, RuntimeError) as error:
+        print("refused:", str(error)[-15:])
 try:
     cupy.RawKernel("this is no CUDA", "twice")((1,), (1,), ())
 except cupy.cuda.compiler.CompileException as error:
@@ -225,8 +231,48 @@ def test_the_pretended_cupy_answers_as_the_real_one(tmp_path: Path) -> None:
     assert not stops(cells)
     assert cells[1].shown[0].split("\n")[:-1] == [
         "cupy True 78.0", "TypeError: Implicit conversion to", "TypeError: Unsupported type <clas",
-        "True True", "True True", "refused: True", "OutOfMemoryError: Out of memory allocating",
+        "True True", "True True", "refused: eger as 64 bits", "refused: resource handle", "refused: True",
+        "OutOfMemoryError: Out of memory allocating",
     ]  # fmt: skip
+
+
+IN_SIGHT = {
+    "deeper_01_your_gpu": ("cupy.RawKernel", "np.array_equal(c, a + b)"),
+    "deeper_02_measuring": (
+        "get_elapsed_time",
+        "abs(C.get() - A.get().astype(np.float64) @ B.get()).max() < 1e-6 * n and events > 0",
+    ),
+    "deeper_04_first_kernel": (
+        "cupy.RawModule", "np.abs(C - A.astype(np.float64) @ B).max() < 1e-4"
+    ),
+}  # fmt: skip
+"""Pages that show CuPy itself: a word of the cell, and what holds of its arrays afterwards."""
+SPOILED = [
+    ("deeper_01_your_gpu", "(a_gpu, b_gpu", "(a, b_gpu", "Unsupported type"),
+    ("deeper_01_your_gpu", "np.int32(n)", "n", "64 bits"),
+    ("deeper_02_measuring", "    start.record()\n", "", "invalid resource handle"),
+    ("deeper_04_first_kernel", "C = C_gpu.get()", "pass", "False"),
+    ("deeper_04_first_kernel", '("product")', '("prod_uct")', "not found"),
+]
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stem", "old", "new", "says"), [*((stem, "", "", "True") for stem in IN_SIGHT), *SPOILED]
+)
+def test_what_a_page_shows_of_cupy_is_right(
+    stem: str, old: str, new: str, says: str, tmp_path: Path
+) -> None:
+    word, right = IN_SIGHT[stem]
+    page = json.loads((ROOT / "book" / f"{stem}.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(c["source"]) for c in page["cells"] if c["cell_type"] == "code"]
+    at = next(i for i, cell in enumerate(cells) if word in cell)
+    assert old in cells[at]
+    before, cell = cells[1:at], cells[at].replace(old, new)
+    notebook = written(tmp_path / "made.ipynb", *before, cell, f"print({right})")
+    [ran] = on("t4", notebook, tmp_path / "cells.json", "--once").values()
+    assert says in ran[-1].shown[0] if says in ("True", "False") else says in ran[-2].error
 
 
 def test_only_a_pretended_process_has_another_cupy() -> None:

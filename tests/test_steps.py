@@ -12,7 +12,7 @@ from helpers.ladder.kernel import KERNELS, Kernel, geometry
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog, find, fingerprint, steps
 from helpers.record.plans import plan
-from nogpu.errors import ConfigError, NoGPUError
+from nogpu.errors import ConfigError
 from tests.common import ROOT
 from tools import steps_on_a_gpu as tool
 
@@ -115,17 +115,6 @@ def test_a_chapter_without_a_chain_and_a_size_that_a_kernel_lacks() -> None:
         chains.links("9")
     with pytest.raises(ConfigError, match="no tile parameter"):
         chains.links("21")[0].at({"SMS": 2})
-
-
-def test_without_a_gpu_nothing_is_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
-) -> None:
-    def none() -> None:
-        raise NoGPUError("no GPU answers")
-
-    monkeypatch.setattr(tool.campaign, "require_gpu", none)
-    assert tool.main(["--out", str(tmp_path / "x.json")]) == 2
-    assert "no GPU answers" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_faults_are_told() -> None:

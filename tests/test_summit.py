@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -100,8 +99,3 @@ def test_shares_are_of_the_library_s_best() -> None:
     for row in rows:
         if row["library"] is not None:
             assert math.isclose(row["share"], 100 * row["call"] / row["library"], rel_tol=0.03)
-
-
-def test_a_tool_without_a_gpu_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert tool.main(["--out", str(tmp_path / "x.json"), f"cutlass={tmp_path}"]) == 2
-    assert "GPU" in capsys.readouterr().err and not list(tmp_path.iterdir())

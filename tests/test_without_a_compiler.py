@@ -15,19 +15,10 @@ from helpers import matmul, trace
 from helpers.ladder import usage
 from helpers.ladder.rungs import cores, lay_out
 from helpers.page.workbench import cell_magic, mine
-from nogpu import clang, compiled, emulator, project, toolchain
+from nogpu import compiled, emulator, project, toolchain
 from nogpu.errors import CompileError, DataError, ToolchainError
 from tests.common import ROOT
 from tools import compiled as writer
-
-
-@pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A machine without a compiler."""
-    monkeypatch.delenv("TILE_COMPILER", raising=False)
-    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
-    monkeypatch.setattr(clang, "available", lambda: False)
-    return monkeypatch
 
 
 def test_the_books_kernels_run(bare: pytest.MonkeyPatch) -> None:
@@ -39,15 +30,13 @@ def test_the_books_kernels_run(bare: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.nvrtc
-def test_they_count_as_with_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_count_as_with_the_compiler(request: pytest.FixtureRequest) -> None:
     def counts() -> list[tuple[object, ...]]:
         found = trace("tiled_32", 64, 64, 64).by_line()
         return [(a.line, a.text, a.requests, a.sectors, a.wavefronts) for a in found]
 
     before = counts()
-    monkeypatch.delenv("TILE_COMPILER", raising=False)
-    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
-    monkeypatch.setattr(clang, "available", lambda: False)
+    request.getfixturevalue("bare")
     assert trace("tiled_32", 64, 64, 64).report.compiler.endswith("(stored)")
     assert counts() == before
 

@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +28,7 @@ from helpers.ladder.rungs import catalog, fingerprint
 from helpers.record import stamps
 from nogpu.disk import replace_file
 from nogpu.errors import EmulationError, TileError
+from tools import beside
 from tools.recorder import campaign
 
 Shape = tuple[int, int, int]
@@ -119,21 +117,15 @@ def ordered(bits: np.ndarray) -> np.ndarray:
 
 
 def run(
-    out: Path, kernels: Sequence[str] = KERNELS, shapes: Sequence[Shape] = SHAPES, *,
-    commit: str | None = None, workers: int | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
+    out: Path, kernels: Sequence[str] = KERNELS, shapes: Sequence[Shape] = SHAPES
+) -> list[dict[str, Any]]:
     """Compare and write the record; its rows. Raises NoGPUError where there is none."""
     campaign.require_gpu()
     session = campaign.RecordingSession()
-    stamp = stamps.stamp(session.versions(), stamps.commit(commit))
+    stamp = stamps.stamp(session.versions(), stamps.commit())
     todo = [(name, shape) for name in kernels for shape in shapes]
     started = time.monotonic()
-    pool = ProcessPoolExecutor(
-        workers or max(1, (os.cpu_count() or 2) - 1),
-        mp_context=multiprocessing.get_context("spawn"),
-    )
-    with pool:
-        here = list(pool.map(emulated, *zip(*todo, strict=True)))
+    here = beside.side_by_side(emulated, todo)
     print(f"{len(todo)} launches in the emulator: {time.monotonic() - started:.0f} s", flush=True)
     rows = [compared(name, shape, e) for (name, shape), e in zip(todo, here, strict=True)]
     record = {"gpu": session.gpu.name, "orders": list(ORDERS), "recorded": stamp, "rows": rows}
@@ -159,12 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.hopper_on_a_gpu", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the record (JSON)")
     parser.add_argument("--kernels", nargs="+", default=list(KERNELS), choices=KERNELS)
-    parser.add_argument(
-        "--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)"
-    )
     options = parser.parse_args(arguments)
     try:
-        show(run(options.out, options.kernels, commit=options.commit))
+        show(run(options.out, options.kernels))
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -349,10 +349,9 @@ def differing(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
-    parser.add_argument("--out", type=Path, help="where to write the record (JSON)")
-    parser.add_argument("--list", action="store_true", help="name the mutants, run nothing")
+    parser.add_argument("--out", type=Path, help="the record (JSON); else mutants are named alone")
     options = parser.parse_args()
-    if options.list or not options.out:
+    if not options.out:
         for m in mutants():
             print(f"{m.fault:26} {m.name:44} {m.old}  ->  {m.new}")
         return

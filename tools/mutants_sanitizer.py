@@ -211,12 +211,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--workers", type=int, help="processes side by side (default: 12 at most)")
     parser.add_argument("--seconds", type=float, help="stop cleanly before this much time is spent")
-    parser.add_argument(
-        "--limit", type=float, default=LIMIT, help="seconds for the launches of one"
-    )
-    parser.add_argument(
-        "--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)"
-    )
     parser.add_argument("--plan", action="store_true", help="how much there is to do; needs no GPU")
     options = parser.parse_args(arguments)
     hopper = options.of == "hopper"
@@ -234,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         refused = run(
             options.out, of=of, workers=options.workers, seconds=options.seconds,
-            limit=options.limit, commit=options.commit, say=lambda line: print(line, flush=True),
+            say=lambda line: print(line, flush=True),
         )  # fmt: skip
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)

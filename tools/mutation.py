@@ -15,7 +15,6 @@ import hashlib
 import itertools
 import json
 import os
-import queue
 import random
 import shutil
 import signal
@@ -24,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -261,9 +259,7 @@ def verdict(where: Path, mutant: Mutant, tests: Sequence[str], limit: float) -> 
         path.write_bytes(whole)
 
 
-def gate(
-    root: Path, areas: Areas, seed: int, count: int, record: Path, same: Path, jobs: int = 1
-) -> float:
+def gate(root: Path, areas: Areas, seed: int, count: int, record: Path, same: Path) -> float:
     """Judge mutants, report, and return the part that was killed of those that change anything.
 
     Raises RuntimeError if the tests fail on the code as it is.
@@ -281,36 +277,27 @@ def gate(
         return hashlib.sha256(repr(mutant).encode() + texts).hexdigest()[:20]
 
     with tempfile.TemporaryDirectory() as folder:
-        free: queue.Queue[Path] = queue.Queue()
-        for j in range(jobs):
-            (Path(folder) / str(j)).mkdir()
-            free.put(copied(root, areas, Path(folder) / str(j)))
+        where = copied(root, areas, Path(folder))
         limits: dict[Sequence[str], float] = {}
 
-        def judge(one: tuple[Mutant, tuple[str, ...]]) -> str:
-            mutant, tests = one
+        def judge(mutant: Mutant, tests: tuple[str, ...]) -> str:
             name = identity(mutant, tests)
             if mutant.key in equivalent:
                 return "equivalent"
             if name in before:
                 return before[name]
-            where = free.get()
-            try:
-                if tests not in limits:
-                    start = time.monotonic()
-                    if not passes(where, tests, 3600):
-                        raise RuntimeError(f"these tests fail before any mutation: {tests}")
-                    limits[tests] = 60 + 3 * (time.monotonic() - start)
-                found = verdict(where, mutant, tests, limits[tests])
-            finally:
-                free.put(where)
+            if tests not in limits:
+                start = time.monotonic()
+                if not passes(where, tests, 3600):
+                    raise RuntimeError(f"these tests fail before any mutation: {tests}")
+                limits[tests] = 60 + 3 * (time.monotonic() - start)
+            found = verdict(where, mutant, tests, limits[tests])
             with record.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"id": name, "verdict": found, **asdict(mutant)}) + "\n")
             print(f"{found:9} {mutant.file}:{mutant.lineno}  {mutant.mutation}", flush=True)
             return found
 
-        with ThreadPoolExecutor(jobs) as pool:
-            found = list(pool.map(judge, drawn))
+        found = [judge(mutant, tests) for mutant, tests in drawn]
     for (mutant, _), result in zip(drawn, found, strict=True):
         if result == "survived":
             print(
@@ -328,13 +315,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--record", type=Path, default=ROOT / "_build" / "mutation.jsonl")
     options = parser.parse_args()
     same = Path(__file__).with_name("equivalent.json")
-    return int(
-        gate(ROOT, AREAS, options.seed, options.count, options.record, same, options.jobs) < LEAST
-    )
+    return int(gate(ROOT, AREAS, options.seed, options.count, options.record, same) < LEAST)
 
 
 if __name__ == "__main__":

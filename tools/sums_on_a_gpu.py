@@ -251,14 +251,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.sums_on_a_gpu", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the record (JSON)")
-    parser.add_argument(
-        "--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)"
-    )
     options = parser.parse_args(arguments)
     try:
         campaign.require_gpu()
         session = campaign.RecordingSession()
-        stamp = stamps.stamp(session.versions(), stamps.commit(options.commit))
+        stamp = stamps.stamp(session.versions(), stamps.commit())
         told = {i.name: results(i, on_a_gpu) for i in INSTRUCTIONS}
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -72,40 +72,47 @@ def empty(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 
 
 def plain(
-    source: str, entry: str, grid: Any, block: Any, M: int, N: int, K: int, **options: Any
-) -> Outcome:
-    """Launch (A, B, C, M, N, K), row-major float32."""
-    A, B, C = ints(M, K), ints(K, N), empty(M, N)
-    report = emulator.launch(
-        source, entry, grid, block, [A, B, C, M, N, K], **{"uninitialised": ("C",), **options}
-    )
-    return report, C, A @ B
+    habit: str, name: str, grid: Callable[[int, int], Any], block: Any, *findings: str,
+    text: str = "", shapes: tuple[Shape, ...] = SHAPES, exact: bool = True, out: str = "C",
+) -> None:  # fmt: skip
+    """Enter a kernel of (A, B, C, M, N, K), row-major float32. grid: of M and N. out: C's name."""
+
+    def run(M: int, N: int, K: int) -> Outcome:
+        A, B, C = ints(M, K), ints(K, N), empty(M, N)
+        args = [A, B, C, M, N, K]
+        source = text or cuda(f"foreign/{name}")
+        report = emulator.launch(source, "mm", grid(M, N), block, args, uninitialised=(out,))
+        return report, C, A @ B
+
+    KERNELS[name] = Foreign(name, habit, run, frozenset(findings), shapes, exact)
+
+
+def tiles(cols: int, rows: int) -> Callable[[int, int], Any]:
+    """A grid of tiles of C."""
+    return lambda M, N: (cdiv(N, cols), cdiv(M, rows))
+
+
+def elements(count: int) -> Callable[[int, int], Any]:
+    """A grid of so many elements of C a block."""
+    return lambda M, N: cdiv(M * N, count)
 
 
 # -- shared memory in other shapes -----------------------------------------------------------------
 
-
-@foreign("the tile of A stored transposed")
-def transposed_tile(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/transposed_tile"), "mm", (cdiv(N, 16), cdiv(M, 16)), (16, 16), M, N, K,
-        uninitialised=("c",),
-    )  # fmt: skip
-
-
-@foreign("one linear shared array for both tiles")
-def linear_shared(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/linear_shared"), "mm", (cdiv(N, 8), cdiv(M, 8)), 64, M, N, K)
-
-
-@foreign("an extra column against bank conflicts, rows loaded down the columns")
-def extra_column(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/extra_column"), "mm", (cdiv(N, 16), cdiv(M, 16)), (16, 16), M, N, K)
-
-
-@foreign("two buffers whose pointers are swapped")
-def pointer_swap(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/pointer_swap"), "mm", (cdiv(N, 8), cdiv(M, 8)), (8, 8), M, N, K)
+plain("the tile of A stored transposed", "transposed_tile", tiles(16, 16), (16, 16), out="c")
+plain("one linear shared array for both tiles", "linear_shared", tiles(8, 8), 64)
+plain(
+    "an extra column against bank conflicts, rows loaded down the columns",
+    "extra_column", tiles(16, 16), (16, 16),
+)  # fmt: skip
+plain("two buffers whose pointers are swapped", "pointer_swap", tiles(8, 8), (8, 8))
+plain(
+    "columns of a shared tile permuted by XOR instead of padded", "xor_swizzle", tiles(16, 16), 256
+)
+plain(
+    "rank-1 updates: one column of A and one row of B in shared memory at a time",
+    "outer_products", tiles(16, 16), (16, 16),
+)  # fmt: skip
 
 
 @foreign("dynamic shared memory, the tile's edge given at run time")
@@ -119,19 +126,24 @@ def dynamic_shared(M: int, N: int, K: int) -> Outcome:
     return report, C, A @ B
 
 
-@foreign("columns of a shared tile permuted by XOR instead of padded")
-def xor_swizzle(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/xor_swizzle"), "mm", (cdiv(N, 16), cdiv(M, 16)), 256, M, N, K)
-
-
-@foreign("rank-1 updates: one column of A and one row of B in shared memory at a time")
-def outer_products(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/outer_products"), "mm", (cdiv(N, 16), cdiv(M, 16)), (16, 16), M, N, K
-    )
-
-
 # -- who computes what -----------------------------------------------------------------------------
+
+plain("a warp for each element, reduced by shuffles", "warp_shuffle_dot", elements(4), 128)
+plain(
+    "a warp loads together and hands values round with shuffles, no shared memory",
+    "cooperative_warp", tiles(32, 4), (32, 4),
+)  # fmt: skip
+plain(
+    "one dimension for grid and block, rows and columns by / and %", "linear_grid", elements(96), 96
+)
+plain("a grid-stride loop over the elements of C", "grid_stride", lambda M, N: 3, 64)
+plain(
+    "a thread keeps several rows of one column in registers", "rows_in_registers", tiles(32, 5), 32
+)
+plain(
+    "threadIdx.z splits k, the layers meet in shared memory",
+    "layers_of_threads", tiles(8, 8), (8, 8, 4),
+)  # fmt: skip
 
 
 @foreign("split-K, partial sums added by atomics")
@@ -159,28 +171,6 @@ def split_k_workspace(M: int, N: int, K: int) -> Outcome:
     return report, C, A @ B
 
 
-@foreign("a warp for each element, reduced by shuffles")
-def warp_shuffle_dot(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/warp_shuffle_dot"), "mm", cdiv(M * N, 4), 128, M, N, K)
-
-
-@foreign("a warp loads together and hands values round with shuffles, no shared memory")
-def cooperative_warp(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/cooperative_warp"), "mm", (cdiv(N, 32), cdiv(M, 4)), (32, 4), M, N, K
-    )
-
-
-@foreign("one dimension for grid and block, rows and columns by / and %")
-def linear_grid(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/linear_grid"), "mm", cdiv(M * N, 96), 96, M, N, K)
-
-
-@foreign("a grid-stride loop over the elements of C")
-def grid_stride(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/grid_stride"), "mm", 3, 64, M, N, K)
-
-
 @foreign("blocks that stay and draw tile numbers from a counter")
 def persistent(M: int, N: int, K: int) -> Outcome:
     A, B, C, counter = ints(M, K), ints(K, N), empty(M, N), np.zeros(1, np.int32)
@@ -189,11 +179,6 @@ def persistent(M: int, N: int, K: int) -> Outcome:
     )
     assert counter[0] == 4 + cdiv(N, 16) * cdiv(M, 8)
     return report, C, A @ B
-
-
-@foreign("a thread keeps several rows of one column in registers")
-def rows_in_registers(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/rows_in_registers"), "mm", (cdiv(N, 32), cdiv(M, 5)), 32, M, N, K)
 
 
 @foreign("a batch of matrices along z of the grid")
@@ -206,31 +191,26 @@ def batched(M: int, N: int, K: int) -> Outcome:
     return report, C, A @ B
 
 
-@foreign("threadIdx.z splits k, the layers meet in shared memory")
-def layers_of_threads(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/layers_of_threads"), "mm", (cdiv(N, 8), cdiv(M, 8)), (8, 8, 4), M, N, K
-    )
-
-
 # -- how it is written -----------------------------------------------------------------------------
 
-
-@foreign("float4 by reinterpret_cast where it fits, elements at the edge")
-def float4_with_edges(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/float4_with_edges"), "mm", (cdiv(N, 64), cdiv(M, 8)), (16, 8), M, N, K
-    )
-
-
-@foreign(
+plain(
+    "float4 by reinterpret_cast where it fits, elements at the edge",
+    "float4_with_edges", tiles(64, 8), (16, 8),
+)  # fmt: skip
+plain(
     "float4 without asking for alignment: right only where rows are multiples of 16 bytes",
-    "misaligned",
-    shapes=((5, 18, 7),),
-    exact=False,
-)
-def float4_blindly(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/float4_blindly"), "mm", M, 32, M, N, K)
+    "float4_blindly", lambda M, N: M, 32, "misaligned", shapes=((5, 18, 7),), exact=False,
+)  # fmt: skip
+plain("device functions that are called, not inlined", "called_functions", tiles(16, 8), (16, 8))
+plain(
+    "unrolled by hand, the rest through a switch without breaks",
+    "switch_for_the_rest", tiles(32, 4), (32, 4),
+)  # fmt: skip
+plain(
+    "fragments in warps of 8 x 4 lanes, unrolled by template recursion",
+    "recursive_unrolling", tiles(16, 8), 32,
+)  # fmt: skip
+plain("dot products gathered by atomics in shared memory", "shared_atomics", tiles(32, 1), (32, 4))
 
 
 @foreign("matrices as structures with a stride, sub-matrices by a device function")
@@ -251,13 +231,6 @@ def template_by_name(M: int, N: int, K: int) -> Outcome:
         [A, B, C, M, N, K],
     )  # fmt: skip
     return report, C, A @ B
-
-
-@foreign("device functions that are called, not inlined")
-def called_functions(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/called_functions"), "mm", (cdiv(N, 16), cdiv(M, 8)), (16, 8), M, N, K
-    )
 
 
 @foreign("halves in pairs: half2 arithmetic")
@@ -316,50 +289,22 @@ def column_major_gemm(M: int, N: int, K: int) -> Outcome:
     return report, C, want
 
 
-@foreign("unrolled by hand, the rest through a switch without breaks")
-def switch_for_the_rest(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/switch_for_the_rest"), "mm", (cdiv(N, 32), cdiv(M, 4)), (32, 4), M, N, K
-    )
-
-
-@foreign("fragments in warps of 8 x 4 lanes, unrolled by template recursion")
-def recursive_unrolling(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/recursive_unrolling"), "mm", (cdiv(N, 16), cdiv(M, 8)), 32, M, N, K)
-
-
-@foreign("dot products gathered by atomics in shared memory")
-def shared_atomics(M: int, N: int, K: int) -> Outcome:
-    return plain(cuda("foreign/shared_atomics"), "mm", (cdiv(N, 32), M), (32, 4), M, N, K)
-
-
 # -- with the faults that such code has ------------------------------------------------------------
 
 _REDUCTION = cuda("foreign/_reduction")
-
-
-@foreign("a warp-synchronous reduction with __syncwarp", shapes=SHAPES[:2])
-def warp_synchronous(M: int, N: int, K: int) -> Outcome:
-    return plain(_REDUCTION.replace("SYNC", "__syncwarp();"), "mm", (N, M), 64, M, N, K)
-
-
-@foreign("the same with volatile alone, as before Volta", "race", shapes=SHAPES[:2])
-def volatile_alone(M: int, N: int, K: int) -> Outcome:
-    return plain(_REDUCTION.replace("SYNC", ""), "mm", (N, M), 64, M, N, K)
-
-
-@foreign(
+plain(
+    "a warp-synchronous reduction with __syncwarp", "warp_synchronous", lambda M, N: (N, M), 64,
+    text=_REDUCTION.replace("SYNC", "__syncwarp();"), shapes=SHAPES[:2],
+)  # fmt: skip
+plain(
+    "the same with volatile alone, as before Volta", "volatile_alone", lambda M, N: (N, M), 64,
+    "race", text=_REDUCTION.replace("SYNC", ""), shapes=SHAPES[:2],
+)  # fmt: skip
+plain(
     "threads outside C return before the barrier",
-    "divergent-barrier",
-    "uninitialised",
-    shapes=((17, 33, 19),),
-    exact=False,
-)
-def return_before_the_barrier(M: int, N: int, K: int) -> Outcome:
-    return plain(
-        cuda("foreign/return_before_the_barrier"), "mm", (cdiv(N, 16), cdiv(M, 16)), (16, 16), M, N,
-        K,
-    )  # fmt: skip
+    "return_before_the_barrier", tiles(16, 16), (16, 16), "divergent-barrier", "uninitialised",
+    shapes=((17, 33, 19),), exact=False,
+)  # fmt: skip
 
 
 @foreign(

@@ -42,7 +42,6 @@ class Fresh:
 
 FLOAT, UINT, LONG = ("float", "f4"), ("unsigned", "u4"), ("long long", "i8")
 HALF = ("__half", "f2")
-GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 HOPPER = {"arch": "sm_90"}
 
 
@@ -51,65 +50,12 @@ def by_block(values: Any) -> Array:
     return np.repeat(np.asarray(values), 64)
 
 
-def by_warp(values: Any) -> Array:
-    """The same of each warp."""
-    return np.repeat(np.asarray(values), 32)
-
-
 def fibonacci(n: int) -> int:
     """The numbers of Fibonacci, 0 first."""
     a, b = 0, 1
     for _ in range(n):
         a, b = b, a + b
     return a
-
-
-def collatz(n: int) -> int:
-    """Steps to 1."""
-    steps = 0
-    while n > 1:
-        n, steps = (n // 2 if n % 2 == 0 else 3 * n + 1), steps + 1
-    return steps
-
-
-def hashed(values: Array) -> Array:
-    """FNV-1a of the bytes of each number."""
-    h = np.full(values.shape, 2166136261, np.uint32)
-    with np.errstate(over="ignore"):
-        for byte in range(4):
-            h = (h ^ (values >> 8 * byte & 255).astype(np.uint32)) * np.uint32(16777619)
-    return h
-
-
-def stencil(x: Array) -> Array:
-    """The sum of each number and its two neighbours."""
-    padded = np.pad(x, 1)
-    return padded[:-2] + padded[1:-1] + padded[2:]
-
-
-def xorshift(s: Array, times: int) -> Array:
-    """Marsaglia's generator of 32 bits."""
-    for _ in range(times):
-        s = s ^ s << 13 & 0xFFFFFFFF
-        s = s ^ s >> 17
-        s = s ^ s << 5 & 0xFFFFFFFF
-    return s
-
-
-def life(cells: Array) -> Array:
-    """The next generation on a torus."""
-    near = sum(np.roll(cells.astype(int), (a, b), (0, 1)) for a in (-1, 0, 1) for b in (-1, 0, 1))
-    near = near - cells
-    return (near == 3) | (cells & (near == 2))
-
-
-def ways(lengths: Array) -> Array:
-    """Floyd and Warshall's shortest ways."""
-    d = lengths.copy()
-    np.fill_diagonal(d, 0)
-    for k in range(len(d)):
-        d = np.minimum(d, d[:, k : k + 1] + d[k])
-    return d
 
 
 def iterated(c: Array, times: int) -> Array:
@@ -122,40 +68,10 @@ def iterated(c: Array, times: int) -> Array:
 
 KERNELS: dict[str, Fresh] = {
     # -- loops, calls, memory of a thread
-    "collatz": Fresh(
-        "int v = x[i], c = 0;\nwhile (v > 1) { v = v & 1 ? 3 * v + 1 : v / 2; ++c; }\ny[i] = c;",
-        lambda: [collatz(int(v)) for v in X],
-    ),
     "recursion": Fresh(
         "__device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n"
         "----\ny[i] = fib(x[i] % 12);",
         lambda: [fibonacci(int(v) % 12) for v in X],
-    ),
-    "function pointers": Fresh(
-        "__device__ int inc(int v) { return v + 1; }\n__device__ int dbl(int v) { return 2 * v; }\n"
-        "__device__ int neg(int v) { return -v; }\ntypedef int (*F)(int);\n"
-        "__device__ F table[3] = {inc, dbl, neg};\n----\ny[i] = table[x[i] % 3](x[i]);",
-        lambda: np.choose(X % 3, [X + 1, 2 * X, -X]),
-    ),
-    "virtual functions": Fresh(
-        "struct Shape { __device__ virtual int area() const = 0; };\n"
-        "struct Square : Shape { int a; __device__ Square(int a) : a(a) {}\n"
-        "    __device__ int area() const override { return a * a; } };\n"
-        "struct Strip : Shape { int a; __device__ Strip(int a) : a(a) {}\n"
-        "    __device__ int area() const override { return 5 * a; } };\n"
-        "----\nSquare s(x[i]); Strip r(x[i]); Shape* p = x[i] & 1 ? (Shape*)&s : (Shape*)&r;\n"
-        "y[i] = p->area();",
-        lambda: np.where(X % 2, X * X, 5 * X),
-    ),
-    "lambda": Fresh(
-        "template <class F> __device__ int twice(F f, int v) { return f(f(v)); }\n"
-        "----\nint k = i % 5; y[i] = twice([=](int v) { return v * 2 + k; }, x[i]);",
-        lambda: 4 * X + 3 * (np.arange(256) % 5),
-    ),
-    "variadic template": Fresh(
-        "template <class... T> __device__ int sum(T... v) { return (v + ... + 0); }\n"
-        "----\ny[i] = sum(x[i], i, 3, short(4), 'a');",
-        lambda: X + np.arange(256) + 7 + 97,
     ),
     "union": Fresh(
         "union Bits { float f; unsigned u; };\n----\nBits b; b.f = float(x[i]); y[i] = b.u;",
@@ -195,23 +111,10 @@ KERNELS: dict[str, Fresh] = {
         "y[i] = s;",
         lambda: sum((X + j) % 10 * 10**j for j in range(4)),
     ),
-    "constant memory": Fresh(
-        "__constant__ int weights[4] = {2, 3, 5, 7};\n----\ny[i] = x[i] * weights[i % 4];",
-        lambda: X * np.tile([2, 3, 5, 7], 64),
-    ),
-    "global variable": Fresh(
-        "__device__ int total = 5;\n----\nint old = atomicAdd(&total, 1); y[i] = old >= 5 && old < 261;",
-        lambda: np.ones(256),
-    ),
     "64-bit integers": Fresh(
         "long long v = x[i] * 1000003LL; y[i] = v * v % 998244353 - (v << 3) / 7;",
         lambda: (v := X.astype("i8") * 1000003) * v % 998244353 - (v << 3) // 7,
         LONG,
-    ),
-    "grid stride": Fresh(
-        "for (int j = i; j < 256; j += gridDim.x * blockDim.x) y[j] = x[j] + gridDim.x;",
-        lambda: X + 2,
-        options={"grid": 2},
     ),
     # -- numbers
     "half": Fresh(
@@ -224,12 +127,6 @@ KERNELS: dict[str, Fresh] = {
         "#include <cuda_fp16.h>\n----\n__half2 a = __floats2half2_rn(x[i] % 32, i % 16);\n"
         "a = __hadd2(__hmul2(a, a), __float2half2_rn(1.0f));\ny[i] = __low2float(a) - __high2float(a);",
         lambda: (X % 32) ** 2 - (np.arange(256) % 16) ** 2,
-        FLOAT,
-    ),
-    "bfloat16": Fresh(
-        "#include <cuda_bf16.h>\n----\n__nv_bfloat16 a = __float2bfloat16(x[i] % 128);\n"
-        "y[i] = __bfloat162float(__hmul(a, __float2bfloat16(0.5f)));",
-        lambda: X % 128 * 0.5,
         FLOAT,
     ),
     "math functions": Fresh(
@@ -264,34 +161,11 @@ KERNELS: dict[str, Fresh] = {
             for v in map(int, X)
         ],
     ),
-    "byte permute": Fresh(
-        "y[i] = __byte_perm(x[i], i, 0x1054) + __funnelshift_l(x[i], i, 8) + __vadd4(x[i], i);",
-        lambda: [
-            ((i & 255) | (i >> 8 & 255) << 8 | (x & 255) << 16 | (x >> 8 & 255) << 24)
-            + (i << 8 & 0xFFFFFFFF)
-            + sum(((x >> s & 255) + (i >> s & 255) & 255) << s for s in (0, 8, 16, 24))
-            for i, x in enumerate(map(int, X))
-        ],
-        UINT,
-    ),
-    "dot of bytes": Fresh(
-        "y[i] = __dp4a(x[i] * 65793, 0x01020304, i);",
-        lambda: [
-            i + sum((((x * 65793 >> 8 * b) + 128 & 255) - 128) * (4 - b) for b in range(4))
-            for i, x in enumerate(map(int, X))
-        ],
-    ),
     "inline assembly": Fresh(
         'int r; asm("mad.lo.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(x[i]), "r"(3), "r"(i));\n'
         'asm volatile("{.reg .pred p; setp.gt.s32 p, %1, 500; @p add.s32 %0, %0, 1;}" : "+r"(r) : "r"(x[i]));\n'
         "y[i] = r;",
         lambda: 3 * X + np.arange(256) + (X > 500),
-    ),
-    "hash": Fresh(
-        "unsigned h = 2166136261u;\nfor (int b = 0; b < 4; ++b) h = (h ^ (x[i] >> 8 * b & 255)) * 16777619u;\n"
-        "y[i] = h;",
-        lambda: hashed(X),
-        UINT,
     ),
     "vector loads": Fresh(
         "if (i < 64) { int4 v = ((const int4*)x)[i]; ((int4*)y)[i] = make_int4(v.w, v.z, v.y, v.x); }",
@@ -306,12 +180,6 @@ KERNELS: dict[str, Fresh] = {
         "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\n"
         "for (int h = 32; h; h /= 2) { if (t < h) s[t] += s[t + h]; __syncthreads(); }\ny[i] = s[0];",
         lambda: by_block(BLOCKS.sum(1)),
-    ),
-    "Hillis and Steele's scan": Fresh(
-        "__shared__ int s[2][64]; int at = 0;\ns[0][t] = x[i]; __syncthreads();\n"
-        "for (int d = 1; d < 64; d *= 2) {\n    s[1 - at][t] = s[at][t] + (t >= d ? s[at][t - d] : 0);\n"
-        "    at = 1 - at; __syncthreads();\n}\ny[i] = s[at][t];",
-        lambda: BLOCKS.cumsum(1).reshape(-1),
     ),
     "Blelloch's scan": Fresh(
         "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\n"
@@ -329,28 +197,6 @@ KERNELS: dict[str, Fresh] = {
         "    if (o > t && (s[t] > s[o]) == ((t & k) == 0)) { int v = s[t]; s[t] = s[o]; s[o] = v; }\n"
         "    __syncthreads();\n}\ny[i] = s[t];",
         lambda: np.sort(BLOCKS, axis=1).reshape(-1),
-    ),
-    "odd-even sort": Fresh(
-        "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\nfor (int r = 0; r < 64; ++r) {\n"
-        "    int a = 2 * t + r % 2;\n    if (a + 1 < 64 && s[a] > s[a + 1]) { int v = s[a]; s[a] = s[a + 1]; s[a + 1] = v; }\n"
-        "    __syncthreads();\n}\ny[i] = s[t];",
-        lambda: np.sort(BLOCKS, axis=1).reshape(-1),
-    ),
-    "rank sort": Fresh(
-        "__shared__ int s[64], o[64];\ns[t] = x[i]; __syncthreads();\nint r = 0;\n"
-        "for (int j = 0; j < 64; ++j) r += s[j] < s[t] || (s[j] == s[t] && j < t);\n"
-        "o[r] = s[t]; __syncthreads(); y[i] = o[t];",
-        lambda: np.sort(BLOCKS, axis=1).reshape(-1),
-    ),
-    "stencil": Fresh(
-        "__shared__ int s[66];\ns[t + 1] = x[i];\nif (t == 0) s[0] = i ? x[i - 1] : 0;\n"
-        "if (t == 63) s[65] = i + 1 < 256 ? x[i + 1] : 0;\n__syncthreads();\n"
-        "y[i] = s[t] + s[t + 1] + s[t + 2];",
-        lambda: stencil(X),
-    ),
-    "transposition": Fresh(
-        "__shared__ int s[8][9];\ns[t / 8][t % 8] = x[i]; __syncthreads(); y[i] = s[t % 8][t / 8];",
-        lambda: BLOCKS.reshape(4, 8, 8).transpose(0, 2, 1).reshape(-1),
     ),
     "histogram": Fresh(
         "__shared__ int bins[16];\nif (t < 16) bins[t] = 0;\n__syncthreads();\n"
@@ -370,35 +216,7 @@ KERNELS: dict[str, Fresh] = {
             (BLOCKS % 3 == 0).sum(1) + 1000 * (BLOCKS > 1000).any(1) + 2000 * (BLOCKS < 1005).all(1)
         ),
     ),
-    "named barrier": Fresh(
-        '__shared__ int s[64];\ns[t] = x[i];\nasm volatile("bar.sync 3, 64;" ::: "memory");\ny[i] = s[t ^ 33];',
-        lambda: BLOCKS[:, np.arange(64) ^ 33].reshape(-1),
-    ),
     # -- warps
-    "shuffled sum": Fresh(
-        "int v = x[i];\nfor (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);\ny[i] = v;",
-        lambda: by_warp(WARPS.sum(1)),
-    ),
-    "scan of a warp": Fresh(
-        "int v = x[i];\nfor (int d = 1; d < 32; d *= 2) { int o = __shfl_up_sync(~0u, v, d); if (t % 32 >= d) v += o; }\n"
-        "y[i] = v;",
-        lambda: WARPS.cumsum(1).reshape(-1),
-    ),
-    "votes": Fresh(
-        "unsigned b = __ballot_sync(~0u, x[i] & 1);\ny[i] = __popc(b) + 100 * __any_sync(~0u, x[i] > 1000)"
-        " + 200 * __all_sync(~0u, x[i] > 5);",
-        lambda: by_warp(
-            (WARPS % 2).sum(1) + 100 * (WARPS > 1000).any(1) + 200 * (WARPS > 5).all(1)
-        ),
-    ),
-    "match": Fresh(
-        "y[i] = __popc(__match_any_sync(~0u, x[i] % 5));",
-        lambda: ((WARPS % 5)[:, :, None] == (WARPS % 5)[:, None, :]).sum(2).reshape(-1),
-    ),
-    "reduce": Fresh(
-        "y[i] = __reduce_add_sync(~0u, x[i]) + __reduce_max_sync(~0u, x[i]) * 7;",
-        lambda: by_warp(WARPS.sum(1) + 7 * WARPS.max(1)),
-    ),
     "lanes that diverge": Fresh(
         "int v = 0;\nif (x[i] & 1) { unsigned m = __activemask(); v = __popc(m); } else v = -1;\n__syncwarp();\n"
         "y[i] = v == -1 ? 0 : 1;",
@@ -410,16 +228,10 @@ KERNELS: dict[str, Fresh] = {
         lambda: [v for w in WARPS for v in ([u for u in w if u % 4 == 1] + [-1] * 32)[:32]],
     ),
     # -- atomics, and who waits for whom
-    "sum by atomics": Fresh("atomicAdd(y, x[i]);", lambda: [X.sum(), *[0] * 255]),
     "largest by compare and swap": Fresh(
         "int old = *(volatile int*)y, seen;\ndo { seen = old; if (seen >= x[i]) break; old = atomicCAS(y, seen, x[i]); }"
         " while (old != seen);",
         lambda: [X.max(), *[0] * 255],
-    ),
-    "float atomics": Fresh(
-        "atomicAdd(&y[x[i] % 8], x[i] * 0.5f);",
-        lambda: np.r_[np.bincount(X % 8, X * 0.5, 8), np.zeros(248)],
-        FLOAT,
     ),
     "bits by atomics": Fresh(
         "atomicOr(&y[0], 1u << x[i] % 32); atomicXor(&y[1], x[i]); atomicMax(&y[2], x[i]); atomicInc(&y[3], 99);",
@@ -437,114 +249,20 @@ KERNELS: dict[str, Fresh] = {
         lambda: [int(X.max()) << 32 | (255 - int(X.argmax())), *[0] * 255],
         LONG,
     ),
-    "mutex": Fresh(
-        "__device__ int lock = 0;\n----\nif (t == 0) {\n    while (atomicCAS(&lock, 0, 1)) ;\n    __threadfence();\n"
-        "    y[0] += x[i]; y[1] += 1;\n    __threadfence(); atomicExch(&lock, 0);\n}",
-        lambda: [BLOCKS[:, 0].sum(), 4, *[0] * 254],
-    ),
-    "last block": Fresh(
-        "__device__ int part[4]; __device__ unsigned done = 0;\n----\n__shared__ bool last; __shared__ int s;\n"
-        "if (t == 0) s = 0;\n__syncthreads(); atomicAdd(&s, x[i]); __syncthreads();\n"
-        "if (t == 0) { part[blockIdx.x] = s; __threadfence(); last = atomicAdd(&done, 1) == 3; }\n__syncthreads();\n"
-        "if (last && t == 0) { __threadfence(); int v = 0; for (int b = 0; b < 4; ++b) v += ((volatile int*)part)[b]; y[0] = v; }",
-        lambda: [X.sum(), *[0] * 255],
-    ),
     "volatile flag": Fresh(
         "__shared__ volatile int flag; __shared__ int v;\nif (t == 0) flag = 0;\n__syncthreads();\n"
         "if (t == 32) { v = x[i]; __threadfence_block(); flag = 1; }\n"
         "if (t == 0) { while (!flag) ; __threadfence_block(); y[blockIdx.x] = v; }",
         lambda: [*BLOCKS[:, 32], *[0] * 252],
     ),
-    "ticket of blocks": Fresh(
-        "__device__ int next = 0; __device__ volatile int turn = 0;\n----\n__shared__ int mine;\n"
-        "if (t == 0) mine = atomicAdd(&next, 1);\n__syncthreads();\n"
-        "if (t == 0) {\n    while (turn != mine) ;\n    __threadfence(); y[0] = y[0] * 3 + 1; __threadfence(); turn = mine + 1;\n}",
-        lambda: [40, *[0] * 255],
-    ),
     # -- sparse, dense, graphs
-    "sparse matrix by rows": Fresh(
-        "int row = i, s = 0;\nfor (int j = row % 3; j < 8; j += 3) { int col = (row * 5 + j * 11) % 256; s += (j + 1) * x[col]; }\n"
-        "y[row] = s;",
-        lambda: [
-            sum((j + 1) * int(X[(r * 5 + j * 11) % 256]) for j in range(r % 3, 8, 3))
-            for r in range(256)
-        ],
-    ),
-    "product of tiles": Fresh(
-        "__shared__ int a[8][8], b[8][8];\nint r = t / 8, c = t % 8, s = 0;\na[r][c] = x[i]; b[r][c] = x[(i + 64) % 256]; __syncthreads();\n"
-        "for (int j = 0; j < 8; ++j) s += a[r][j] * b[j][c];\ny[i] = s;",
-        lambda: (BLOCKS.reshape(4, 8, 8) @ np.roll(BLOCKS, -1, 0).reshape(4, 8, 8)).reshape(-1),
-    ),
-    "levels of a tree": Fresh(
-        "int v = i, d = 0;\nwhile (v) { v = (v - 1) / 2; ++d; }\ny[i] = d * 1000 + x[v];",
-        lambda: [1000 * ((i + 1).bit_length() - 1) + int(X[0]) for i in range(256)],
-    ),
     # -- headers
-    "groups": Fresh(
-        GROUPS
-        + "#include <cooperative_groups/reduce.h>\n----\nauto tile = cg::tiled_partition<16>(cg::this_thread_block());\n"
-        "y[i] = cg::reduce(tile, x[i], cg::plus<int>()) + tile.shfl(x[i], 3);",
-        lambda: np.repeat(X.reshape(16, 16).sum(1) + X.reshape(16, 16)[:, 3], 16),
-    ),
-    "coalesced group": Fresh(
-        GROUPS
-        + "----\ny[i] = 0;\nif (x[i] % 3) { auto g = cg::coalesced_threads(); if (g.thread_rank() == 0) y[i] = g.size() > 0; }",
-        lambda: [
-            int(lane == next((j for j in range(32) if w[j] % 3), -1))
-            for w in WARPS
-            for lane in range(32)
-        ],
-    ),
-    "group of two warps": Fresh(
-        GROUPS
-        + "#include <cooperative_groups/reduce.h>\n----\n__shared__ cg::block_tile_memory<64> m;\n"
-        "auto tile = cg::tiled_partition<64>(cg::this_thread_block(m));\ny[i] = cg::reduce(tile, x[i], cg::greater<int>());",
-        lambda: by_block(BLOCKS.max(1)),
-    ),
-    "whole grid": Fresh(
-        GROUPS
-        + "__device__ int room[256];\n----\nroom[i] = x[i]; cg::this_grid().sync(); y[i] = room[255 - i];",
-        lambda: X[::-1],
-        options={"cooperative": True},
-    ),
-    "pipeline": Fresh(
-        "#include <cuda_pipeline.h>\n----\n__shared__ int s[2][64];\n__pipeline_memcpy_async(&s[0][t], &x[i], 4); __pipeline_commit();\n"
-        "__pipeline_memcpy_async(&s[1][t], &x[(i + 64) % 256], 4); __pipeline_commit();\n"
-        "__pipeline_wait_prior(1); __syncthreads(); int v = s[0][63 - t];\n__pipeline_wait_prior(0); __syncthreads();\ny[i] = v + s[1][t ^ 1];",
-        lambda: (BLOCKS[:, ::-1] + np.roll(BLOCKS, -1, 0)[:, np.arange(64) ^ 1]).reshape(-1),
-    ),
     "barrier object": Fresh(
         "#include <cuda/barrier>\n----\n__shared__ cuda::barrier<cuda::thread_scope_block> b; __shared__ int s[64];\n"
         "if (t == 0) init(&b, 64);\n__syncthreads();\ns[t] = x[i]; b.arrive_and_wait(); y[i] = s[(t + 5) % 64];",
         lambda: np.roll(BLOCKS, -5, 1).reshape(-1),
     ),
-    "CUB": Fresh(
-        "#include <cub/block/block_scan.cuh>\n----\nusing Scan = cub::BlockScan<int, 64>; __shared__ typename Scan::TempStorage s;\n"
-        "int v; Scan(s).ExclusiveSum(x[i], v); y[i] = v;",
-        lambda: (BLOCKS.cumsum(1) - BLOCKS).reshape(-1),
-    ),
-    "atomic object": Fresh(
-        "#include <cuda/atomic>\n----\ncuda::atomic_ref<int, cuda::thread_scope_device> a(y[x[i] % 4]); a.fetch_add(i, cuda::memory_order_relaxed);",
-        lambda: np.r_[np.bincount(X % 4, np.arange(256), 4), np.zeros(252)],
-    ),
-    "tensor cores": Fresh(
-        "#include <mma.h>\nusing namespace nvcuda;\n----\n__shared__ __half a[256], b[256]; __shared__ float c[256];\n"
-        "for (int j = t; j < 256; j += 64) { a[j] = __int2half_rn(x[j] % 8); b[j] = __int2half_rn(x[255 - j] % 8); }\n__syncthreads();\n"
-        "if (t < 32) {\n    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> fa;\n"
-        "    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> fb;\n    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;\n"
-        "    wmma::fill_fragment(fc, 0.0f); wmma::load_matrix_sync(fa, a, 16); wmma::load_matrix_sync(fb, b, 16);\n"
-        "    wmma::mma_sync(fc, fa, fb, fc); wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);\n}\n__syncthreads();\ny[i] = c[i];",
-        lambda: ((X % 8).reshape(16, 16) @ (X[::-1] % 8).reshape(16, 16)).reshape(-1),
-        FLOAT,
-    ),
     # -- Hopper
-    "cluster": Fresh(
-        GROUPS
-        + "----\n__shared__ int s[64]; auto c = cg::this_cluster();\ns[t] = x[i]; c.sync();\n"
-        "y[i] = c.map_shared_rank(s, c.block_rank() ^ 1)[t]; c.sync();",
-        lambda: BLOCKS[[1, 0, 3, 2]].reshape(-1),
-        options={**HOPPER, "cluster": 2},
-    ),
     "bulk copy": Fresh(
         "#include <cuda/barrier>\n#include <cuda/ptx>\nnamespace ptx = cuda::ptx;\n----\n"
         "__shared__ alignas(16) int s[64]; __shared__ cuda::barrier<cuda::thread_scope_block> b;\n"
@@ -573,18 +291,6 @@ KERNELS: dict[str, Fresh] = {
         "    o[bit ? zeros + t - r : r] = s[t]; __syncthreads(); s[t] = o[t]; __syncthreads();\n}\ny[i] = s[t];",
         lambda: np.sort(BLOCKS, axis=1).reshape(-1),
     ),
-    "merge by ranks": Fresh(
-        "__shared__ int a[32], b[32], o[64];\n(t < 32 ? a : b)[t % 32] = (t % 32) * 7 + x[blockIdx.x * 64 + t / 32] % 5; __syncthreads();\n"
-        "int v = t < 32 ? a[t] : b[t - 32], lo = 0, hi = 32; const int* c = t < 32 ? b : a;\n"
-        "while (lo < hi) { int m = (lo + hi) / 2; if (c[m] < v || (t >= 32 && c[m] == v)) lo = m + 1; else hi = m; }\n"
-        "o[t % 32 + lo] = v; __syncthreads(); y[i] = o[t];",
-        lambda: np.concatenate(
-            [
-                np.sort(np.concatenate([np.arange(32) * 7 + b[j] % 5 for j in (0, 1)]))
-                for b in BLOCKS
-            ]
-        ),
-    ),
     "softmax": Fresh(
         "__shared__ float s[64];\nfloat v = x[i] * 0.01f; s[t] = v; __syncthreads();\nfloat m = -3.4e38f;\n"
         "for (int j = 0; j < 64; ++j) m = fmaxf(m, s[j]);\n__syncthreads(); s[t] = expf(v - m); __syncthreads();\n"
@@ -606,10 +312,6 @@ KERNELS: dict[str, Fresh] = {
         "for (int d = 1; d < 20; d *= 2) { int o = __shfl_up_sync(0xFFFFF, v, d); if (t % 32 >= d) v += o; }\ny[i] = v;",
         lambda: np.where(np.arange(32) < 20, WARPS.cumsum(1), -3).reshape(-1),
     ),
-    "shuffles of eight": Fresh(
-        "y[i] = __shfl_sync(~0u, x[i], 5, 8) + __shfl_down_sync(~0u, x[i], 3, 8);",
-        lambda: ((e := X.reshape(32, 8))[:, 5:6] + e[:, [3, 4, 5, 6, 7, 5, 6, 7]]).reshape(-1),
-    ),
     "half of a warp": Fresh(
         "__shared__ int s[64];\ns[t] = x[i];\nif (t % 32 < 16) { __syncwarp(0xFFFF); y[i] = s[t ^ 15]; }\n"
         "else { __syncwarp(0xFFFF0000); y[i] = s[t ^ 1]; }",
@@ -617,57 +319,16 @@ KERNELS: dict[str, Fresh] = {
             np.arange(64) % 32 < 16, BLOCKS[:, np.arange(64) ^ 15], BLOCKS[:, np.arange(64) ^ 1]
         ).reshape(-1),
     ),
-    "match of all": Fresh(
-        "int p; unsigned m = __match_all_sync(~0u, x[i] > 1200, &p); y[i] = p + 2 * (m == ~0u) + 4 * x[i];",
-        lambda: 3 + 4 * X,
-    ),
-    "binary search": Fresh(
-        "__constant__ int steps[9] = {3, 50, 111, 222, 333, 512, 700, 901, 1000};\n----\nint lo = 0, hi = 9;\n"
-        "while (lo < hi) { int m = (lo + hi) / 2; if (steps[m] < x[i]) lo = m + 1; else hi = m; }\ny[i] = lo;",
-        lambda: np.searchsorted([3, 50, 111, 222, 333, 512, 700, 901, 1000], X),
-    ),
-    "carries": Fresh(
-        'unsigned a = x[i] * 4000037u, b = ~0u - x[i], lo, hi;\nasm("add.cc.u32 %0, %2, %3; addc.u32 %1, 0, 5;" : "=r"(lo), "=r"(hi) : "r"(a), "r"(b));\n'
-        "y[i] = (unsigned long long)hi << 32 | lo;",
-        lambda: (X.astype("u8") * 4000037 % 2**32) + (2**32 - 1 - X.astype("u8")) + (5 << 32),
-        ("unsigned long long", "u8"),
-    ),
-    "random numbers": Fresh(
-        "unsigned s = x[i] + 1;\nfor (int j = 0; j < 9; ++j) { s ^= s << 13; s ^= s >> 17; s ^= s << 5; }\ny[i] = s;",
-        lambda: xorshift(X.astype("u8") + 1, 9),
-        UINT,
-    ),
     "checksum": Fresh(
         "unsigned c = ~0u;\nfor (int b = 0; b < 4; ++b) { c ^= x[i] >> 8 * b & 255; for (int j = 0; j < 8; ++j) c = c >> 1 ^ (c & 1 ? 0xEDB88320u : 0); }\n"
         "y[i] = ~c;",
         lambda: [zlib.crc32(int(v).to_bytes(4, "little")) for v in X],
         UINT,
     ),
-    "game of life": Fresh(
-        "int r = t / 8, c = t % 8, n8 = 0; __shared__ int s[64];\ns[t] = x[i] % 3 == 0; __syncthreads();\n"
-        "for (int a = 7; a < 10; ++a) for (int b = 7; b < 10; ++b) if (a != 8 || b != 8) n8 += s[(r + a) % 8 * 8 + (c + b) % 8];\n"
-        "y[i] = n8 == 3 || (s[t] && n8 == 2);",
-        lambda: np.concatenate([life((b % 3 == 0).reshape(8, 8)).reshape(-1) for b in BLOCKS]),
-    ),
-    "shortest ways": Fresh(
-        "__shared__ int d[8][8];\nint a = t / 8, b = t % 8;\nd[a][b] = a == b ? 0 : x[i] % 97 + 1; __syncthreads();\n"
-        "for (int k = 0; k < 8; ++k) { int v = min(d[a][b], d[a][k] + d[k][b]); __syncthreads(); d[a][b] = v; __syncthreads(); }\ny[i] = d[a][b];",
-        lambda: np.concatenate([ways(b.reshape(8, 8) % 97 + 1).reshape(-1) for b in BLOCKS]),
-    ),
     "structure by value": Fresh(
         "struct Pair { int a; short b; double c; };\n__device__ __noinline__ Pair swap(Pair p) { return {p.b, short(p.a), p.c * 2}; }\n"
         "----\nPair p = swap(Pair{x[i], short(i), 1.5}); y[i] = p.a * 10000 + p.b + int(p.c);",
         lambda: np.arange(256) * 10000 + X + 3,
-    ),
-    "two dimensions of a block": Fresh(
-        "__shared__ int s[4][16];\nint a = t / 16, b = t % 16; s[a][b] = x[i]; __syncthreads();\n#pragma unroll\n"
-        "for (int j = 0; j < 4; ++j) a = (a + s[j][b]) & 3;\ny[i] = s[a][15 - b];",
-        lambda: [
-            int(m[(a + m[:, b].sum()) % 4, 15 - b])
-            for m in BLOCKS.reshape(4, 4, 16)
-            for a in range(4)
-            for b in range(16)
-        ],
     ),
     "sums of halves by atomics": Fresh(
         "#include <cuda_fp16.h>\n----\natomicAdd(&y[x[i] % 16], __int2half_rn(x[i] % 3));",
@@ -689,67 +350,5 @@ KERNELS: dict[str, Fresh] = {
         "for (int j = 0; j < 4; ++j) z = z * z + c;\ny[i] = z.real() - 2 * z.imag();",
         lambda: (z := iterated(X % 5 * 0.25 - 1 + 1j * (X % 7) * 0.125, 4)).real - 2 * z.imag,
         FLOAT,
-    ),
-    "asynchronous copy of a group": Fresh(
-        GROUPS
-        + "#include <cooperative_groups/memcpy_async.h>\n----\n__shared__ __align__(16) int s[64]; auto b = cg::this_thread_block();\n"
-        "cg::memcpy_async(b, s, x + blockIdx.x * 64, sizeof(s)); cg::wait(b); y[i] = s[t ^ 21];",
-        lambda: BLOCKS[:, np.arange(64) ^ 21].reshape(-1),
-    ),
-    "pipeline of a block": Fresh(
-        "#include <cuda/pipeline>\n"
-        + GROUPS
-        + "----\n__shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;\n"
-        "__shared__ __align__(16) int s[2][64]; auto b = cg::this_thread_block(); auto p = cuda::make_pipeline(b, &state);\nint v = 0;\n"
-        "for (int j = 0; j < 2; ++j) { p.producer_acquire(); cuda::memcpy_async(b, s[j], x + (blockIdx.x + j) % 4 * 64, 256, p); p.producer_commit(); }\n"
-        "for (int j = 0; j < 2; ++j) { p.consumer_wait(); v = 3 * v + s[j][63 - t]; p.consumer_release(); }\ny[i] = v;",
-        lambda: (3 * BLOCKS[:, ::-1] + np.roll(BLOCKS, -1, 0)[:, ::-1]).reshape(-1),
-    ),
-    "partition by label": Fresh(
-        GROUPS
-        + "#include <cooperative_groups/reduce.h>\n----\nauto w = cg::tiled_partition<32>(cg::this_thread_block());\n"
-        "auto g = cg::labeled_partition(w, x[i] % 4); y[i] = cg::reduce(g, x[i], cg::plus<int>());",
-        lambda: (
-            (((WARPS % 4)[:, :, None] == (WARPS % 4)[:, None, :]) * WARPS[:, None, :])
-            .sum(2)
-            .reshape(-1)
-        ),
-    ),
-    "scan of a group": Fresh(
-        GROUPS
-        + "#include <cooperative_groups/scan.h>\n----\nauto tile = cg::tiled_partition<8>(cg::this_thread_block());\n"
-        "y[i] = cg::exclusive_scan(tile, x[i]);",
-        lambda: ((e := X.reshape(32, 8)).cumsum(1) - e).reshape(-1),
-    ),
-    "ldmatrix and mma": Fresh(
-        "#include <cuda_fp16.h>\n----\n__shared__ __align__(16) __half a[16][16], b[8][16];\n"
-        "for (int j = t; j < 256; j += 64) { a[j / 16][j % 16] = __int2half_rn(x[j] % 4); if (j < 128) b[j / 16][j % 16] = __int2half_rn(x[255 - j] % 4); }\n"
-        "__syncthreads();\nif (t < 32) {\n    unsigned ra[4], rb[2]; float c[4] = {};\n"
-        '    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(ra[0]), "=r"(ra[1]), "=r"(ra[2]), "=r"(ra[3])\n'
-        '        : "r"((unsigned)__cvta_generic_to_shared(&a[t % 16][t / 16 * 8])));\n'
-        '    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(rb[0]), "=r"(rb[1])\n'
-        '        : "r"((unsigned)__cvta_generic_to_shared(&b[t % 8][t / 8 % 2 * 8])));\n'
-        '    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"\n'
-        '        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));\n'
-        "    if (blockIdx.x == 0) for (int j = 0; j < 4; ++j) y[(t / 4 + j / 2 * 8) * 8 + t % 4 * 2 + j % 2] = c[j];\n}",
-        lambda: np.r_[
-            ((X % 4).reshape(16, 16) @ (X[::-1][:128] % 4).reshape(8, 16).T).reshape(-1),
-            np.zeros(128),
-        ],
-        FLOAT,
-    ),
-    "atomics on a peer": Fresh(
-        GROUPS
-        + "----\n__shared__ int s; auto c = cg::this_cluster();\nif (t == 0) s = 0;\nc.sync();\n"
-        "atomicAdd(c.map_shared_rank(&s, (c.block_rank() + 1) % 4), x[i]); c.sync(); y[i] = s;",
-        lambda: by_block(np.roll(BLOCKS.sum(1), 1)),
-        options={**HOPPER, "cluster": 4},
-    ),
-    "arrive early, wait late": Fresh(
-        GROUPS
-        + "----\n__shared__ int s[64]; auto c = cg::this_cluster();\ns[t] = x[i]; auto k = c.barrier_arrive(); int v = x[i] * 2;\n"
-        "c.barrier_wait(std::move(k)); v += c.map_shared_rank(s, 1 - c.block_rank())[63 - t]; c.sync(); y[i] = v;",
-        lambda: (2 * BLOCKS + BLOCKS[[1, 0, 3, 2]][:, ::-1]).reshape(-1),
-        options={**HOPPER, "cluster": 2},
     ),
 }

@@ -79,16 +79,20 @@ def enter(arch: str, text: str, run: Callable[..., Outcome], *twins: Twin) -> No
     KERNELS[name] = HeaderKernel(name, arch, text, run, twins)
 
 
-def product(grid: Callable[[int, int], Any], block: Any, *more: Any, **fixed: Any) -> Any:
-    """A run of (A, B, C, M, N, K, *more) in float32."""
+def product(
+    grid: Callable[[int, int], Any], block: Any, *more: Any,
+    C: Callable[[int, int], np.ndarray] = empty,
+    ending: Callable[[np.ndarray], np.ndarray] = lambda AB: AB, **fixed: Any,
+) -> Any:  # fmt: skip
+    """A run of (A, B, C, M, N, K, *more) in float32. ending: what C is of A B."""
 
     def run(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
         M, N, K = shape
-        A, B, C = ints(M, K), ints(K, N), empty(M, N)
+        A, B, out = ints(M, K), ints(K, N), C(M, N)
         asked = {"uninitialised": ("C",), **fixed, **options}
-        args = [A, B, C, M, N, K, *more]
+        args = [A, B, out, M, N, K, *more]
         report = emulator.launch(text, entry, grid(M, N), block, args, **asked)
-        return report, C, A @ B
+        return report, out, ending(A @ B)
 
     return run
 
@@ -203,26 +207,11 @@ enter(
 enter(
     "sm_75",
     cuda("headers/split_by_atomics"),
-    lambda entry, text, shape, **options: _added(entry, text, shape, **options),
+    product(lambda M, N: (*tiles(M, N), 3), (16, 16), uninitialised=(),
+            C=lambda M, N: np.zeros((M, N), np.float32)),
     twin("added without atomics", "c.fetch_add(sum, cuda::memory_order_relaxed)",
          "C[m * N + n] += sum", "race"),
 )  # fmt: skip
-
-
-def _added(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
-    M, N, K = shape
-    A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
-    grid = (*tiles(M, N), 3)
-    report = emulator.launch(text, entry, grid, (16, 16), [A, B, C, M, N, K], **options)
-    return report, C, A @ B
-
-
-enter(
-    "sm_75",
-    cuda("headers/complex_tiles"),
-    lambda entry, text, shape, **options: _complex(entry, text, shape, **options),
-    twin("filled again too early", "__syncthreads();  // all have", "// all have", "race"),
-)
 
 
 def _complex(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
@@ -234,44 +223,42 @@ def _complex(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
     return report, C, A @ B
 
 
+enter(
+    "sm_75",
+    cuda("headers/complex_tiles"),
+    _complex,
+    twin("filled again too early", "__syncthreads();  // all have", "// all have", "race"),
+)
+
 # -- pointers to functions, objects, 8-bit floats --------------------------------------------------
+
+
+def _epilogues(AB: np.ndarray) -> np.ndarray:
+    which = (1 + np.arange(AB.shape[1])) % 3
+    return np.select([which == 0, which == 1], [AB, np.maximum(AB, 0)], 2 * AB)
+
 
 enter(
     "sm_75",
     cuda("headers/epilogue_table").replace("NAME", "epilogue_table"),
-    lambda entry, text, shape, **options: _epilogues(entry, text, shape, **options),
+    product(tiles, (16, 16), 1, ending=_epilogues),
     twin("a place beyond the table", "(which + n) % 3]", "which + 3]", "out-of-bounds"),
 )
 
 
-def _epilogues(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
-    M, N, K = shape
-    A, B, C = ints(M, K), ints(K, N), empty(M, N)
-    args = [A, B, C, M, N, K, 1]
-    report = emulator.launch(text, entry, tiles(M, N), (16, 16), args, **options)
-    want = A @ B
-    which = (1 + np.arange(N)) % 3
-    return report, C, np.select([which == 0, which == 1], [want, np.maximum(want, 0)], 2 * want)
+def _object(AB: np.ndarray) -> np.ndarray:
+    n = np.arange(AB.shape[1])
+    return np.where(n // 16 % 2 == 0, AB + n % 5, np.where(AB < 0, -1, 1))
 
 
 enter(
     "sm_75",
     cuda("headers/epilogue_object").replace("NAME", "epilogue_object"),
-    lambda entry, text, shape, **options: _object(entry, text, shape, **options),
+    product(tiles, (16, 16), ending=_object),
     twin("freed before it is used", "    __syncthreads();\n    if (m < M", "    __syncthreads();\n"
          "    if (first) delete end;\n    __syncthreads();\n    if (m < M", "out-of-bounds"),
     twin("too small a block", "new float[N])", "new float[N - 1])", "out-of-bounds"),
 )  # fmt: skip
-
-
-def _object(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
-    M, N, K = shape
-    A, B, C = ints(M, K), ints(K, N), empty(M, N)
-    args = [A, B, C, M, N, K]
-    report = emulator.launch(text, entry, tiles(M, N), (16, 16), args, **options)
-    want, n = A @ B, np.arange(N)
-    return report, C, np.where(n // 16 % 2 == 0, want + n % 5, np.where(want < 0, -1, 1))
-
 
 unguarded = twin("rows are not guarded", "m < M && k < K ?", "k < K ?", "out-of-bounds")
 by_warps = product(lambda M, N: (cdiv(N, 8), cdiv(M, 16)), 32)

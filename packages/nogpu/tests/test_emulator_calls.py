@@ -147,6 +147,7 @@ def test_assertions_are_findings():
     assert emulator.launch(source, "k", 1, 64, [64]).ok
     (finding,) = emulator.launch(source, "k", 1, 64, [60]).findings
     assert (finding.kind, finding.count) == ("assert", 4)
+    assert "threadIdx.x < n" in finding.message
 
 
 # -- barriers in functions that are not inlined --------------------------------------------------

@@ -23,15 +23,22 @@ def _tiles(size: int) -> np.ndarray:
     return X.reshape(-1, size).astype(np.int64)
 
 
-def groups(entry: str, per_thread: int = 1, n: int = 256, arch: str = "sm_80", blocks: int = 1):
-    """Report and y of a kernel of GROUPS for 256 threads."""
-    y = np.full(256 * per_thread * blocks, -7, np.int32)
-    report = emulator.launch(GROUPS, entry, blocks, 256, [X, y, n], arch=arch)
-    return report, y.reshape(-1, per_thread) if per_thread > 1 else y
+@pytest.fixture(params=["ascending", "permuted"])
+def groups(request):
+    """Runs a kernel of GROUPS for 256 threads, in either order of warps: report and y."""
+
+    def run(entry: str, per_thread: int = 1, n: int = 256, arch: str = "sm_80", blocks: int = 1):
+        y = np.full(256 * per_thread * blocks, -7, np.int32)
+        report = emulator.launch(
+            GROUPS, entry, blocks, 256, [X, y, n], arch=arch, schedule=request.param
+        )
+        return report, y.reshape(-1, per_thread) if per_thread > 1 else y
+
+    return run
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
-def test_tiles_exchange_values(arch):
+def test_tiles_exchange_values(groups, arch):
     report, y = groups("shuffles", 8, arch=arch)
     assert report.ok, report
     t, lane = _tiles(16), np.arange(16)
@@ -54,7 +61,7 @@ def test_tiles_exchange_values(arch):
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
-def test_tiles_reduce_and_scan(arch):
+def test_tiles_reduce_and_scan(groups, arch):
     report, y = groups("sums", 4, arch=arch)
     assert report.ok, report
     t = _tiles(8)
@@ -66,13 +73,13 @@ def test_tiles_reduce_and_scan(arch):
 
 
 @pytest.mark.parametrize("size", [1, 4, 32])
-def test_tiles_whose_size_is_known_at_run_time(size):
+def test_tiles_whose_size_is_known_at_run_time(groups, size):
     report, y = groups("sizes_at_run_time", n=size)
     assert report.ok, report
     np.testing.assert_array_equal(y, 100 * size + np.arange(256) % size)
 
 
-def test_threads_that_are_together():
+def test_threads_that_are_together(groups):
     report, y = groups("together")
     assert report.ok, report
     i = np.arange(256)
@@ -85,7 +92,7 @@ def test_threads_that_are_together():
     np.testing.assert_array_equal(y, want)
 
 
-def test_labelled_and_binary_partitions():
+def test_labelled_and_binary_partitions(groups):
     report, y = groups("partitions")
     assert report.ok, report
     w = _tiles(32)
@@ -96,7 +103,7 @@ def test_labelled_and_binary_partitions():
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
-def test_copies_and_split_barriers(arch):
+def test_copies_and_split_barriers(groups, arch):
     report, y = groups("copied", arch=arch)
     assert report.ok, report
     np.testing.assert_array_equal(y, X[::-1])
@@ -108,7 +115,7 @@ def test_copies_and_split_barriers(arch):
     assert {f.kind for f in report.findings} == {"race"}
 
 
-def test_a_grid_cannot_wait_for_itself_in_a_normal_launch():
+def test_a_grid_cannot_wait_for_itself_in_a_normal_launch(groups):
     report, y = groups("whole_grid", n=0, blocks=3)
     assert report.ok and (y == 130).all()  # is_valid() is false: this is no cooperative launch
     report, _ = groups("whole_grid", n=1, blocks=3)
@@ -164,7 +171,7 @@ def test_a_cooperative_launch_of_more_blocks_than_run_at_once_is_refused():
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-def test_tiles_of_more_than_a_warp(arch):
+def test_tiles_of_more_than_a_warp(groups, arch):
     """Their lanes store one value together, and no warp knows of the others but by a flag."""
     report, y = groups("wide_tile", arch=arch)
     assert report.ok, report
@@ -212,7 +219,7 @@ def test_a_header_that_cannot_be_had_says_what_to_do(header, hidden, says, monke
         assert re.search(says, first), first
 
 
-def test_code_of_headers_within_headers_is_told_by_the_line_that_called_it():
+def test_code_of_headers_within_headers_is_told_by_the_line_that_called_it(groups):
     """A load inside cg::memcpy_async has the line of the kernel, not that of the line before."""
     report, _ = groups("copied")
     line = next(

@@ -47,10 +47,12 @@ def run(body: str, threads: int = 128, n: int = 4, arch: str = "sm_80", blocks: 
     return report, y[0] if blocks == 1 else y
 
 
-SETUP = "if (t == 0) { init(&bar, 128); init(&other, 128); } __syncthreads();"
-EXCHANGE = (
-    SETUP
-    + """
+def set_up(body: str) -> str:
+    """A body that begins with two barriers for 128 threads."""
+    return "if (t == 0) { init(&bar, 128); init(&other, 128); } __syncthreads();" + body
+
+
+EXCHANGE = set_up("""
     int sum = 0;
     for (int i = 0; i < n; ++i) {
         s[t] = x[t] + i;
@@ -61,8 +63,7 @@ EXCHANGE = (
         while (!over(&other, token)) {}
     }
     y[128 * blockIdx.x + t] = sum;
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
@@ -91,9 +92,7 @@ def test_an_exchange_with_something_left_out(old, new, kind, line):
 
 
 def test_the_same_by_parity_and_in_the_form_of_sm_90():
-    body = (
-        SETUP
-        + """
+    body = set_up("""
         for (int i = 0; i < n; ++i) {
             s[t] = x[t] + i;
             arrive(&bar);
@@ -102,8 +101,7 @@ def test_the_same_by_parity_and_in_the_form_of_sm_90():
             arrive(&other);
             while (!over_parity(&other, i & 1)) {}
         }
-    """
-    )
+    """)
     for arch in ("sm_80", "sm_90"):
         source = body
         report, y = run(source, arch=arch)
@@ -150,15 +148,12 @@ def test_counts_tokens_and_threads_that_leave():
     assert "divergent-barrier" in {f.kind for f in wrong.findings}
 
 
-COPY = (
-    SETUP
-    + """
+COPY = set_up("""
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(&s[t])), "l"(x + t) : "memory");
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(&bar)) : "memory");
     while (!over_parity(&bar, 0)) {}
     y[t] = s[127 - t];
-"""
-)
+""")
 
 
 def test_copies_arrive_when_they_are_done():
@@ -177,16 +172,13 @@ def test_copies_arrive_when_they_are_done():
 
 def test_lanes_that_did_not_wait_themselves_need_their_warp():
     """One lane asks for the others: they know after __syncwarp(), not before."""
-    body = (
-        SETUP
-        + """
+    body = set_up("""
         s[t] = x[t];
         arrive(&bar);
         if (t % 32 == 0) while (!over_parity(&bar, 0)) {}
         __syncwarp();
         y[t] = s[127 - t];
-    """
-    )
+    """)
     report, y = run(body)
     assert report.ok, report
     np.testing.assert_array_equal(y, np.arange(128)[::-1] * 3)
@@ -195,17 +187,14 @@ def test_lanes_that_did_not_wait_themselves_need_their_warp():
 
 
 def test_named_barriers_and_mbarriers_in_one_kernel():
-    body = (
-        SETUP
-        + """
+    body = set_up("""
         s[t] = x[t];
         if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
         int v = t < 64 ? s[63 - t] : 0;
         arrive(&bar);
         while (!over_parity(&bar, 0)) {}
         y[t] = s[127 - t] + v;
-    """
-    )
+    """)
     report, _ = run(body)
     assert report.ok, report
     wrong, _ = run(body.replace("t < 64 ? s[63 - t]", "t < 64 ? s[127 - t]"))
@@ -418,9 +407,7 @@ def test_a_wait_of_a_whole_warp_hands_on_nothing_that_one_lane_had_learned_befor
 
 # -- together with what else orders threads --------------------------------------------------------
 
-MIXED = (
-    SETUP
-    + """
+MIXED = set_up("""
     __shared__ volatile int ready;
     if (t == 0) ready = 0;
     __syncthreads();
@@ -438,8 +425,7 @@ MIXED = (
     auto token = arrive(&bar);
     while (!over(&bar, token)) {}
     y[t] = s[t % 64];  // all
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
@@ -466,9 +452,7 @@ def test_flags_beside_mbarriers_with_something_left_out(old, new, line):
     assert any(line in f.text or line in f.other_text for f in races), report
 
 
-ACROSS = (
-    SETUP
-    + """
+ACROSS = set_up("""
     __shared__ volatile int go;
     if (t < 32 && blockIdx.x == 0) {
         y[t] = 7;
@@ -484,8 +468,7 @@ ACROSS = (
     auto token = arrive(&bar);  // only the first warp has seen the flag
     while (!over(&bar, token)) {}
     if (t >= 64 && t < 96 && blockIdx.x == 1) y[128 + t] = y[t - 64];  // taken
-"""
-)
+""")
 
 
 @pytest.mark.parametrize(
@@ -551,24 +534,21 @@ def test_a_named_barrier_orders_global_memory_for_those_that_use_it(number, fine
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 def test_a_question_asked_once_is_answered(schedule):
-    yes, y = run(SETUP + "y[t] = over(&bar, arrive(&bar));", schedule=schedule)
+    yes, y = run(set_up("y[t] = over(&bar, arrive(&bar));"), schedule=schedule)
     assert yes.ok and (y == 1).all(), yes
-    body = SETUP + "if (t < 64) y[t] = over(&bar, arrive(&bar)); __syncthreads(); arrive(&bar);"
+    body = set_up("if (t < 64) y[t] = over(&bar, arrive(&bar)); __syncthreads(); arrive(&bar);")
     no, y = run(body, schedule=schedule)
     assert no.ok and (y == np.where(np.arange(128) < 64, 0, -1)).all(), no
 
 
 def test_questions_that_are_counted_end_with_the_count():
     """Tries are given up as the program says; a loop without an end is a finding."""
-    body = (
-        SETUP
-        + """
+    body = set_up("""
         if (t < 64) arrive(&bar);
         int tries = 0;
         while (tries < TRIES && !over_parity(&bar, 0)) ++tries;
         y[t] = tries;
-    """
-    )
+    """)
     for tries in (1, 70, 500):
         report, y = run(body.replace("TRIES", str(tries)))
         assert report.ok and (y == tries).all(), report
@@ -577,17 +557,14 @@ def test_questions_that_are_counted_end_with_the_count():
     assert "64 of its 128 arrivals are missing" in never.findings[0].message
 
 
-FLAG = (
-    SETUP
-    + """
+FLAG = set_up("""
     volatile int* flag = (volatile int*)&s[0];
     if (t == 0) *flag = 0;
     __syncthreads();
     if (t == 0) { ASK; *flag = 1; }
     else if (t == 32) while (*flag == 0) {}
     y[t] = 1;  // whatever was answered
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
@@ -602,9 +579,7 @@ def test_who_asks_once_does_not_hold_up_those_who_wait_for_a_flag(schedule):
 
 
 def test_the_lanes_of_a_warp_wait_for_one_that_asks():
-    body = (
-        SETUP
-        + """
+    body = set_up("""
         volatile int* flag = (volatile int*)&s[0];
         if (t == 0) *flag = 1;
         __syncthreads();
@@ -612,8 +587,7 @@ def test_the_lanes_of_a_warp_wait_for_one_that_asks():
         int got = t;
         if (t % 32 == 5) got = 100 + over_parity(&bar, 0);
         y[t] = __shfl_sync(0xffffffff, got, 5);
-    """
-    )
+    """)
     report, y = run(body)
     assert report.ok and (y == 100).all(), report
     stuck, _ = run(
@@ -630,7 +604,7 @@ def test_a_function_that_is_not_inlined_may_wait_for_a_phase(schedule):
         "__device__ __noinline__ void wait(unsigned long long* b, unsigned long long token) {\n"
         "    while (!over(b, token)) {}\n}\n__device__ bool over_parity",
     )
-    body = SETUP + "s[t] = x[t]; if (t % 3) wait(&bar, arrive(&bar)); else ELSE; y[t] = s[127 - t];"
+    body = set_up("s[t] = x[t]; if (t % 3) wait(&bar, arrive(&bar)); else ELSE; y[t] = s[127 - t];")
     x = np.arange(128, dtype=np.int32) * 3
     for otherwise, sound in (
         ("{ auto token = arrive(&bar); while (!over(&bar, token)) {} }", True),
@@ -647,7 +621,7 @@ def test_a_function_that_is_not_inlined_may_wait_for_a_phase(schedule):
 
 
 def test_who_waits_for_ever_is_named_where_the_others_have_ended():
-    body = SETUP + "if (t != 40) return; while (!over_parity(&other, 0)) {} y[t] = 1;"
+    body = set_up("if (t != 40) return; while (!over_parity(&other, 0)) {} y[t] = 1;")
     [finding] = run(body)[0].findings
     assert "thread (40, 0, 0)" in finding.message and "waits at other[0]" in finding.message
     # Each waits at the barrier of its own number: who has ended names another one.

@@ -132,6 +132,25 @@ def tile(matrix: np.ndarray, kind: str, swizzle: int, at: int, major: str = "K")
     return words, np.uint64(descriptor(at, lead, stride, swizzle) | 1 << 46)
 
 
+NOWHERE = np.zeros(4, np.uint32), np.uint64(0)
+"""The tile of a matrix that lies in tensor memory."""
+
+
+def in_columns(matrix: np.ndarray) -> np.ndarray:
+    """What the columns from 256 on hold for such a matrix of float16."""
+    extra = np.zeros((128, 16), np.uint32)
+    extra[:, :8] = np.ascontiguousarray(stored(matrix, "f16")).view(np.uint32)
+    return extra
+
+
+def by_a_row(matrix: np.ndarray) -> np.ndarray:
+    """Each warp's rows, shifted down by one."""
+    shifted = matrix.copy()
+    for first in range(0, 128, 32):
+        shifted[first : first + 31] = matrix[first + 1 : first + 32]
+    return shifted
+
+
 def code(m: int, n: int, d: str, a: str, b: str, turned: tuple[int, int] = (0, 0)) -> np.uint32:
     """An instruction descriptor."""
     types = SUMS[d] << 4 | TYPES[a] << 7 | TYPES[b] << 10
@@ -196,13 +215,12 @@ def test_either_major(majors: tuple[str, str]) -> None:
 
 def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
     left, right = values((128, 16), "f16"), values((32, 16), "f16")
-    extra = np.zeros((128, 16), np.uint32)
-    extra[:, :8] = np.ascontiguousarray(stored(left, "f16")).view(np.uint32)
+    extra = in_columns(left)
     text = source("kind::f16", left="[%5]", mask="{%7, %7, %8, %8},")
     text = text.replace('"r"(sums + 264));', '"r"(sums + 264), "r"(0), "r"(0xF0));')
-    a = np.zeros(4, np.uint32), np.uint64(0)
-    right_tile = tile(right, "f16", 64, 0)
-    out = launched(text, a, right_tile, code(128, 32, "f32", "f16", "f16"), extra=extra)[0]
+    out = launched(
+        text, NOWHERE, tile(right, "f16", 64, 0), code(128, 32, "f32", "f16", "f16"), extra=extra
+    )[0]
     stays = np.isin(np.arange(128), [*range(68, 72), *range(100, 104)])
     want = np.where(stays[:, None], 0, left @ right.T)
     assert np.array_equal(sums(out[:, :32], "f32"), want)
@@ -268,9 +286,8 @@ def test_products_that_keep_b(kind: str, a: str, d: str, m: int, n: int) -> None
 @pytest.mark.parametrize("m", [32, 64])
 def test_copies_of_a_in_tensor_memory(m: int) -> None:
     left, right = values((m, 16), "f16"), values((64, 16), "f16")
-    extra = np.zeros((128, 16), np.uint32)
-    extra[:, :8] = np.tile(np.ascontiguousarray(stored(left, "f16")).view(np.uint32), (128 // m, 1))
-    a, b = (np.zeros(4, np.uint32), np.uint64(0)), tile(right, "f16", 64, 0)
+    extra = in_columns(np.tile(left, (128 // m, 1)))
+    a, b = NOWHERE, tile(right, "f16", 64, 0)
     text, what = source("kind::f16", ws=True, left="[%5]"), code(m, 64, "f32", "f16", "f16")
     got = sums(launched(text, a, b, what, extra=extra)[0, :, : m // 2], "f32")
     parts = np.concatenate(np.split(got, 128 // m), axis=1)
@@ -281,31 +298,25 @@ def test_copies_of_a_in_tensor_memory(m: int) -> None:
 
 def test_a_product_then_shifts_of_a_then_a_product() -> None:
     left, right = values((128, 16), "f16"), values((32, 16), "f16")
-    extra = np.zeros((128, 16), np.uint32)
-    extra[:, :8] = np.ascontiguousarray(stored(left, "f16")).view(np.uint32)
+    extra = in_columns(left)
     lanes = "".join(
         f"add.u32 x, %5, {lane << 16}; tcgen05.shift.cta_group::1.down [x];"
         for lane in range(0, 128, 32)
     )
-    a, b = (np.zeros(4, np.uint32), np.uint64(0)), tile(right, "f16", 64, 0)
+    a, b = NOWHERE, tile(right, "f16", 64, 0)
     text = source("kind::f16", left="[%5]", then=f".reg .b32 x; {lanes}")
     out = launched(text, a, b, code(128, 32, "f32", "f16", "f16"), extra=extra, add=1)[0]
-    shifted = left.copy()
-    for first in range(0, 128, 32):
-        shifted[first : first + 31] = left[first + 1 : first + 32]
+    shifted = by_a_row(left)
     assert np.array_equal(sums(out[:, :32], "f32"), (left + shifted) @ right.T)
 
 
 def test_a_product_that_shifts_a() -> None:
     left, right = values((128, 16), "f16"), values((32, 16), "f16")
-    extra = np.zeros((128, 16), np.uint32)
-    extra[:, :8] = np.ascontiguousarray(stored(left, "f16")).view(np.uint32)
-    a, b = (np.zeros(4, np.uint32), np.uint64(0)), tile(right, "f16", 64, 0)
+    extra = in_columns(left)
+    a, b = NOWHERE, tile(right, "f16", 64, 0)
     what = code(128, 32, "f32", "f16", "f16")
     text = source("kind::f16.ashift", left="[%5]")
-    shifted = left.copy()  # by the second of the two products
-    for first in range(0, 128, 32):
-        shifted[first : first + 31] = left[first + 1 : first + 32]
+    shifted = by_a_row(left)  # by the second of the two products
     for form, second in ((text, shifted), (text.replace(".ashift", ""), left)):
         out = launched(form, a, b, what, extra=extra, add=1)[0]
         assert np.array_equal(sums(out[:, :32], "f32"), (left + second) @ right.T)
@@ -520,7 +531,7 @@ def test_narrow_floats_along_m_and_n(a: str, b: str) -> None:
 def test_narrow_floats_in_tensor_memory_have_a_byte_each(kind: str) -> None:
     (left, x), (right, y) = narrow(128, kind), narrow(32, "e4m3")
     what = NARROW[kind] << 7 | 32 // 8 << 17 | 128 // 16 << 24 | SUMS["f32"] << 4
-    a, b = (np.zeros(4, np.uint32), np.uint64(0)), narrow_tile(right, "e4m3")
+    a, b = NOWHERE, narrow_tile(right, "e4m3")
     for shift in (2 if kind == "e2m1" else 0, 1):  # and the wrong twin
         extra = np.zeros((128, 16), np.uint32)
         extra[:, :8] = (left << shift).astype(np.uint8).view(np.uint32)

@@ -33,8 +33,4 @@ def test_a_fresh_kernel_is_right_and_quiet(name):
         else:
             np.testing.assert_array_equal(y, want.astype(np.int64).astype(y.dtype))
     other = run(name, x=X // 3 * 2 + 1)[1]
-    assert (other != y).any() is np.bool_(name not in BY_NUMBER_ALONE), "the check looks at x"
-
-
-BY_NUMBER_ALONE = {"global variable", "ticket of blocks"}
-"""What other numbers in x do not change."""
+    assert (other != y).any(), "the check looks at x"

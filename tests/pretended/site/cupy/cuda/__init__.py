@@ -100,11 +100,11 @@ class Event:
     """A mark in a stream."""
 
     def __init__(self, block: bool = False, disable_timing: bool = False, **_: Any) -> None:
-        self._at = 0
+        self._at, self._recorded = 0, False
 
     def record(self, stream: Stream | None = None) -> None:
         stream = stream or get_current_stream()
-        self._at = max(clock.now(), stream._end)
+        self._at, self._recorded = max(clock.now(), stream._end), True
 
     def synchronize(self) -> None:
         clock.wait_until(self._at)
@@ -124,6 +124,8 @@ def get_current_stream() -> Stream:
 
 def get_elapsed_time(start: Event, end: Event) -> float:
     """Milliseconds between two events: as long as it takes, some more, some less, in turn."""
+    if not (start._recorded and end._recorded):
+        raise RuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
     took = (end._at - start._at) / 1e6
     return took * (1, 1.01, 0.99)[clock.turn(took) % 3]
 

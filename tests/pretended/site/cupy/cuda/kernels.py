@@ -93,7 +93,12 @@ class RawModule:
         return made
 
     def get_function(self, name: str) -> Function:
-        return Function(self._made(), name)
+        from cupy.cuda.driver import CUDADriverError
+
+        made = self._made()
+        if name.partition("<")[0] not in made.source:
+            raise CUDADriverError("CUDA_ERROR_NOT_FOUND: named symbol not found")
+        return Function(made, name)
 
 
 functions: dict[int, Function] = {}
@@ -147,6 +152,8 @@ class Function:
         for x in args:
             if isinstance(x, np.ndarray) and x.ndim:
                 raise TypeError(f"Unsupported type {type(x)}")
+            if type(x) is int:
+                raise TypeError(f"{x}: CuPy passes a Python integer as 64 bits")
         if self.name == "spin":
             stream._work(float(args[0]) / 1e9)
             return
