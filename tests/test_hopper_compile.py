@@ -6,6 +6,7 @@ it did not run where there is none.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,3 +148,20 @@ def test_right_on_a_hopper(name: str) -> None:
         A, B = numbers.operands(name, M, N, K, seed=M + N + K)
         C = launch.matmul(name, A, B, backend="cuda")
         assert numbers.wrong_elements(name, A, B, C) == 0, (M, N, K)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("at", range(128, 1024, 128))
+def test_tiles_may_begin_in_any_row_of_the_swizzles_pattern(at: int) -> None:
+    """What nogpu/tests/test_foreign_hopper.py takes for right: on an H200 all seven gave what tiles
+    at 1,024 bytes give (2026-11-28)."""
+    gpu = device.current()
+    if gpu is None or gpu.arch != "sm_90":
+        pytest.skip("no Hopper GPU here: this test did not run")
+    k, aligned = catalog["hopper_1"], "swizzle_aligned(shared)"
+    text = k.source.replace(aligned, f"{aligned} + {at}")
+    moved = replace(k.with_source(text), shared=f"{k.shared} + 1024")
+    assert text != k.source
+    A, B = numbers.operands(k, 256, 256, 192)
+    want, C = (launch.matmul(each, A, B, backend="cuda") for each in (k, moved))
+    assert np.array_equal(want, C)

@@ -16,7 +16,8 @@ with the leading byte offset LBO and the stride byte offset SBO; a swizzle then 
 (128 bytes), 4 to 5 (64) or 4 (32) of the address in shared memory by exclusive or with as many bits
 from bit 7 on. Both it and the copy engine take the bits from the address, so a matrix may begin in
 any row of the pattern where its box begins: a descriptor's base offset is of the pattern, not of
-the matrix. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory
+the matrix. An H200 multiplies so from all eight rows (hopper_1 with its tiles 128 to 896 bytes
+further on, 2026-11-28). Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory
 matrix layout, strides, matrix descriptor format, register fragments. The numbers are as for
 mma.sync (see `tensor`).
 """
