@@ -1,7 +1,5 @@
 """What one request of a warp touches: sectors of global memory, banks of shared memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Bars of any column of a measurement, and the ladder: each rung's share of cuBLAS."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Bars, markers and legends in the looks of the points that they stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from helpers.draw.columns import INK

@@ -1,7 +1,5 @@
 """The columns of a page that a picture is drawn for, and the ink it is drawn in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 INK = "#010203"

@@ -1,7 +1,5 @@
 """The cost model in pictures: what each resource alone would take, and a roofline of all roofs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

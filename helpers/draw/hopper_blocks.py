@@ -1,7 +1,5 @@
 """A block of a Hopper kernel: producer, ring of stages with their barriers, consumers, C."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The roofline: measured rates under the roofs of a GPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

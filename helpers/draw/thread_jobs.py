@@ -1,7 +1,5 @@
 """One thread's two jobs in a step along K: what it copies of A and B, what it computes of C."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import groupby
 

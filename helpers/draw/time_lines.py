@@ -1,7 +1,5 @@
 """Time lines: transfers beside a kernel, end to end, and operations that overlap."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A picture of work dealt to the SMs of a GPU: tiles of C, or slices of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from helpers.colours import BLUE

@@ -1,7 +1,5 @@
 """The cost model on a page: one row a kernel, and the box "On your GPU"."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Ready tables: what the emulator, the compiler and the hardware say of kernels, a call each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a page says of its records: where numbers come from, tuned tiles, stalls, evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The emulator's counts beside the hardware's, over launches whose counters are recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The product on the CPU: three C++ loop orders, compiled where there is a compiler, and NumPy."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json

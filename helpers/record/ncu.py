@@ -1,7 +1,5 @@
 """The counters that a record holds: our names, and those by which Nsight Compute knows them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -5,8 +5,6 @@ Only `Runner` touches the GPU; `compare` decides what it runs, how often and in 
 run is planned in helpers.ladder.streams.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol

@@ -5,8 +5,6 @@ how often and in which order, and what the samples amount to, is in this file, s
 tested with a bench that only pretends.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

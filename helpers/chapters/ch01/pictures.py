@@ -1,7 +1,5 @@
 """Pictures of chapter 1: a vector cut into blocks of threads, one SM, and the memories of a GPU."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both

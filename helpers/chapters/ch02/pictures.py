@@ -1,7 +1,5 @@
 """A picture of chapter 2: who works when, from a launch to a result, and what each clock sees."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREY, VERMILION
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both

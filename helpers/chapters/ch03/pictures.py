@@ -1,7 +1,5 @@
 """The picture of chapter 3: the order of loops."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from helpers.colours import BLUE, GREEN, VERMILION

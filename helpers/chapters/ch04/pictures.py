@@ -1,7 +1,5 @@
 """A picture of chapter 4: a launch from the grid to the lanes of a warp."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The picture of chapter 5: a warp laid over three matrices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers.colours import BLUE, VERMILION

@@ -1,7 +1,5 @@
 """Pictures of chapter 6: a tiled product by hand, and what each barrier is for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

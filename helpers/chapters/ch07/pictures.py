@@ -1,7 +1,5 @@
 """A picture of chapter 7: warps that take turns, and the clocks that nobody uses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from helpers.colours import GREEN, GREY, VERMILION

@@ -1,7 +1,5 @@
 """A picture of chapter 10: the words of a 16-byte read over the banks, before and after."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures of chapter 11: what covers a load on its way, and a ring of tiles over time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

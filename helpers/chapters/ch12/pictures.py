@@ -1,7 +1,5 @@
 """A picture of chapter 12: a warp's lanes over its part of C, and how their reads are served."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A picture of chapter 13: two walks through a thread's patch, and which steps share an operand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A picture of chapter 14: how a kernel numbers tiles of C."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, GREEN, VERMILION

@@ -1,7 +1,5 @@
 """A picture of chapter 16: where the book is ahead of cuBLAS, shape by shape."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

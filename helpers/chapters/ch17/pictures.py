@@ -1,7 +1,5 @@
 """A picture of chapter 17: a warp's fragments, and which products they make."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both

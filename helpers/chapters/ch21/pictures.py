@@ -1,7 +1,5 @@
 """Pictures of chapter 21: who holds which sum of a wgmma, and how its operands lie."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, PALETTE, VERMILION
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both

@@ -1,7 +1,5 @@
 """What the page on epilogues shows: bytes and clocks by counting, and the record of an H100."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

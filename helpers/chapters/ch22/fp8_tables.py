@@ -1,7 +1,5 @@
 """What the page on FP8 shows: errors by how operands are scaled, and the record of an H100."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

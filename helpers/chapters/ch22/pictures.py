@@ -1,7 +1,5 @@
 """A picture of chapter 22: when a tile of C leaves."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREY, VERMILION
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both

@@ -1,7 +1,5 @@
 """One tiled product in four languages: their PTX as it is stored, launched in the emulator."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ No time here was measured: a count over a published peak is the least that a res
 take. The kernels' bytes, steps and columns are held to the emulator's by tests/test_blackwell.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

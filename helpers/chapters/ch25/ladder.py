@@ -1,7 +1,5 @@
 """Every limit of every rung on the H200, what the next rung removed, and the summit's numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, groupby, pairwise

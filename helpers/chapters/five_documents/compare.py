@@ -3,8 +3,6 @@
 A function, or a few, a document.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from statistics import median

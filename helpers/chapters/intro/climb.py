@@ -1,8 +1,6 @@
 """The best rung of each chapter as recorded, what a T4 could give of it, and the documents: the
 first page."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures of the investigations: a column of a matrix in a cache's sets, and at L1's banks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

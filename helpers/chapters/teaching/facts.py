@@ -1,7 +1,5 @@
 """Tables of the page on teaching: hours of labs and of a course, and records of grading."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

@@ -1,7 +1,5 @@
 """Explorer of chapter 05: the sectors that one request of 32 lanes touches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from helpers.colours import BLUE

@@ -1,7 +1,5 @@
 """Explorer below chapter 21: the fields of a wgmma descriptor, and the bytes that they lead to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

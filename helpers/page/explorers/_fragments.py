@@ -1,7 +1,5 @@
 """Explorer of chapter 18: which lane of a warp holds which element of one mma.sync.m16n8k16."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 from helpers.colours import BLUE

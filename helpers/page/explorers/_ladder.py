@@ -1,7 +1,5 @@
 """Explorer of the introduction and chapter 25: every rung on every GPU that we have numbers of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers import draw as plots

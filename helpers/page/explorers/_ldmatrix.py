@@ -1,7 +1,5 @@
 """Explorer below chapter 18: 32 addresses go into an ldmatrix, four 8 x 8 matrices come out."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, VERMILION, tint
 from helpers.ladder.fragments import holder_a
 from helpers.page.explorers._fragments import span

@@ -1,7 +1,5 @@
 """Explorer of chapter 11: stages of a pipeline, and what of the copies they hide."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from helpers.colours import BLUE, GREEN, VERMILION

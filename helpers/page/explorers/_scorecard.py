@@ -1,7 +1,5 @@
 """Explorer of chapter 25: what each resource would take alone, rung by rung, and which binds."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from helpers import draw as plots

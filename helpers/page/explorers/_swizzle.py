@@ -1,7 +1,5 @@
 """Explorer of chapter 18: chunks of eight rows in shared memory, and what ldmatrix pays for one."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, VERMILION
 from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, text
 from helpers.page.explorers.fallbacks import rect, svg, words

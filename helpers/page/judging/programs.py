@@ -1,7 +1,5 @@
 """Any kernel of any source, on any arrays: in the emulator, and on the GPU where there is one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

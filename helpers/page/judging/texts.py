@@ -4,8 +4,6 @@ It compiles in a process of its own (`tilelabs.judging.compiling.door`), as a la
 what is right and clean runs once more with its warps in another order.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

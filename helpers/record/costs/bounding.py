@@ -1,7 +1,5 @@
 """What each resource alone would take for a kernel, a shape and a GPU; the most is predicted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ closed formulas for kernels that copy by TMA (`tests/test_hopper_kernels.py` hol
 the emulator's).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What a kernel needs that a GPU may lack: by the table of kernels and features by architecture."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Little's law: how much must be under way at once so that a latency costs no rate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from helpers.ladder.model import L1_LINE, SCHEDULERS

@@ -1,7 +1,5 @@
 """The model against the record: every recorded point, and the order of the rungs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations

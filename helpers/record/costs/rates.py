@@ -1,8 +1,6 @@
 """What a GPU does in a clock, and how long it lets one wait: rates and latencies, each with its
 source."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType

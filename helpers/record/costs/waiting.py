@@ -1,8 +1,6 @@
 """The other half, waiting: clocks in which one warp alone waits for what it asked, by its machine
 code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

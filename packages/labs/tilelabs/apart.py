@@ -12,8 +12,6 @@ and opens no TCP connection. Linux has all of it; macOS enforces no limit on mem
 neither.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import importlib

@@ -7,8 +7,6 @@ every name of the download is that platform's. A notebook's kernel is the cell t
 anew. Every file is accounted for: it counts, or the note says why it does not.
 """
 
-from __future__ import annotations
-
 import re
 import time
 import zipfile

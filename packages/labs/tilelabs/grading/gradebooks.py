@@ -4,8 +4,6 @@ A platform rejects columns that it did not export, so its own export is filled i
 students that were judged, and no other cell.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -4,8 +4,6 @@ A result's key is made of the source, the lab's version, this code and the cases
 off goes on where it was; files are written whole or not at all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -7,8 +7,6 @@ other contenders, a rung of the book and cuBLAS, run in turn with it, so that a 
 cancels in the ratio.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import secrets

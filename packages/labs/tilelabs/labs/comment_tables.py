@@ -9,8 +9,6 @@ It is judged by the formulas of the lab's rubric, row by row, for whatever tiles
 is text, and nothing of it runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

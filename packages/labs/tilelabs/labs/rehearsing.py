@@ -6,8 +6,6 @@ fetch it: sources, rehearsal.toml, which says of each what it should come to, an
 questions for an exam with their answers.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
