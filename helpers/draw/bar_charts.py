@@ -120,19 +120,10 @@ def bars(
 ) -> Figure:  # fmt: skip
     """Horizontal bars of one column of a measurement, grouped by size, with values and spread.
 
-    Whiskers are the inter-quartile range.
-
-    Parameters
-    ----------
-    m : what measure() returns, a DataFrame, rows as dicts (kernel, size or m, n, k, the value,
-        optional q1 and q3 in ms, origin and source), or a list of these, drawn side by side
-    value : "gflops", "ms", "cublas_ratio" or another numeric column
-    kernels, sizes : only these
-    log : logarithmic length
-
-    Raises
-    ------
-    DataError : there is nothing to draw
+    Whiskers are the inter-quartile range. m: what measure() returns, a DataFrame, rows as dicts
+    (kernel, size or m, n, k, the value, optional q1 and q3 in ms, origin and source), or a list of
+    these, drawn side by side. value: "gflops", "ms", "cublas_ratio" or another numeric column.
+    kernels, sizes: only these. log: logarithmic length. Raises DataError: there is nothing to draw.
     """
     points = select(m, value, kernels, sizes)
     entries = looks(points)
@@ -242,7 +233,7 @@ _KINDS = ("fp32", "fp16", "bf16", "tf32")
 _BASELINES = {f"cublas_{kind}": f"cuBLAS {kind.upper()}" for kind in _KINDS}
 
 
-def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> Figure:
+def ladder(m: Any, size: Size | None = None) -> Figure:
     """The ladder in one picture: each rung's share of cuBLAS at one size (default: the largest).
 
     Kernels with another baseline (FP16 Tensor Cores against cuBLAS FP16) form a group of their own.
@@ -325,10 +316,9 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
         + f". Source: {join(list(entries))}."
     )
     source = source_of(m)
-    if caption is None:
-        caption = f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}" + (
-            "." if source else f", {join(list(entries))}."
-        )
+    caption = f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}" + (
+        "." if source else f", {join(list(entries))}."
+    )
     return both(draw, alt, caption, chart, source)
 
 

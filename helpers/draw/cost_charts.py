@@ -24,7 +24,7 @@ def _milliseconds(ms: float) -> str:
     return f"{number(ms)} ms"
 
 
-def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> Figure:
+def scorecard(of: Bounds | Sequence[Bounds]) -> Figure:
     """What each resource alone would take, as bars in ms: the longest is the bound, and is marked.
 
     of: what `costs.bounds` gives, or several of them, one panel each. The measured time stands as a
@@ -54,9 +54,7 @@ def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> F
         return canvas.end(y)
 
     alt = " ".join(_told(b) for b in every)
-    if caption is None:
-        caption = _caption(every)
-    return both(draw, alt, caption)
+    return both(draw, alt, _caption(every))
 
 
 def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
@@ -178,7 +176,7 @@ def _bytes_at(b: Bounds, resource: str) -> float:
 
 def all_roofs(
     names: Sequence[str | Bounds], size: int | tuple[int, int, int] = 4096, *,
-    gpu: str | Gpu | None = None, caption: str | None = None,
+    gpu: str | Gpu | None = None,
 ) -> Figure:  # fmt: skip
     """One roofline with all its roofs: DRAM, L2, L1 and shared memory, and the units that multiply.
 
@@ -268,13 +266,12 @@ def all_roofs(
         )
         + "."
     )
-    if caption is None:
-        caption = (
-            f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one "
-            "row, with its FLOP for each byte at each level; the level that binds is filled."
-        )
-        if any(b.measured is None for b in every):
-            caption += " Where nobody measured a kernel, its height is the prediction."
+    caption = (
+        f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one "
+        "row, with its FLOP for each byte at each level; the level that binds is filled."
+    )
+    if any(b.measured is None for b in every):
+        caption += " Where nobody measured a kernel, its height is the prediction."
     return both(draw, alt, caption)
 
 

@@ -140,19 +140,12 @@ def _draw_ring(canvas: Canvas, b: _Block, x: float, y: float, width: float, fres
     return low + 4
 
 
-def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> Figure:
+def hopper_block(name: str, *, since: str = "") -> Figure:
     """A block of a kernel of chapters 20 to 22: producer, stages with their barriers, consumers, C.
 
-    Sizes come from the kernel's catalog entry. Blocks of a cluster stand side by side.
-
-    Parameters
-    ----------
-    name : of the kernel
-    since : the kernel of the step before; parts that it has otherwise are drawn as new
-
-    Raises
-    ------
-    ConfigError : a kernel without TMA
+    Sizes come from the kernel's catalog entry. Blocks of a cluster stand side by side. since:
+    the kernel of the step before; parts that it has otherwise are drawn as new. Raises ConfigError
+    for a kernel without TMA.
     """
     b = _block(name)
     before = _block(since).parts if since else b.parts
@@ -246,9 +239,8 @@ def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> F
         f"{summary}. A stage holds {ring}; {barriers}. "
         + (f"New since {since}: {join([b.parts[part] for part in new])}." if new else "")
     )
-    if caption is None:
-        caption = (
-            f"{name}: a stage holds {ring}; {barriers}. Tiles in flight take {bytes_text(shared)} "
-            "of a block's shared memory."
-        )
+    caption = (
+        f"{name}: a stage holds {ring}; {barriers}. Tiles in flight take {bytes_text(shared)} "
+        "of a block's shared memory."
+    )
     return both(draw, alt, caption)

@@ -130,27 +130,14 @@ def matmul(
 ) -> Any:
     """C = A B: matmul("tiled_32", A, B), or matmul(A, B, kernel="auto").
 
-    NumPy in, NumPy out; CuPy in, CuPy out.
-
-    A view that is not contiguous is copied, with a warning.
-
-    Parameters
-    ----------
-    kernel : a name of the catalog, or "auto" for the best of the book for the shape, the type and
-        the GPU (`choosing.best`)
-    operands : A (M, K) and B (K, N), both in the kernel's dtype (bfloat16 as uint16 bits)
-    backend : "cuda", "emulator", or None for the GPU where there is one that can run the kernel,
-        and the emulator elsewhere
-    tile : "auto" takes tile sizes from `choose`; params override them
-
-    Returns
-    -------
-    C (M, N) in the kernel's out_dtype, with "auto" in that of A and B
-
-    Raises
-    ------
-    ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and EmulationError if the
-    emulator finds a fault in the kernel
+    NumPy in, NumPy out; CuPy in, CuPy out. A view that is not contiguous is copied, with a warning.
+    kernel: a name of the catalog, or "auto" for the best of the book for the shape, the type and
+    the GPU (`choosing.best`). operands: A (M, K) and B (K, N), both in the kernel's dtype (bfloat16
+    as uint16 bits). backend: "cuda", "emulator", or None for the GPU where there is one that can
+    run the kernel, and the emulator elsewhere. tile: "auto" takes tile sizes from `choose`; params
+    override them. Returns C (M, N) in the kernel's out_dtype, with "auto" in that of A and B.
+    Raises ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and EmulationError
+    if the emulator finds a fault in the kernel.
     """
     if kernel is None:
         kernel, operands = (operands or (None,))[0], operands[1:]
@@ -471,17 +458,11 @@ def trace(
 
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
     which line and thread wrote them last. Raises the errors of `matmul`, except that faults are
-    returned in the report.
-
-    Parameters
-    ----------
-    seed, schedule : of the operands; the order of warps, as for `emulator.launch`
-    arch : what to compile for; default: the kernel's oldest
-    sass : count shared accesses also as that architecture's machine code makes them
-        (`LineAccess.sass_wavefronts`)
-    samples : keep what access maps and `lanes` show, and count what each line's requests would need
-        at best
-    engines : keep what `engine_steps` shows
+    returned in the report. seed, schedule: of the operands; the order of warps, as for
+    `emulator.launch`. arch: what to compile for; default: the kernel's oldest. sass: count shared
+    accesses also as that architecture's machine code makes them (`LineAccess.sass_wavefronts`).
+    samples: keep what access maps and `lanes` show, and count what each line's requests would need
+    at best. engines: keep what `engine_steps` shows.
     """
     options = {"schedule": schedule, "sass": sass, "samples": samples, "engines": engines}
     return trace_of(lay_out(kernel, M, N, K, **params), seed=seed, arch=arch, **options)

@@ -27,9 +27,8 @@ def _all(size: Size) -> tuple[int, int, int]:
 
 
 def costs_table(
-    names: Sequence[str | Bounds], size: Size = 4096, *, gpu: str | Gpu | None = None,
-    caption: str = "",
-) -> Html:  # fmt: skip
+    names: Sequence[str | Bounds], size: Size = 4096, *, gpu: str | Gpu | None = None
+) -> Html:
     """What each resource alone would take in ms, a row a kernel: the largest is the bound.
 
     names: kernels of the catalog, or Bounds. gpu: a key of `device.GPUS`; default the GPU at hand,
@@ -60,8 +59,7 @@ def costs_table(
     note = f"Measured: {'; '.join(records)}." if records else "Predicted; nobody measured it there."
     return table(
         rows,
-        caption=caption
-        or f"What each resource alone would take in ms at {shape_text(*first.size)} on "
+        caption=f"What each resource alone would take in ms at {shape_text(*first.size)} on "
         f"{first.gpu.name}, at the boost clock.",
         headers={
             costs.L1: "L1, shared",
