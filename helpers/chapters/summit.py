@@ -1,8 +1,6 @@
 """The top of the ladder as one call: BF16 or e4m3, any shape, its end fused; and its record."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +8,13 @@ from helpers.chapters.ch22 import epilogue, fp8
 from helpers.chapters.ch22 import fp8_tables as tables
 from helpers.chapters.ch22.fp8 import Scaled, scaled
 from helpers.draw.bar_charts import bars
+from helpers.draw.figures import Figure
 from helpers.ladder import choosing, launch
 from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import find
+from helpers.page.workbench import Verdict
 from nogpu import device
 from nogpu.errors import DtypeError
-
-if TYPE_CHECKING:
-    from helpers.draw.figures import Figure
-    from helpers.page.workbench import Verdict
 
 __all__ = ["Scaled", "chart", "matmul", "record", "scaled", "shares", "stamp", "times"]
 RECORD = ROOT / "data" / "validation" / "summit_h100.json"

@@ -1,7 +1,5 @@
 """Run a kernel of the catalog on arrays: on the GPU, or in the emulator, by the same call."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 import warnings
@@ -9,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +24,8 @@ from helpers.ladder.numbers import (
 from helpers.ladder.rungs import catalog, find, lay_out
 from nogpu import device, toolchain
 from nogpu.bfloat16 import BFLOAT16_NAN
+from nogpu.emulator import EngineStep, LineAccess, Report
 from nogpu.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
-
-if TYPE_CHECKING:
-    from nogpu.emulator import EngineStep, LineAccess, Report
 
 
 def _is_cupy(x: object) -> bool:

@@ -154,6 +154,3 @@ def _after(card: Gpu, b: Bounds, after: str, size: tuple[int, int, int]) -> str:
         f"{still}, and by its machine code a warp waits no less: these counts cannot tell what it "
         "gains there, if anything."
     )
-
-
-__all__ = ["costs_table", "on_your_gpu"]

@@ -257,15 +257,3 @@ def exploits_table() -> dict[str, Any]:
         },
         "note": said,
     }
-
-
-__all__ = [
-    "at_the_top",
-    "calendar",
-    "class_table",
-    "exploits_table",
-    "inversions",
-    "steps",
-    "steps_table",
-    "times_table",
-]

@@ -1,19 +1,15 @@
 """What came of a reader's kernel, as data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helpers.ladder.launch import Trace
 from helpers.ladder.usage import Resources
 from helpers.record.plans import Plan, plan
+from helpers.record.protocol import Spread
+from helpers.record.turns import Turns
 from nogpu.emulator import Finding, Report
 from nogpu.errors import TileError
-
-if TYPE_CHECKING:
-    from helpers.record.protocol import Spread
-    from helpers.record.turns import Turns
 
 STOPS = frozenset(
     {

@@ -471,6 +471,3 @@ def ladder(
     for name in chosen:
         found[name] = None if facts.missing(find(name), card_) else bounds(name, *shape, gpu=card_)
     return found
-
-
-__all__ = ["Bound", "Bounds", "Waves", "bounds", "ladder", "of_counts", "of_plan"]

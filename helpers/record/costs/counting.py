@@ -366,6 +366,3 @@ def multiplied(opcode: str, dtype: str) -> float:
 
 HMMA = {"16816": 2048.0, "1688": 1024.0, "884": 256.0}
 """Multiply-adds of a warp instruction of the Tensor Cores, by its shape in SASS (m x n x k)."""
-
-
-__all__ = ["BlockCounts", "Linear", "Part", "depth_of", "multiplied", "of_block"]

@@ -75,6 +75,3 @@ def remarks(kernel: Kernel, gpu: Gpu) -> tuple[str, ...]:
     if gpu.arch in ("sm_75", "sm_80") and kernel.dtype == "float32":
         found.append("an SM has 64 FP32 lanes, so half of the issue slots are free for other work")
     return tuple(found)
-
-
-__all__ = ["FEATURES", "missing", "remarks", "uses"]

@@ -70,6 +70,3 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     return UnderWay(
         place, latency.clocks, rate, unit, amount, each, amount / each, latency.source, said
     )
-
-
-__all__ = ["UnderWay", "little"]

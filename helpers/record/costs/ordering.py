@@ -59,6 +59,3 @@ def order(every: Sequence[Bounds], *, tie: float = TIE, pure: bool = False) -> O
             (a.kernel, b.kernel)
         )
     return Ordering(*(tuple(kinds[name]) for name in ("agree", "ties", "against")))
-
-
-__all__ = ["TIE", "Ordering", "order", "recorded"]

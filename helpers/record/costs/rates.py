@@ -232,9 +232,3 @@ def latency(arch: str, place: str) -> Latency:
         return known[place]
     other = LATENCIES["sm_80" if arch.rstrip("af") == "sm_86" else "sm_90"][place]
     return Latency(other.clocks, f"{other.source}; assumed for {arch}")
-
-
-__all__ = [
-    "Latency", "Rate", "Supply", "arithmetic", "deliveries", "dram", "issue", "l2", "latency",
-    "sustained",
-]  # fmt: skip

@@ -63,6 +63,3 @@ def _wide(kind: str, words: Sequence[str]) -> int:
     if kind == "LDSM":
         return int(words[-1]) if words and words[-1] in ("2", "4") else 1
     return next((int(w) // 32 for w in words if w in ("64", "128")), 1)
-
-
-__all__ = ["waits"]
