@@ -45,10 +45,6 @@ def _unit(value: str) -> str:
     return UNITS[value][0] if value in UNITS else value.replace("_", " ")
 
 
-def _integers(kernel: str) -> bool:
-    return kernel in catalog and catalog[kernel].dtype == "int32"
-
-
 def _shown(value: str, amount: float) -> float:
     return 100 * amount if value == "cublas_ratio" else amount
 
@@ -144,7 +140,7 @@ def bars(
     ]
     unit = _unit(value)
     _, words, better = UNITS.get(value, (unit, unit, ""))
-    if value == "gflops" and any(_integers(name) for name in names):
+    if value == "gflops" and any(n in catalog and catalog[n].dtype == "int32" for n in names):
         words += " (int32 kernels: billions of operations a second)"
     note = words + (", logarithmic" if log else "")
 

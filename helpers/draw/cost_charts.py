@@ -169,11 +169,6 @@ LEVELS = (
 """Resource, its words, colour and marker in `all_roofs`."""
 
 
-def _bytes_at(b: Bounds, resource: str) -> float:
-    """Bytes that a product moves at a level; a wavefront delivers up to 128."""
-    return b[resource].count * (L1_LINE if resource == costs.L1 else 1)
-
-
 def all_roofs(
     names: Sequence[str | Bounds], size: int | tuple[int, int, int] = 4096, *,
     gpu: str | Gpu | None = None,
@@ -201,7 +196,11 @@ def all_roofs(
         for name, *_ in levels
     }
     every = sorted(every, key=_rate, reverse=True)
-    places = [(b, name, b.flop / _bytes_at(b, name)) for b in every for name, *_ in levels]
+    places = [  # a wavefront of L1 delivers up to 128 bytes
+        (b, name, b.flop / b[name].count / (L1_LINE if name == costs.L1 else 1))
+        for b in every
+        for name, *_ in levels
+    ]
     lo_x = min(x for *_, x in places) / 2.5
     hi_x = max(max(x for *_, x in places), peak / slopes[costs.DRAM]) * 2
     lo_y, hi_y = min(_rate(b) for b in every) / 2.5, peak * 1.8

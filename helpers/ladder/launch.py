@@ -224,7 +224,9 @@ def _refuse_other_shapes(p: Geometry, matrices: Mapping[str, Any]) -> None:
 
 def _backend(k: Kernel, backend: str | None) -> str:
     """ "cuda" or "emulator": as wanted, or the GPU where there is one that can run the kernel."""
-    chosen = backend or ("cuda" if _for_the_gpu(device.current(), k) else "emulator")
+    gpu = device.current()
+    here = gpu is not None and toolchain.runs(gpu.arch, k.min_arch)
+    chosen = backend or ("cuda" if here else "emulator")
     if chosen not in ("cuda", "emulator"):
         raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
     return chosen
@@ -308,11 +310,6 @@ def _run_on_gpu(p: Geometry, A: Any, B: Any, C: Any) -> None:
         there = cupy.asarray(C)
         cuda_launch(p, cupy.asarray(A), cupy.asarray(B), there)
         C[...] = there.get()  # waits for the launch
-
-
-def _for_the_gpu(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
-    """Whether this GPU can run a kernel."""
-    return gpu is not None and toolchain.runs(gpu.arch, kernel.min_arch)
 
 
 def emulator_arch(kernel: Kernel) -> str:

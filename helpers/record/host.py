@@ -46,11 +46,6 @@ _THREAD_VARIABLES = (
 )  # fmt: skip
 
 
-def cpu_source() -> str:
-    """Text of kernels/03_cpu_loops.cpp."""
-    return SOURCE.read_text(encoding="utf-8")
-
-
 def compiler() -> str | None:
     """Path of a C++ compiler (the variable CXX, then g++, c++, clang++) that answers, or None.
 
@@ -107,7 +102,8 @@ def build(flags: Sequence[str] = (OPTIMISED,)) -> Path:
             "(Debian and Ubuntu: apt install g++), or use the recorded times: cpu_loops(size) does"
         )
     options = [*flags, "-std=c++17", "-shared", "-fPIC"]
-    identity = "\n".join([cpu_source(), tool, compiler_version(tool), *options, platform.machine()])
+    text = SOURCE.read_text(encoding="utf-8")
+    identity = "\n".join([text, tool, compiler_version(tool), *options, platform.machine()])
     name = f"cpu_loops_{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     try:
         folder = disk.user_folder()

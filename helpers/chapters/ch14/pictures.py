@@ -11,11 +11,6 @@ from helpers.wording import counted
 from nogpu.errors import ConfigError
 
 
-def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Different rows and columns of tiles among these tiles of C: what they read of A and of B."""
-    return len({row for row, _ in tiles}), len({column for _, column in tiles})
-
-
 def tile_order(
     rows: int = 8, columns: int = 8, *, running: int = 12, groups: Sequence[int] = (1, 4),
     turn: bool = False,
@@ -79,7 +74,7 @@ def tile_order(
 
     parts = []
     for (_, order), title in zip(orders, titles, strict=True):
-        a, b = _needs(order[:running])
+        a, b = (len(set(read)) for read in zip(*order[:running], strict=True))
         parts.append(
             f"{title}, they need {counted(a, 'tile row')} of A and {counted(b, 'tile column')} of B"
         )

@@ -16,10 +16,6 @@ UNITS = {"gflops": "GFLOP/s", "ms": "milliseconds", "share": "% of cuBLAS", "pea
 GROUPS = {"cuda": "CUDA cores", "tensor": "Tensor Cores", "all": "all"}
 
 
-def _group(name: str) -> str:
-    return "cuda" if _precision(name) in ("fp32", "int32") else "tensor"
-
-
 def _precision(name: str) -> str:
     return BASELINES[name].precision if name in BASELINES else PRECISION[catalog[name].dtype]
 
@@ -47,7 +43,7 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             by_size.setdefault(points.words(rate.size), []).append(
                 (
                     rate.kernel,
-                    _group(rate.kernel),
+                    "cuda" if _precision(rate.kernel) in ("fp32", "int32") else "tensor",
                     {n: (float(f"{v:.6g}"), w) for n, (v, w) in _units(rate, key).items()},
                 )
             )

@@ -156,7 +156,7 @@ def _emulated(outcome: Judged, seconds: float) -> Judged:
     for shape in tried:
         t = traced(shape)
         cases.append(_case(shape, t))
-        if _endless(t):
+        if any(f.kind in ("step-budget", "deadlock") for f in t.report.findings):
             break
         if counted is None:
             mine = t if shape == at else traced(at)
@@ -192,10 +192,6 @@ def _of_the_book(p: Plan, arch: str) -> launch.Trace:
             del _KEPT[next(iter(_KEPT))]
         _KEPT[key] = launch.trace_of(p, arch=arch)
     return _KEPT[key]
-
-
-def _endless(t: launch.Trace) -> bool:
-    return any(f.kind in ("step-budget", "deadlock") for f in t.report.findings)
 
 
 # -- on the GPU ------------------------------------------------------------------------------------
