@@ -66,7 +66,6 @@ def said() -> SimpleNamespace:
         **{f"c{chapter:02d}": row(chapter) for chapter in CHAPTERS},
         gpu=str(load("h200").gpu["name"]),
         first_ms=recorded(first, SIZE, "ms"),
-        last_ms=recorded(last, SIZE, "ms"),
         span=rates[last] / rates[first],
         last_share=100 * recorded(last, SIZE, "cublas_ratio"),
         best_share=100 * recorded("fp32_best", SIZE, "cublas_ratio"),

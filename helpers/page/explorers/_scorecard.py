@@ -37,7 +37,7 @@ def read(every: dict[str, Bounds], state: State) -> Reading:
 
 
 def scorecard() -> Explorer:
-    """The scorecard of each rung of the ladder at 4096 on the H200, beside that of the rung before."""
+    """The scorecard of each rung at 4096 on the H200, beside that of the rung before."""
     every = rungs()
     ends = ["naive", "block_2d", "vectorised", "fp32_best", "wmma", "mma_pipelined"]
     ends += [list(every)[-1]]

@@ -62,7 +62,7 @@ def _picture(state: State) -> str:
 
 
 def swizzle() -> Explorer:
-    """Where eight rows of eight 16-byte chunks lie, and the wavefronts of an ldmatrix of one chunk."""
+    """Where eight rows of eight 16-byte chunks lie, and the wavefronts of one ldmatrix."""
     controls = (
         choice("layout", "rows of 128 bytes", LAYOUTS, "swizzled"),
         Control("row", "row to look at", tuple(range(8)), 5),
