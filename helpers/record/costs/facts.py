@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from helpers.ladder.kernel import Kernel
 from nogpu.device import Gpu
@@ -10,19 +9,17 @@ from nogpu.text import headers, read_source, without_comments
 from nogpu.toolchain import arch_number
 
 BF16 = "BF16 on Tensor Cores"
-FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
-    {
-        "cp.async": (
-            "sm_80",
-            (r"cp\.async\.c[ag]", "__pipeline_memcpy_async"),
-            "PTX ISA, cp.async",
-        ),
-        BF16: ("sm_80", ("__nv_bfloat16",), "PTX ISA, mma"),
-        "TMA": ("sm_90", (r"cp\.async\.bulk",), "PTX ISA, cp.async.bulk.tensor"),
-        "wgmma": ("sm_90a", ("wgmma",), "PTX ISA, wgmma.mma_async"),
-        "thread block clusters": ("sm_90", ("CLUSTER_M",), "CUDA C++ Programming Guide, clusters"),
-    }
-)
+FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = {
+    "cp.async": (
+        "sm_80",
+        (r"cp\.async\.c[ag]", "__pipeline_memcpy_async"),
+        "PTX ISA, cp.async",
+    ),
+    BF16: ("sm_80", ("__nv_bfloat16",), "PTX ISA, mma"),
+    "TMA": ("sm_90", (r"cp\.async\.bulk",), "PTX ISA, cp.async.bulk.tensor"),
+    "wgmma": ("sm_90a", ("wgmma",), "PTX ISA, wgmma.mma_async"),
+    "thread block clusters": ("sm_90", ("CLUSTER_M",), "CUDA C++ Programming Guide, clusters"),
+}
 """By name: the first architecture that has it, patterns of a source that uses it, and who says so.
 """
 M16N8K16 = "sm_80"
