@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from helpers.draw.chart_marks import draw_bar, draw_legend
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.on_axes import Bar, horizontal_bars
 from helpers.draw.series import (
@@ -19,7 +18,7 @@ from helpers.draw.series import (
     source_of,
     unique,
 )
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.ladder.rungs import catalog
 from helpers.wording import join, number, shape_text
 from nogpu.errors import ConfigError, DataError

@@ -4,10 +4,9 @@ import math
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.log_plane import LogPlane, decades
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder.model import L1_LINE
 from helpers.record import costs
 from helpers.record.costs import Bounds

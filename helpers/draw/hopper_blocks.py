@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, PURPLE, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder.hopper import BOX_COLS, BOX_ROWS, ITEM_BYTES
 from helpers.ladder.hopper import parameters as entry_parameters
 from helpers.ladder.rungs import lay_out

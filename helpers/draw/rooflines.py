@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.draw.chart_marks import PREDICTED, draw_legend, draw_marker
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.log_plane import Box, LogPlane, decades
 from helpers.draw.on_axes import Mark, Roof, roofs_and_marks
@@ -20,7 +19,7 @@ from helpers.draw.series import (
     source_of,
     unique,
 )
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.ladder import model
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog

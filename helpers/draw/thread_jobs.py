@@ -6,9 +6,8 @@ from itertools import groupby
 import numpy as np
 
 from helpers.colours import GREEN, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import Canvas, Column, Mark, draw_key
 from helpers.draw.tilings import OVER, Box, Product
 from helpers.ladder.jobs import Duties, Place, duties
 from helpers.ladder.kernel import Kernel

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder.kernel import DEPTHS, Geometry, Kernel
 from helpers.ladder.rungs import lay_out
 from nogpu.errors import ConfigError

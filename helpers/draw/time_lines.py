@@ -6,11 +6,10 @@ from typing import Any
 
 from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.draw.chart_marks import draw_bar, draw_legend
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.on_axes import Bar, horizontal_bars
 from helpers.draw.series import Look, Size, point_name, select, source_of, unique
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.wording import counted, join, number, shape_text
 from nogpu.errors import DataError
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from helpers.colours import BLUE
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import INK, Canvas, Column
 from helpers.ladder.kernel import cdiv
 from nogpu.device import Gpu
 from nogpu.errors import ConfigError

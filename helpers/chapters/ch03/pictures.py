@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import INK, Canvas, Column
 from helpers.wording import join
 
 # -- loop orders ---------------------------------------------------------------------------------

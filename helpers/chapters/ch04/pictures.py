@@ -4,9 +4,8 @@ import math
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, PURPLE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import Canvas, Column
 from helpers.ladder.kernel import Geometry
 from nogpu.device import WARP
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import join
 from nogpu.errors import DataError
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from helpers.colours import GREEN, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import Canvas, Column, Mark, draw_key
 from helpers.wording import counted, join
 from nogpu.errors import DataError
 

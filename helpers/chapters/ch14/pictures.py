@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder import model
 from helpers.wording import counted
 from nogpu.errors import ConfigError

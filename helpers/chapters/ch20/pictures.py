@@ -9,9 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from helpers.colours import BLUE, GREY, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key
 from helpers.ladder import hopper
 from helpers.ladder.hopper import BOX_COLS, ITEM_BYTES
 from helpers.ladder.launch import Trace

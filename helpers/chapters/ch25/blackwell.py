@@ -9,9 +9,8 @@ from typing import Any
 
 from helpers.chapters.ch25 import scaled
 from helpers.colours import PALETTE
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.ladder import model, rungs, usage
 from helpers.ladder.kernel import Geometry, cdiv, geometry
 from helpers.record import costs
