@@ -3,8 +3,6 @@
 Errors go to stderr as one `error:` line with exit code 2; with --json, stdout is JSON alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

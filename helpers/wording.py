@@ -1,7 +1,5 @@
 """Numbers and lists as the book writes them, in pictures, tables and sentences; and as JSON."""
 
-from __future__ import annotations
-
 import html
 import json
 import math

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from helpers.ladder.rungs import catalog
-from helpers.record import published, published_frame
+from helpers.record import published
 from helpers.record.documents import COLUMNS, KINDS
 from helpers.record.gpu import BASELINES
 from nogpu import device
@@ -229,9 +229,9 @@ def test_time_of_document_s_grows_cubically_not_quadratically() -> None:
         assert all(7 < b / a < 9 for a, b in pairwise(ms))
 
 
-def test_filters_and_frame() -> None:
+def test_filters() -> None:
     assert all(r["document"] == "B" for r in published(document="B"))
-    assert len(published_frame(document="B")) == len(published(document="B")) == 3
+    assert len(published(document="B")) == 3
     with pytest.raises(DataError, match="no column 'doc'"):
         published(doc="B")
 

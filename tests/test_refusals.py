@@ -166,7 +166,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: model.roofline(device.gpu("t4"), 0), ConfigError, ""),
     (lambda: model.shared_roof(device.gpu("h200"), 0), ConfigError, ""),
     *of(model.tile_order, ConfigError, "at least 1", (0, 1, 1), (1, 0, 1), (1, 1, 0)),
-    (lambda: costs.order([costs.bounds("naive", 4096, gpu="t4")]), DataError, "no measured time"),
     (lambda: costs.bounds("cp_async", 4096, gpu="t4"), ConfigError, "needs sm_80"),
     (lambda: costs.bounds("hopper_1", 4096, gpu="t4"), ConfigError, "sm_90a"),
     # GPUs and the compiler

@@ -5,8 +5,6 @@ that the record lacks is NaN. A sentence that rests on it is neither borne out n
 left standing until there is one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

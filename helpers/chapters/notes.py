@@ -1,7 +1,5 @@
 """Numbers out of the notes of the tuning runs, data/tries/*.md: found by the words around them."""
 
-from __future__ import annotations
-
 import re
 
 from helpers.ladder.kernel import ROOT

@@ -1,7 +1,5 @@
 """What the pages show of single steps: the record of an H100, a row a link of a chain."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from pathlib import Path

@@ -1,28 +1,26 @@
 """The top of the ladder as one call: BF16 or e4m3, any shape, its end fused; and its record."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from helpers.chapters import h100
 from helpers.chapters.ch22 import epilogue, fp8
-from helpers.chapters.ch22 import fp8_tables as tables
 from helpers.chapters.ch22.fp8 import Scaled, scaled
 from helpers.draw.bar_charts import bars
+from helpers.draw.figures import Figure
 from helpers.ladder import choosing, launch
 from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import find
+from helpers.page.workbench import Verdict
 from nogpu import device
 from nogpu.errors import DtypeError
-
-if TYPE_CHECKING:
-    from helpers.draw.figures import Figure
-    from helpers.page.workbench import Verdict
 
 __all__ = ["Scaled", "chart", "matmul", "record", "scaled", "shares", "stamp", "times"]
 RECORD = ROOT / "data" / "validation" / "summit_h100.json"
 """Written by `python -m tools.summit_on_a_gpu`."""
+record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
 CALL, LIBRARY = "summit", "cublaslt"
 NAMES = {
     "hopper_3": "hopper_3",
@@ -77,16 +75,6 @@ def matmul(
     given = epilogue.layer(A, B, bias=bias, residual=residual, gelu=gelu)
     C = epilogue.multiply(given, backend=backend, **tile(A, B))
     return C if A.ndim == 3 else C[0]
-
-
-def record() -> dict[str, Any]:
-    """What an H100 said."""
-    return tables.record(RECORD)
-
-
-def stamp() -> str:
-    """Where and when."""
-    return tables.stamp(RECORD)
 
 
 def times(form: str = "", does: str | None = None) -> list[dict[str, Any]]:

@@ -1,15 +1,12 @@
 """What one request of a warp touches: sectors of global memory, banks of shared memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from helpers.colours import BLUE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import counted, number
 from nogpu.device import WARP, WORD
 from nogpu.emulator.observe.counts import BANKS, SECTOR
@@ -83,21 +80,14 @@ def _element(array: str, first: int, count: int, columns: int | None) -> str:
 
 def access_map(
     report: Any, line: int | str, *, space: str = "global", op: str = "load", request: int = 0,
-    array: str | None = None, caption: str | None = None,
+    array: str | None = None,
 ) -> Figure:  # fmt: skip
     """What the 32 lanes of a warp touch in one request: 32-byte sectors, or shared-memory banks.
 
-    Parameters
-    ----------
-    report : what trace() or emulator.launch() returned
-    line : a source line, by number or by text that only one such line contains
-    space, op : "global" or "shared", "load" or "store"
-    request : which one, from 0
-    array : of which array, where a line loads two
-
-    Raises
-    ------
-    DataError : there is no such access
+    report: what trace() or emulator.launch() returned. line: a source line, by number or by text
+    that only one such line contains. space, op: "global" or "shared", "load" or "store". request:
+    which one, from 0. array: of which array, where a line loads two. Raises DataError: there is no
+    such access.
     """
     if space not in ("global", "shared") or op not in ("load", "store"):
         raise ConfigError(f'{space=}, {op=}: give "global" or "shared", and "load" or "store"')
@@ -114,9 +104,9 @@ def access_map(
                 users.setdefault(element, []).append(lane)
     active = sum(offset >= 0 for offset in offsets)
     if space == "shared":
-        return _bank_map(name, at, op, users, active, row, caption)
+        return _bank_map(name, at, op, users, active, row)
     columns = _columns(report, name)
-    return _sector_map(name, at, op, users, active, item, columns, row, caption)
+    return _sector_map(name, at, op, users, active, item, columns, row)
 
 
 def _lit(
@@ -140,7 +130,7 @@ def _sharing(users: Mapping[int, list[int]], what: str) -> str:
 
 def _sector_map(
     name: str, line: int, op: str, users: Mapping[int, list[int]], active: int, item: int,
-    columns: int | None, row: Any, caption: str | None,
+    columns: int | None, row: Any,
 ) -> Figure:  # fmt: skip
     per_sector = SECTOR // item
     sectors = sorted({element // per_sector for element in users})
@@ -185,7 +175,7 @@ def _sector_map(
     mean = f" The line's mean is {counted(row.sectors_per_request, 'sector')} a request."
     more = _sharing(users, "element")
     alt = f"Map of the sectors of one warp request. {finding}{more}{mean}"
-    return both(draw, alt, finding + more if caption is None else caption)
+    return both(draw, alt, finding + more)
 
 
 def _span(group: int) -> str:
@@ -195,7 +185,6 @@ def _span(group: int) -> str:
 
 def _bank_map(
     name: str, line: int, op: str, words: Mapping[int, list[int]], active: int, row: Any,
-    caption: str | None,
 ) -> Figure:  # fmt: skip
     per_bank = [sum(1 for word in words if word % BANKS == bank) for bank in range(BANKS)]
     lines = sorted({word // BANKS for word in words})
@@ -269,4 +258,4 @@ def _bank_map(
     mean, ideal = row.wavefronts_per_request, row.ideal_wavefronts_per_request
     mean = f" The line takes {counted(mean, 'wavefront')} a request, {number(ideal)} at best."
     alt = f"Map of the 32 banks of shared memory in one warp request. {finding}{mean}"
-    return both(draw, alt, finding + mean if caption is None else caption)
+    return both(draw, alt, finding + mean)

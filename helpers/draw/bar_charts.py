@@ -1,14 +1,11 @@
 """Bars of any column of a measurement, and the ladder: each rung's share of cuBLAS."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from helpers.draw.chart_marks import draw_bar, draw_legend
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.on_axes import Bar, horizontal_bars
 from helpers.draw.series import (
@@ -21,7 +18,7 @@ from helpers.draw.series import (
     source_of,
     unique,
 )
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.ladder.rungs import catalog
 from helpers.wording import join, number, shape_text
 from nogpu.errors import ConfigError, DataError
@@ -45,10 +42,6 @@ UNITS: Mapping[str, tuple[str, str, str]] = {
 
 def _unit(value: str) -> str:
     return UNITS[value][0] if value in UNITS else value.replace("_", " ")
-
-
-def _integers(kernel: str) -> bool:
-    return kernel in catalog and catalog[kernel].dtype == "int32"
 
 
 def _shown(value: str, amount: float) -> float:
@@ -122,19 +115,10 @@ def bars(
 ) -> Figure:  # fmt: skip
     """Horizontal bars of one column of a measurement, grouped by size, with values and spread.
 
-    Whiskers are the inter-quartile range.
-
-    Parameters
-    ----------
-    m : what measure() returns, a DataFrame, rows as dicts (kernel, size or m, n, k, the value,
-        optional q1 and q3 in ms, origin and source), or a list of these, drawn side by side
-    value : "gflops", "ms", "cublas_ratio" or another numeric column
-    kernels, sizes : only these
-    log : logarithmic length
-
-    Raises
-    ------
-    DataError : there is nothing to draw
+    Whiskers are the inter-quartile range. m: what measure() returns, a DataFrame, rows as dicts
+    (kernel, size or m, n, k, the value, optional q1 and q3 in ms, origin and source), or a list of
+    these, drawn side by side. value: "gflops", "ms", "cublas_ratio" or another numeric column.
+    kernels, sizes: only these. log: logarithmic length. Raises DataError: there is nothing to draw.
     """
     points = select(m, value, kernels, sizes)
     entries = looks(points)
@@ -155,7 +139,7 @@ def bars(
     ]
     unit = _unit(value)
     _, words, better = UNITS.get(value, (unit, unit, ""))
-    if value == "gflops" and any(_integers(name) for name in names):
+    if value == "gflops" and any(n in catalog and catalog[n].dtype == "int32" for n in names):
         words += " (int32 kernels: billions of operations a second)"
     note = words + (", logarithmic" if log else "")
 
@@ -244,7 +228,7 @@ _KINDS = ("fp32", "fp16", "bf16", "tf32")
 _BASELINES = {f"cublas_{kind}": f"cuBLAS {kind.upper()}" for kind in _KINDS}
 
 
-def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> Figure:
+def ladder(m: Any, size: Size | None = None) -> Figure:
     """The ladder in one picture: each rung's share of cuBLAS at one size (default: the largest).
 
     Kernels with another baseline (FP16 Tensor Cores against cuBLAS FP16) form a group of their own.
@@ -327,10 +311,9 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
         + f". Source: {join(list(entries))}."
     )
     source = source_of(m)
-    if caption is None:
-        caption = f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}" + (
-            "." if source else f", {join(list(entries))}."
-        )
+    caption = f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}" + (
+        "." if source else f", {join(list(entries))}."
+    )
     return both(draw, alt, caption, chart, source)
 
 

@@ -1,12 +1,9 @@
 """Bars, markers and legends in the looks of the points that they stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
-from helpers.draw.columns import INK
 from helpers.draw.series import Look
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import INK, Canvas
 
 
 def draw_legend(canvas: Canvas, entries: Mapping[str, Look], markers: bool) -> float:

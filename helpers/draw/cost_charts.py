@@ -1,15 +1,12 @@
 """The cost model in pictures: what each resource alone would take, and a roofline of all roofs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.log_plane import LogPlane, decades
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder.model import L1_LINE
 from helpers.record import costs
 from helpers.record.costs import Bounds
@@ -26,7 +23,7 @@ def _milliseconds(ms: float) -> str:
     return f"{number(ms)} ms"
 
 
-def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> Figure:
+def scorecard(of: Bounds | Sequence[Bounds]) -> Figure:
     """What each resource alone would take, as bars in ms: the longest is the bound, and is marked.
 
     of: what `costs.bounds` gives, or several of them, one panel each. The measured time stands as a
@@ -56,9 +53,7 @@ def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> F
         return canvas.end(y)
 
     alt = " ".join(_told(b) for b in every)
-    if caption is None:
-        caption = _caption(every)
-    return both(draw, alt, caption)
+    return both(draw, alt, _caption(every))
 
 
 def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
@@ -173,14 +168,9 @@ LEVELS = (
 """Resource, its words, colour and marker in `all_roofs`."""
 
 
-def _bytes_at(b: Bounds, resource: str) -> float:
-    """Bytes that a product moves at a level; a wavefront delivers up to 128."""
-    return b[resource].count * (L1_LINE if resource == costs.L1 else 1)
-
-
 def all_roofs(
     names: Sequence[str | Bounds], size: int | tuple[int, int, int] = 4096, *,
-    gpu: str | Gpu | None = None, caption: str | None = None,
+    gpu: str | Gpu | None = None,
 ) -> Figure:  # fmt: skip
     """One roofline with all its roofs: DRAM, L2, L1 and shared memory, and the units that multiply.
 
@@ -205,7 +195,11 @@ def all_roofs(
         for name, *_ in levels
     }
     every = sorted(every, key=_rate, reverse=True)
-    places = [(b, name, b.flop / _bytes_at(b, name)) for b in every for name, *_ in levels]
+    places = [  # a wavefront of L1 delivers up to 128 bytes
+        (b, name, b.flop / b[name].count / (L1_LINE if name == costs.L1 else 1))
+        for b in every
+        for name, *_ in levels
+    ]
     lo_x = min(x for *_, x in places) / 2.5
     hi_x = max(max(x for *_, x in places), peak / slopes[costs.DRAM]) * 2
     lo_y, hi_y = min(_rate(b) for b in every) / 2.5, peak * 1.8
@@ -270,13 +264,12 @@ def all_roofs(
         )
         + "."
     )
-    if caption is None:
-        caption = (
-            f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one "
-            "row, with its FLOP for each byte at each level; the level that binds is filled."
-        )
-        if any(b.measured is None for b in every):
-            caption += " Where nobody measured a kernel, its height is the prediction."
+    caption = (
+        f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one "
+        "row, with its FLOP for each byte at each level; the level that binds is filled."
+    )
+    if any(b.measured is None for b in every):
+        caption += " Where nobody measured a kernel, its height is the prediction."
     return both(draw, alt, caption)
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.draw.columns import DESK, FONT, INK, PHONE, Column
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import DESK, FONT, INK, PHONE, Canvas, Column
 from helpers.wording import folded_source
 from nogpu.errors import ConfigError
 

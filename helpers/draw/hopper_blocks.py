@@ -1,14 +1,11 @@
 """A block of a Hopper kernel: producer, ring of stages with their barriers, consumers, C."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, PURPLE, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder.hopper import BOX_COLS, BOX_ROWS, ITEM_BYTES
 from helpers.ladder.hopper import parameters as entry_parameters
 from helpers.ladder.rungs import lay_out
@@ -142,19 +139,12 @@ def _draw_ring(canvas: Canvas, b: _Block, x: float, y: float, width: float, fres
     return low + 4
 
 
-def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> Figure:
+def hopper_block(name: str, *, since: str = "") -> Figure:
     """A block of a kernel of chapters 20 to 22: producer, stages with their barriers, consumers, C.
 
-    Sizes come from the kernel's catalog entry. Blocks of a cluster stand side by side.
-
-    Parameters
-    ----------
-    name : of the kernel
-    since : the kernel of the step before; parts that it has otherwise are drawn as new
-
-    Raises
-    ------
-    ConfigError : a kernel without TMA
+    Sizes come from the kernel's catalog entry. Blocks of a cluster stand side by side. since:
+    the kernel of the step before; parts that it has otherwise are drawn as new. Raises ConfigError
+    for a kernel without TMA.
     """
     b = _block(name)
     before = _block(since).parts if since else b.parts
@@ -248,9 +238,8 @@ def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> F
         f"{summary}. A stage holds {ring}; {barriers}. "
         + (f"New since {since}: {join([b.parts[part] for part in new])}." if new else "")
     )
-    if caption is None:
-        caption = (
-            f"{name}: a stage holds {ring}; {barriers}. Tiles in flight take {bytes_text(shared)} "
-            "of a block's shared memory."
-        )
+    caption = (
+        f"{name}: a stage holds {ring}; {barriers}. Tiles in flight take {bytes_text(shared)} "
+        "of a block's shared memory."
+    )
     return both(draw, alt, caption)

@@ -1,7 +1,5 @@
 """How a warp's 16-byte reads of shared memory are served, a phase of lanes at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Two logarithmic axes, as rooflines have them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The charts in plain Matplotlib, in data coordinates, on an Axes that the reader goes on with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,14 +1,11 @@
 """The roofline: measured rates under the roofs of a GPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from helpers.draw.chart_marks import PREDICTED, draw_legend, draw_marker
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.log_plane import Box, LogPlane, decades
 from helpers.draw.on_axes import Mark, Roof, roofs_and_marks
@@ -22,7 +19,7 @@ from helpers.draw.series import (
     source_of,
     unique,
 )
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.ladder import model
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog
@@ -194,22 +191,17 @@ class _Roofs:
 def roofline(
     m: Any = None, gpu: str | Gpu | None = None, *, intensity: str = "compulsory",
     precision: str | None = None, size: Size | None = None, kernels: Sequence[str] | None = None,
-    caption: str | None = None,
 ) -> Figure:  # fmt: skip
     """Measured rates under the roofs of a GPU, both axes logarithmic.
 
     Hollow diamonds are what the roof allows there; filled markers are times. Points that were
-    recorded on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
-
-    Parameters
-    ----------
-    m : as for bars, or None for the roofs alone
-    gpu : whose roofs; default: of the first GPU that has a point in the chart
-    intensity : "compulsory", FLOP per byte of reading A and B and writing C once each; or "kernel",
-        per byte that its tiling asks of L2 (model.arithmetic_intensity)
-    precision : which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every
-        kernel drawn multiplies in FP16, or in BF16, and FP32 elsewhere
-    size, kernels : only these; default: the largest size
+    recorded on another GPU of device.GPUS stand under that GPU's roofs, which are dashed. m: as for
+    bars, or None for the roofs alone. gpu: whose roofs; default: of the first GPU that has a point
+    in the chart. intensity: "compulsory", FLOP per byte of reading A and B and writing C once each;
+    or "kernel", per byte that its tiling asks of L2 (model.arithmetic_intensity). precision: which
+    compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every kernel drawn
+    multiplies in FP16, or in BF16, and FP32 elsewhere. size, kernels: only these; default: the
+    largest size.
     """
     if intensity not in ("compulsory", "kernel"):
         raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')
@@ -323,15 +315,14 @@ def roofline(
         alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
         alt += f"Source: {join(list(entries))}."
     source = source_of(m) if placed else ""
-    if caption is None:
-        kind = {
-            "compulsory": "A, B and C moved once each",
-            "kernel": "the bytes that each kernel's tiling asks for",
-        }[intensity]
-        caption = f"Roofline of {join([card.name, *(other.name for other in others)])}"
-        if placed:
-            caption += f" at {shape_text(*placed[0][0].size)}; intensity from {kind}" + (
-                "" if source else f"; {join(list(entries))}"
-            )
-        caption += "."
+    kind = {
+        "compulsory": "A, B and C moved once each",
+        "kernel": "the bytes that each kernel's tiling asks for",
+    }[intensity]
+    caption = f"Roofline of {join([card.name, *(other.name for other in others)])}"
+    if placed:
+        caption += f" at {shape_text(*placed[0][0].size)}; intensity from {kind}" + (
+            "" if source else f"; {join(list(entries))}"
+        )
+    caption += "."
     return both(draw, alt.strip(), caption, chart, source)

@@ -1,7 +1,5 @@
 """What the charts draw: one Point for each bar or marker, from a Measurement, a table or dicts."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

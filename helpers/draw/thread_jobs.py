@@ -1,16 +1,13 @@
 """One thread's two jobs in a step along K: what it copies of A and B, what it computes of C."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import groupby
 
 import numpy as np
 
 from helpers.colours import GREEN, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import Canvas, Column, Mark, draw_key
 from helpers.draw.tilings import OVER, Box, Product
 from helpers.ladder.jobs import Duties, Place, duties
 from helpers.ladder.kernel import Kernel
@@ -65,22 +62,12 @@ def _fetched(d: Duties, array: str, threads: Iterable[int]) -> list[Place]:
     return [(int(r), int(c)) for t in threads for r, c in np.reshape(d.fetched[array][t], (-1, 2))]
 
 
-def two_jobs(
-    kernel: Kernel | str, *, thread: int = 37, caption: str | None = None, **params: int
-) -> Figure:
+def two_jobs(kernel: Kernel | str, *, thread: int = 37, **params: int) -> Figure:
     """What one thread copies of the tiles of A and B, and what it computes of the tile of C.
 
-    Its warp's part is drawn lightly. All of it is read off a run in the emulator.
-
-    Parameters
-    ----------
-    kernel : one that stages FP32 tiles, such as "block_1d_core"
-    thread : its number in the block
-
-    Raises
-    ------
-    ConfigError : for another kernel or thread
-    DataError : the jobs cannot be read off
+    Its warp's part is drawn lightly. All of it is read off a run in the emulator. kernel: one that
+    stages FP32 tiles, such as "block_1d_core". thread: its number in the block. Raises ConfigError:
+    for another kernel or thread; DataError: the jobs cannot be read off.
     """
     d = duties(kernel, **params)
     warp = range(d.check(thread) // WARP * WARP, thread // WARP * WARP + WARP)
@@ -128,4 +115,4 @@ def two_jobs(
     )
     alt = f"The tiles of A, B and C of one block in one step along K, to proportion. {finding}"
     alt += f" Its warp copies {places_text(beside['A'])} of A, {places_text(beside['B'])} of B."
-    return both(draw, alt, finding if caption is None else caption)
+    return both(draw, alt, finding)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder.kernel import DEPTHS, Geometry, Kernel
 from helpers.ladder.rungs import lay_out
 from nogpu.errors import ConfigError
@@ -197,23 +196,15 @@ def _magnify(
 def tile_diagram(
     kernel: str | Kernel | Geometry, M: int | None = None, N: int | None = None,
     K: int | None = None, *, step: int = 0, block: tuple[int, int] = (0, 0),
-    thread: tuple[int, int] | None = None, caption: str | None = None, **params: int,
+    thread: tuple[int, int] | None = None, **params: int,
 ) -> Figure:  # fmt: skip
     """A, B and C to proportion, with the tiles of one block, its k slice, a warp and a thread.
 
     A second drawing magnifies the block's tile where it has parts to show. Sizes come from the
-    catalog.
-
-    Parameters
-    ----------
-    kernel : name, Kernel, or a Geometry (then without M, N, K)
-    step : which slice along K
-    block : row and column of the block's tile in C
-    thread : an element of the block's tile, as (row, column): the thread that computes it is marked
-
-    Raises
-    ------
-    ConfigError : a place is outside; and the errors of catalog.plan
+    catalog. kernel: name, Kernel, or a Geometry (then without M, N, K). step: which slice along K.
+    block: row and column of the block's tile in C. thread: an element of the block's tile, as (row,
+    column): the thread that computes it is marked. Raises ConfigError: a place is outside; and the
+    errors of catalog.plan.
     """
     if isinstance(kernel, Geometry):
         p = kernel
@@ -287,10 +278,9 @@ def tile_diagram(
         alt += f" A thread computes {t.tm} by {t.tn}" + (
             f" in {len(pieces)} pieces." if len(pieces) > 1 else "."
         )
-    if caption is None:
-        caption = (
-            f"{p.kernel.name} with {params_text}: {counts[0] * counts[1]} blocks; the marked one "
-            f"computes rows {row0}–{min(row0 + t.bm, m) - 1}, columns "
-            f"{col0}–{min(col0 + t.bn, n) - 1} of C."
-        )
+    caption = (
+        f"{p.kernel.name} with {params_text}: {counts[0] * counts[1]} blocks; the marked one "
+        f"computes rows {row0}–{min(row0 + t.bm, m) - 1}, columns "
+        f"{col0}–{min(col0 + t.bn, n) - 1} of C."
+    )
     return both(draw, alt, caption)

@@ -1,26 +1,22 @@
 """Time lines: transfers beside a kernel, end to end, and operations that overlap."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.draw.chart_marks import draw_bar, draw_legend
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.on_axes import Bar, horizontal_bars
 from helpers.draw.series import Look, Size, point_name, select, source_of, unique
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.wording import counted, join, number, shape_text
 from nogpu.errors import DataError
 
 
 def timeline(
-    m: Any, *, kernels: Sequence[str] | None = None, sizes: Sequence[Size] | None = None,
-    caption: str | None = None,
-) -> Figure:  # fmt: skip
+    m: Any, *, kernels: Sequence[str] | None = None, sizes: Sequence[Size] | None = None
+) -> Figure:
     """Host-to-device copy, kernel and device-to-host copy, end to end, one bar a row.
 
     Needs the columns h2d_ms, ms and d2h_ms. Each bar is drawn to the scale of the longest total.
@@ -77,9 +73,8 @@ def timeline(
     ]
     legends, source = join(unique(p.legend for p in points)), source_of(m)
     alt = f"Time line of transfers and kernel. {'; '.join(parts)}. Source: {legends}."
-    if caption is None:
-        caption = "Copy in, compute, copy out; the number is the total"
-        caption += "." if source else f", {legends}."
+    caption = "Copy in, compute, copy out; the number is the total"
+    caption += "." if source else f", {legends}."
     return both(draw, alt, caption, chart, source)
 
 
@@ -120,17 +115,9 @@ def gantt(
 ) -> Figure:
     """Operations over time: a bar each from start_ms to end_ms in its lane, lanes stacked by group.
 
-    All groups share one time axis.
-
-    Parameters
-    ----------
-    rows : dicts with group, lane, kind ("host to device", "kernel", "device to host"), label (drawn
-        where it fits), start_ms and end_ms
-    source : where the times come from, in words
-
-    Raises
-    ------
-    DataError : there is no row, or a bar ends before it begins
+    All groups share one time axis. rows: dicts with group, lane, kind ("host to device", "kernel",
+    "device to host"), label (drawn where it fits), start_ms and end_ms. source: where the times
+    come from, in words. Raises DataError: there is no row, or a bar ends before it begins.
     """
     if not rows:
         raise DataError("no operation to draw: give rows with group, lane, kind, start_ms, end_ms")

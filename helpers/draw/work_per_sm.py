@@ -1,13 +1,10 @@
 """A picture of work dealt to the SMs of a GPU: tiles of C, or slices of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from helpers.colours import BLUE
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import INK, Canvas, Column
 from helpers.ladder.kernel import cdiv
 from nogpu.device import Gpu
 from nogpu.errors import ConfigError
@@ -17,21 +14,13 @@ ACROSS = 12
 
 
 def tiles_per_sm(
-    size: int, tiles: Sequence[tuple[int, int]], gpu: Gpu, *, slices: Sequence[int] = (),
-    caption: str | None = None,
-) -> Figure:  # fmt: skip
+    size: int, tiles: Sequence[tuple[int, int]], gpu: Gpu, *, slices: Sequence[int] = ()
+) -> Figure:
     """How many tiles of a size x size product each SM gets, one panel for each (BM, BN) of `tiles`.
 
-    Tiles are dealt one by one, SM after SM.
-
-    Parameters
-    ----------
-    tiles : (BM, BN), a panel each
-    slices : of K that each panel's tiles are cut into; then slices are dealt
-
-    Raises
-    ------
-    ConfigError : a size, a tile or slices below 1, no tile, or slices for some tiles only
+    Tiles are dealt one by one, SM after SM. tiles: (BM, BN), a panel each. slices: of K that each
+    panel's tiles are cut into; then slices are dealt. Raises ConfigError: a size, a tile or slices
+    below 1, no tile, or slices for some tiles only.
     """
     cuts = tuple(slices) or (1,) * len(tiles)
     small = size < 1 or not tiles or any(min(tile) < 1 for tile in tiles) or min(cuts) < 1
@@ -83,4 +72,4 @@ def tiles_per_sm(
     what = f"{size} x {size} on the {gpu.sms} SMs of an {gpu.name.removeprefix('NVIDIA ')}"
     alt = f"Tiles of C dealt to SMs, {what}: {summary}."
     what = f"Each square is an SM, its number the tiles or slices that it gets: {what}."
-    return both(draw, alt, caption or what)
+    return both(draw, alt, what)

@@ -4,8 +4,6 @@ tools/steps_on_a_gpu.py times the links of a chain in turn, each with the best o
 against tuned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tiles over workers, whole or cut along k (stream-K): who computes what, in how many clocks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

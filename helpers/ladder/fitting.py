@@ -1,7 +1,5 @@
 """What this machine lacks to run and time kernels, and what does not fit its driver: sentences."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Any
 

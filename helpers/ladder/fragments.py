@@ -1,7 +1,5 @@
 """Which lane holds which element of the operands of mma.sync.m16n8k16, by the PTX manual."""
 
-from __future__ import annotations
-
 
 def holder_a(row: int, k: int) -> tuple[int, int]:
     """Lane, slot 0 to 7 of A[row, k]; slots 2i, 2i + 1 share register i."""

@@ -5,8 +5,6 @@ Where rows do not (K or N not a multiple of 8 with 2-byte elements), a copy with
 the matrix's place; the columns added are never looked at.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import lru_cache

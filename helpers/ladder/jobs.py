@@ -8,8 +8,6 @@ elements of C from others. Both are taken from the addresses of the run; no form
 repeated here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -23,9 +23,7 @@ KERNELS = ROOT / "kernels"
 project.include_folders.append(KERNELS)
 project.stored = ROOT / "data" / "compiled"
 device.admit_recorded(ROOT / "data" / "measurements")
-ITEM_BYTES: Mapping[str, int] = MappingProxyType(
-    {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
-)
+ITEM_BYTES: Mapping[str, int] = {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
 MAX_THREADS = 1024
 """Threads of one block at most, on every compute capability since 2.0 (CUDA C++ Programming Guide).
 """

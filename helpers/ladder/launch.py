@@ -1,7 +1,5 @@
 """Run a kernel of the catalog on arrays: on the GPU, or in the emulator, by the same call."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 import warnings
@@ -9,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +24,8 @@ from helpers.ladder.numbers import (
 from helpers.ladder.rungs import catalog, find, lay_out
 from nogpu import device, toolchain
 from nogpu.bfloat16 import BFLOAT16_NAN
+from nogpu.emulator import EngineStep, LineAccess, Report
 from nogpu.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
-
-if TYPE_CHECKING:
-    from nogpu.emulator import EngineStep, LineAccess, Report
 
 
 def _is_cupy(x: object) -> bool:
@@ -130,27 +126,14 @@ def matmul(
 ) -> Any:
     """C = A B: matmul("tiled_32", A, B), or matmul(A, B, kernel="auto").
 
-    NumPy in, NumPy out; CuPy in, CuPy out.
-
-    A view that is not contiguous is copied, with a warning.
-
-    Parameters
-    ----------
-    kernel : a name of the catalog, or "auto" for the best of the book for the shape, the type and
-        the GPU (`choosing.best`)
-    operands : A (M, K) and B (K, N), both in the kernel's dtype (bfloat16 as uint16 bits)
-    backend : "cuda", "emulator", or None for the GPU where there is one that can run the kernel,
-        and the emulator elsewhere
-    tile : "auto" takes tile sizes from `choose`; params override them
-
-    Returns
-    -------
-    C (M, N) in the kernel's out_dtype, with "auto" in that of A and B
-
-    Raises
-    ------
-    ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and EmulationError if the
-    emulator finds a fault in the kernel
+    NumPy in, NumPy out; CuPy in, CuPy out. A view that is not contiguous is copied, with a warning.
+    kernel: a name of the catalog, or "auto" for the best of the book for the shape, the type and
+    the GPU (`choosing.best`). operands: A (M, K) and B (K, N), both in the kernel's dtype (bfloat16
+    as uint16 bits). backend: "cuda", "emulator", or None for the GPU where there is one that can
+    run the kernel, and the emulator elsewhere. tile: "auto" takes tile sizes from `choose`; params
+    override them. Returns C (M, N) in the kernel's out_dtype, with "auto" in that of A and B.
+    Raises ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and EmulationError
+    if the emulator finds a fault in the kernel.
     """
     if kernel is None:
         kernel, operands = (operands or (None,))[0], operands[1:]
@@ -241,7 +224,9 @@ def _refuse_other_shapes(p: Geometry, matrices: Mapping[str, Any]) -> None:
 
 def _backend(k: Kernel, backend: str | None) -> str:
     """ "cuda" or "emulator": as wanted, or the GPU where there is one that can run the kernel."""
-    chosen = backend or ("cuda" if _for_the_gpu(device.current(), k) else "emulator")
+    gpu = device.current()
+    here = gpu is not None and toolchain.runs(gpu.arch, k.min_arch)
+    chosen = backend or ("cuda" if here else "emulator")
     if chosen not in ("cuda", "emulator"):
         raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
     return chosen
@@ -325,11 +310,6 @@ def _run_on_gpu(p: Geometry, A: Any, B: Any, C: Any) -> None:
         there = cupy.asarray(C)
         cuda_launch(p, cupy.asarray(A), cupy.asarray(B), there)
         C[...] = there.get()  # waits for the launch
-
-
-def _for_the_gpu(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
-    """Whether this GPU can run a kernel."""
-    return gpu is not None and toolchain.runs(gpu.arch, kernel.min_arch)
 
 
 def emulator_arch(kernel: Kernel) -> str:
@@ -471,17 +451,11 @@ def trace(
 
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
     which line and thread wrote them last. Raises the errors of `matmul`, except that faults are
-    returned in the report.
-
-    Parameters
-    ----------
-    seed, schedule : of the operands; the order of warps, as for `emulator.launch`
-    arch : what to compile for; default: the kernel's oldest
-    sass : count shared accesses also as that architecture's machine code makes them
-        (`LineAccess.sass_wavefronts`)
-    samples : keep what access maps and `lanes` show, and count what each line's requests would need
-        at best
-    engines : keep what `engine_steps` shows
+    returned in the report. seed, schedule: of the operands; the order of warps, as for
+    `emulator.launch`. arch: what to compile for; default: the kernel's oldest. sass: count shared
+    accesses also as that architecture's machine code makes them (`LineAccess.sass_wavefronts`).
+    samples: keep what access maps and `lanes` show, and count what each line's requests would need
+    at best. engines: keep what `engine_steps` shows.
     """
     options = {"schedule": schedule, "sass": sass, "samples": samples, "engines": engines}
     return trace_of(lay_out(kernel, M, N, K, **params), seed=seed, arch=arch, **options)

@@ -1,7 +1,5 @@
 """What a matrix's elements are: stored, rounded and filled how, and how far a sum may err."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ in which order the host queues the work, `simulate` what ideal hardware makes of
 measured: helpers.record.overlapping runs the same steps on a GPU.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

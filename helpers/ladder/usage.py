@@ -1,7 +1,5 @@
 """What a compiled kernel uses: registers, spills, shared memory, instructions of its loop."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Cells of a notebook, as the JSON of nbformat 4.5."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any

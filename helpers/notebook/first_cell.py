@@ -1,7 +1,5 @@
 """How every notebook begins: what to do, and the cell that fetches the code on Colab."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pieces of a page: HTML or Markdown, each with the same in plain text."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Remarks on a kernel, as text and as HTML; and who takes a cell that begins with `%%cuda NAME`."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

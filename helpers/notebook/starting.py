@@ -1,7 +1,5 @@
 """What the first cell of a notebook calls: it says what the notebook runs on, and sets up Colab."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

@@ -7,8 +7,6 @@ by page and line. In a notebook on a reader's machine, whose compiler or GPU may
 book's, nothing stops: a note says which words do not hold there.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """The cost model on a page: one row a kernel, and the box "On your GPU"."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence
@@ -29,9 +27,8 @@ def _all(size: Size) -> tuple[int, int, int]:
 
 
 def costs_table(
-    names: Sequence[str | Bounds], size: Size = 4096, *, gpu: str | Gpu | None = None,
-    caption: str = "",
-) -> Html:  # fmt: skip
+    names: Sequence[str | Bounds], size: Size = 4096, *, gpu: str | Gpu | None = None
+) -> Html:
     """What each resource alone would take in ms, a row a kernel: the largest is the bound.
 
     names: kernels of the catalog, or Bounds. gpu: a key of `device.GPUS`; default the GPU at hand,
@@ -62,8 +59,7 @@ def costs_table(
     note = f"Measured: {'; '.join(records)}." if records else "Predicted; nobody measured it there."
     return table(
         rows,
-        caption=caption
-        or f"What each resource alone would take in ms at {shape_text(*first.size)} on "
+        caption=f"What each resource alone would take in ms at {shape_text(*first.size)} on "
         f"{first.gpu.name}, at the boost clock.",
         headers={
             costs.L1: "L1, shared",
@@ -158,6 +154,3 @@ def _after(card: Gpu, b: Bounds, after: str, size: tuple[int, int, int]) -> str:
         f"{still}, and by its machine code a warp waits no less: these counts cannot tell what it "
         "gains there, if anything."
     )
-
-
-__all__ = ["costs_table", "on_your_gpu"]

@@ -1,7 +1,5 @@
 """The numbers and words inside an object, by dotted names, for glue()."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

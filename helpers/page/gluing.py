@@ -1,7 +1,5 @@
 """Numbers that a cell keeps under a name for the text of the page."""
 
-from __future__ import annotations
-
 import re
 import string
 from ast import literal_eval

@@ -6,8 +6,6 @@ page brings when `needs_compiler` says so (`nogpu.clang.set_runner`). book/_run/
 this.
 """
 
-from __future__ import annotations
-
 import ast
 import html
 import json

@@ -1,7 +1,5 @@
 """Ready tables: what the emulator, the compiler and the hardware say of kernels, a call each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,21 +18,19 @@ from nogpu.errors import ConfigError, DataError
 from nogpu.toolchain import arch_number
 
 OPS = {"load": "Loads", "store": "Stores", "": "Loads and stores"}
-SPACES = {"global": " of global memory", "shared": " of shared memory", "": ""}
 
 
 def loads_table(
-    traces: Trace | Mapping[str, Trace], *, op: str = "load", space: str = "",
-    caption: str | None = None,
+    traces: Trace | Mapping[str, Trace], *, op: str = "load"
 ) -> Html:  # fmt: skip
     """By source line: requests of a warp, and the sectors (global) or wavefronts (shared) of each.
 
-    traces: what trace() returned, or several by name. op: "load", "store", or "" for both; space:
-    "global", "shared", or "" for both. All of it is of the PTX, as the emulator ran it. Raises
-    ConfigError for another op or space, DataError where a trace has no such access.
+    traces: what trace() returned, or several by name. op: "load", "store", or "" for both. All
+    of it is of the PTX, as the emulator ran it. Raises ConfigError for another op, DataError where
+    a trace has no such access.
     """
-    if op not in OPS or space not in SPACES:
-        raise ConfigError(f"{op=}, {space=}: op is one of {list(OPS)}, space one of {list(SPACES)}")
+    if op not in OPS:
+        raise ConfigError(f"{op=}: op is one of {list(OPS)}")
     named = {traces.plan.kernel.name: traces} if isinstance(traces, Trace) else dict(traces)
     rows = [
         {
@@ -49,28 +45,22 @@ def loads_table(
         }
         for name, t in named.items()
         for r in t.by_line()
-        if op in ("", r.op) and space in ("", r.space)
+        if op in ("", r.op)
     ]
     if not rows:
-        raise DataError(f"{join(list(named))}: no {OPS[op].lower()}{SPACES[space]} to show")
+        raise DataError(f"{join(list(named))}: no {OPS[op].lower()} to show")
     unneeded = {"op"} if op else set()
     unneeded |= {name for name in ("kernel", "bytes") if len({row[name] for row in rows}) == 1}
     costs = [c for c in ("sectors", "wavefronts") if any(row[c] is not None for row in rows)]
     unneeded |= {"sectors", "wavefronts"} - set(costs)
-    if caption is None:
-        shapes = list(
-            dict.fromkeys(shape_text(t.plan.M, t.plan.N, t.plan.K) for t in named.values())
-        )
-        what = " and ".join(
-            {"sectors": "32-byte sectors", "wavefronts": "wavefronts"}[c] for c in costs
-        )
-        caption = (
-            f"{OPS[op]}{SPACES[space]} by {join(list(named))} at {' and '.join(shapes)}: requests "
-            f"of a warp, and {what} for each. Counted in PTX, in the emulator."
-        )
+    shapes = list(dict.fromkeys(shape_text(t.plan.M, t.plan.N, t.plan.K) for t in named.values()))
+    what = " and ".join(
+        {"sectors": "32-byte sectors", "wavefronts": "wavefronts"}[c] for c in costs
+    )
     return table(
         rows,
-        caption=caption,
+        caption=f"{OPS[op]} by {join(list(named))} at {' and '.join(shapes)}: requests of a warp, "
+        f"and {what} for each. Counted in PTX, in the emulator.",
         columns=[name for name in rows[0] if name not in unneeded],
         headers={
             "op": "access",
@@ -80,7 +70,7 @@ def loads_table(
         },
         formats={"requests": ",d", "sectors": ".2f", "wavefronts": ".2f"},
         folded=ncu.named({
-            f"{SPACES[place].removeprefix(' of ')}, {OPS[kind].lower()}, {words}": formula
+            f"{place} memory, {OPS[kind].lower()}, {words}": formula
             for (kind, place), about in COUNTED.items()
             if op in ("", kind) and {"global": "sectors", "shared": "wavefronts"}[place] in costs
             for words, formula in about.items()
@@ -96,13 +86,13 @@ def _built_for(kernel: Kernel | str, arch: str) -> str:
 
 def mix_table(
     kernels: Sequence[Kernel | str] | Mapping[str, Mapping[str, int]], *, arch: str = "sm_90",
-    most: int = 10, caption: str | None = None, **params: int,
+    **params: int,
 ) -> Html:  # fmt: skip
     """What the main loop consists of in machine code (SASS): each instruction's share, in percent.
 
     kernels: names, compiled for arch with these tile sizes; or mixes by name, as instruction_mix()
-    gives them. most: how many instructions get a line; the others share the last. Raises what
-    instruction_mix raises, and DataError if there are no kernels.
+    gives them. Ten instructions get a line; the others share the last. Raises what instruction_mix
+    raises, and DataError if there are no kernels.
     """
     if isinstance(kernels, Mapping):
         mixes = {name: dict(mix) for name, mix in kernels.items()}
@@ -122,16 +112,15 @@ def mix_table(
         raise DataError("mix_table() got no kernels; give at least one")
     rows: list[dict[str, Any]] = [
         {"instruction": op, **{name: share.get(op, 0.0) for name, share in shares.items()}}
-        for op in ops[:most]
+        for op in ops[:10]
     ]
-    if rest := ops[most:]:
+    if rest := ops[10:]:
         sums = {name: sum(share.get(op, 0.0) for op in rest) for name, share in shares.items()}
         rows.append({"instruction": f"{len(rest)} others", **sums})
     totals = {name: sum(mix.values()) for name, mix in mixes.items()}
     return table(
         rows,
-        caption=caption
-        or f"The main loop in machine code for {arch}: share of each instruction, in percent.",
+        caption=f"The main loop in machine code for {arch}: share of each instruction, in percent.",
         headers={name: name for name in shares},
         formats=dict.fromkeys(shares, ".1f"),
         note="Instructions in the loop: "
@@ -144,7 +133,6 @@ def resources_table(
     kernels: Sequence[Kernel | str] | Mapping[str, tuple[Kernel | str, Mapping[str, int]]],
     *,
     archs: Sequence[str] = ("sm_75", "sm_86", "sm_90"),
-    caption: str | None = None,
     **params: int,
 ) -> Html:
     """The compiler's report: registers, spills, shared memory, blocks of an SM, occupancy.
@@ -179,9 +167,8 @@ def resources_table(
     fixed = {str(row[name]) for name in unneeded for row in rows}
     return table(
         rows,
-        caption=caption
-        or f"The compiler's report{' for ' + join(sorted(fixed)) if fixed else ''}: registers a "
-        "thread, spills in bytes, shared memory of a block, and how many blocks an SM holds.",
+        caption=f"The compiler's report{' for ' + join(sorted(fixed)) if fixed else ''}: registers "
+        "a thread, spills in bytes, shared memory of a block, and how many blocks an SM holds.",
         columns=[name for name in rows[0] if name not in unneeded],
         headers={
             "spills": "spills (bytes)", "shared": "shared (KiB)", "blocks": "blocks an SM",
@@ -244,9 +231,8 @@ TITLES = {
 
 
 def counters_table(
-    kernels: Sequence[Kernel | str], size: int | Size | None = None, *, about: str = "",
-    gpu: str = DEFAULT_GPU, caption: str | None = None,
-) -> Html:  # fmt: skip
+    kernels: Sequence[Kernel | str], size: int | Size | None = None, *, about: str = ""
+) -> Html:
     """Recorded hardware counters (ncu) of kernels: loads of global memory, and shared memory.
 
     size: one recorded shape; None: the largest of each kernel. about: "global", "shared", or "" for
@@ -255,7 +241,7 @@ def counters_table(
     """
     if about not in ("", *ABOUT):
         raise ConfigError(f"{about=}: give one of {list(ABOUT)}, or leave it out")
-    recorded = counters(kernels, size, gpu=gpu)
+    recorded = counters(kernels, size)
     wanted = ABOUT[about] if about else {**GLOBAL, **SHARED}
     rows = []
     for c in recorded:
@@ -274,7 +260,7 @@ def counters_table(
             made["multiply_adds_per_wavefront"] = None
         rows.append({"kernel": c["kernel"], **{words: made.get(n) for n, words in wanted.items()}})
     shown = [w for w in wanted.values() if any(row[w] is not None for row in rows)]
-    record = load(gpu)
+    record = load(DEFAULT_GPU)
     about_these = {(c["kernel"], c["m"], c["n"], c["k"]) for c in recorded}
     counted = [
         e for e in record.data["counters"] if (e["kernel"], e["m"], e["n"], e["k"]) in about_these
@@ -284,8 +270,7 @@ def counters_table(
         rows,
         columns=["kernel", *shown],
         turned=len(shown) > 3,
-        caption=caption
-        or f"{TITLES[about]} at {' and '.join(shapes)} on the {record.gpu['name']}, by the "
+        caption=f"{TITLES[about]} at {' and '.join(shapes)} on the {record.gpu['name']}, by the "
         "hardware's counters.",
         formats={w: ".1f" if "%" in w or "million" in w or "MB" in w else ".2f" for w in shown},
         note=record.label(counted),

@@ -1,7 +1,5 @@
 """Source listings: line numbers, and the new lines marked."""
 
-from __future__ import annotations
-
 import difflib
 import html
 import re

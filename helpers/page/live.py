@@ -10,8 +10,6 @@ and said is in functions without widgets; `_widget` only connects them. A tile i
 params replaced (Kernel.with_params).
 """
 
-from __future__ import annotations
-
 import html
 import os
 import threading

@@ -1,7 +1,5 @@
 """What a page says of its records: where numbers come from, tuned tiles, stalls, evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -87,13 +85,13 @@ FORMULAS: Mapping[str, str] = {
 `STALLED`."""
 
 
-def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
+def stall_note(kernels: Sequence[str]) -> Html | None:
     """A table of what the warps of some kernels wait for on a GPU; None where none is recorded.
 
     As the last line of a cell it shows the table or nothing, so the text around it must not need
     it.
     """
-    recorded = stalls(kernels, gpu=gpu)
+    recorded = stalls(kernels)
     if not recorded:
         return None
     rows = []
@@ -110,7 +108,7 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
         )  # fmt: skip
     most = {name: max((row[name] or 0.0) for row in rows) for name in rows[0] if name != "kernel"}
     order = [name for name in rows[0] if name == "kernel" or most[name] >= 0.5]
-    record, size = load(gpu), recorded[0]["m"]
+    record, size = load(DEFAULT_GPU), recorded[0]["m"]
     return table(
         rows,
         columns=order,

@@ -1,7 +1,5 @@
 """Questions whose options say whether they are right, and why."""
 
-from __future__ import annotations
-
 import hashlib
 import string
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tables with a caption and header cells, for a wide screen, a phone and a terminal."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ replayed).
 """
 
 from helpers.ladder.rungs import fingerprint
-from helpers.record.documents import published, published_frame
+from helpers.record.documents import published
 from helpers.record.measurement import Measurement
 from helpers.record.protocol import ImplausibleError
 from helpers.record.reading import (
@@ -37,6 +37,6 @@ from helpers.record.store import Record, known_gpus, load
 __all__ = [
     "DEFAULT_GPU", "ImplausibleError", "Measurement", "Record", "accuracy", "counters",
     "everywhere", "fingerprint", "flags", "known_gpus", "ladder", "launches", "left_out", "load",
-    "measure", "overlap", "published", "published_frame", "ragged", "ragged_shapes", "skipped",
+    "measure", "overlap", "published", "ragged", "ragged_shapes", "skipped",
     "stale", "stalls", "supplies", "transfers", "tuned",
 ]  # fmt: skip

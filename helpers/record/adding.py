@@ -5,8 +5,6 @@ What comes in is checked as what is recorded here: its form, whose it is, and wh
 can be.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

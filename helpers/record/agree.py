@@ -1,8 +1,6 @@
 """The emulator's counts beside the hardware's, over launches whose counters are recorded."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,11 +89,6 @@ class Comparison:
         return sum(row["launches"] for row in self.shared)
 
 
-def same_global(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
-    """Whether two sets of counts agree in every request and sector of global memory."""
-    return all(ours[name] == theirs[name] for name in ours if name.startswith("global"))
-
-
 def compare(entries: Iterable[Counted], *, tensor: bool = False, arch: str = "") -> Comparison:
     """Run the small recorded launches again in the emulator and hold its counts beside ncu's.
 
@@ -110,7 +103,7 @@ def compare(entries: Iterable[Counted], *, tensor: bool = False, arch: str = "")
         ours, theirs = emulated(entry, arch), {n: int(v) for n, v in entry.values.items()}
         row = rows.setdefault(entry.kernel, {"kernel": entry.kernel, "launches": 0, "equal": 0})
         row["launches"] += 1
-        row["equal"] += same_global(ours, theirs)
+        row["equal"] += all(ours[n] == theirs[n] for n in ours if n.startswith("global"))
         for what in ("requests", "sectors"):
             for prefix, counts in (("", ours), ("hardware_", theirs)):
                 total = sum(counts[f"global_{op}_{what}"] for op in ("load", "store"))

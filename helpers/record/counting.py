@@ -1,7 +1,5 @@
 """Hardware counters of single launches, read by Nsight Compute (ncu) in a process of its own."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

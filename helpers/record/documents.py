@@ -1,16 +1,10 @@
 """The numbers that the five documents print, as they print them and as they must be read."""
 
-from __future__ import annotations
-
 import csv
 from functools import cache
-from typing import TYPE_CHECKING
 
 from helpers.ladder.kernel import ROOT
 from nogpu.errors import DataError
-
-if TYPE_CHECKING:
-    import pandas
 
 PATH = ROOT / "data" / "published.csv"
 COLUMNS = (
@@ -56,10 +50,3 @@ def published(**wanted: str | int) -> list[Row]:
     if unknown:
         raise DataError(f"published.csv has no column {unknown[0]!r}; it has {', '.join(COLUMNS)}")
     return [dict(row) for row in _rows() if all(row[n] == v for n, v in wanted.items())]
-
-
-def published_frame(**wanted: str | int) -> pandas.DataFrame:
-    """`published` as a pandas DataFrame."""
-    import pandas as pd
-
-    return pd.DataFrame(published(**wanted), columns=list(COLUMNS))

@@ -4,8 +4,6 @@ The first half are sections of data/measurements/<gpu>.json, the second rows of 
 How they are measured is in tools/recorder/sections, a module to a section.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from helpers.record.store import (

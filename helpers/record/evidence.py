@@ -5,8 +5,6 @@ Sections "sanitizer" and "shapes" and tools/mutants_sanitizer.py write them. A p
 a file that is not there.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,23 +43,21 @@ class Baseline:
     """Unit roundoff of the type that its inputs are rounded to inside the call; 0: not rounded."""
 
 
-BASELINES: Mapping[str, Baseline] = MappingProxyType(
-    {
-        b.name: b
-        for b in (
-            Baseline("cublas_fp32", "cuBLAS FP32", "float32", "fp32", _COMPUTE_32F),
-            Baseline(
-                "cublas_tf32", "cuBLAS TF32", "float32", "tf32", _FAST_TF32, "sm_80", 2.0**-11
-            ),
-            Baseline(
-                "cublas_fast_16bf", "cuBLAS FP32, BF16 allowed (CUBLAS_COMPUTE_32F_FAST_16BF)",
-                "float32", "bf16", _FAST_16BF, "sm_80", 2.0**-8,
-            ),
-            Baseline("cublas_fp16", "cuBLAS FP16", "float16", "fp16", _COMPUTE_32F),
-            Baseline("cublas_bf16", "cuBLAS BF16", "bfloat16", "bf16", _COMPUTE_32F, "sm_80"),
-        )
-    }
-)  # fmt: skip
+BASELINES: Mapping[str, Baseline] = {
+    b.name: b
+    for b in (
+        Baseline("cublas_fp32", "cuBLAS FP32", "float32", "fp32", _COMPUTE_32F),
+        Baseline(
+            "cublas_tf32", "cuBLAS TF32", "float32", "tf32", _FAST_TF32, "sm_80", 2.0**-11
+        ),
+        Baseline(
+            "cublas_fast_16bf", "cuBLAS FP32, BF16 allowed (CUBLAS_COMPUTE_32F_FAST_16BF)",
+            "float32", "bf16", _FAST_16BF, "sm_80", 2.0**-8,
+        ),
+        Baseline("cublas_fp16", "cuBLAS FP16", "float16", "fp16", _COMPUTE_32F),
+        Baseline("cublas_bf16", "cuBLAS BF16", "bfloat16", "bf16", _COMPUTE_32F, "sm_80"),
+    )
+}  # fmt: skip
 
 SPIN = """
 // Holds the stream while the host queues the launches of a sample, so that none of them waits for

@@ -1,7 +1,5 @@
 """The product on the CPU: three C++ loop orders, compiled where there is a compiler, and NumPy."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json
@@ -29,11 +27,7 @@ from nogpu.errors import (
     CompileError,
     ConfigError,
     DataError,
-    DtypeError,
-    ShapeError,
     ToolchainError,
-    UnknownNameError,
-    near_matches,
 )
 
 SOURCE = KERNELS / "03_cpu_loops.cpp"
@@ -50,11 +44,6 @@ _THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
     "BLIS_NUM_THREADS",
 )  # fmt: skip
-
-
-def cpu_source() -> str:
-    """Text of kernels/03_cpu_loops.cpp."""
-    return SOURCE.read_text(encoding="utf-8")
 
 
 def compiler() -> str | None:
@@ -113,7 +102,8 @@ def build(flags: Sequence[str] = (OPTIMISED,)) -> Path:
             "(Debian and Ubuntu: apt install g++), or use the recorded times: cpu_loops(size) does"
         )
     options = [*flags, "-std=c++17", "-shared", "-fPIC"]
-    identity = "\n".join([cpu_source(), tool, compiler_version(tool), *options, platform.machine()])
+    text = SOURCE.read_text(encoding="utf-8")
+    identity = "\n".join([text, tool, compiler_version(tool), *options, platform.machine()])
     name = f"cpu_loops_{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     try:
         folder = disk.user_folder()
@@ -144,32 +134,6 @@ def _function(order: str, flags: tuple[str, ...]) -> Callable[..., None]:
     function.argtypes = [pointer, pointer, pointer, ctypes.c_int, ctypes.c_int, ctypes.c_int]
     function.restype = None
     return function  # type: ignore[no-any-return]
-
-
-def cpu_matmul(
-    order: str, A: np.ndarray, B: np.ndarray, *, flags: Sequence[str] = (OPTIMISED,)
-) -> np.ndarray:
-    """C = A B on one core by the C++ loop of this order ("ijk", "ikj", "jki").
-
-    A: (M, K), B: (K, N), float32; C: (M, N), float32. Raises UnknownNameError, ShapeError,
-    DtypeError, ToolchainError where there is no compiler.
-    """
-    if order not in ORDERS:
-        raise UnknownNameError(f"no loop order is called {order!r}. {near_matches(order, ORDERS)}")
-    for name, x in (("A", A), ("B", B)):
-        if x.ndim != 2 or x.size == 0:
-            raise ShapeError(f"{name} has shape {x.shape}: give a matrix with at least one element")
-        if x.dtype != np.float32:
-            raise DtypeError(f"{name} holds {x.dtype}; the loops take float32. Use x.astype('f4')")
-    if A.shape[1] != B.shape[0]:
-        raise ShapeError(
-            f"A is {A.shape[0]}x{A.shape[1]} and B is {B.shape[0]}x{B.shape[1]}: the columns of A "
-            "must be as many as the rows of B"
-        )
-    C = np.full((A.shape[0], B.shape[1]), np.nan, np.float32)
-    run = _function(order, tuple(flags))
-    run(np.ascontiguousarray(A), np.ascontiguousarray(B), C, *C.shape, A.shape[1])
-    return C
 
 
 @dataclass(frozen=True)

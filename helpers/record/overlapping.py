@@ -5,10 +5,9 @@ Only `Runner` touches the GPU; `compare` decides what it runs, how often and in 
 run is planned in helpers.ladder.streams.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -148,14 +147,9 @@ class Runner:
             if step.what == "kernel":
                 queue = self._launch(row, rows)
             else:
-                queue = self._copier(step.what, row, rows, v.memory, stream)
+                queue = partial(self._copy, step.what, row, rows, v.memory, stream)
             work.append((step, stream, queue))
         return work
-
-    def _copier(
-        self, name: str, row: int, rows: int, memory: str, stream: Any
-    ) -> Callable[[], None]:
-        return lambda: self._copy(name, row, rows, memory, stream)
 
     def _issue(
         self,

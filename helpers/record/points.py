@@ -1,7 +1,5 @@
 """One point: a kernel of the catalog, or cuBLAS itself, timed and judged at one size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ how often and in which order, and what the samples amount to, is in this file, s
 tested with a bench that only pretends.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -85,22 +83,6 @@ class Spread:
     count: int
 
 
-@dataclass(frozen=True)
-class Paired:
-    """Samples of an operation and, where it has one, of its baseline, taken in turn.
-
-    ms, baseline_ms: per launch. ratio: baseline time over own time, pair by pair, so 1 means as
-    fast as the baseline and 0.5 half as fast. repeat: launches in one sample of the operation.
-    """
-
-    ms: Spread
-    baseline_ms: Spread | None
-    ratio: Spread | None
-    repeat: int
-    started: float
-    ended: float
-
-
 def spread(samples: np.ndarray) -> Spread:
     """Median and quartiles. Source: linear interpolation between order statistics (NumPy)."""
     q1, median, q3 = np.percentile(samples, [25, 50, 75])
@@ -172,27 +154,6 @@ def interleaved(
             samples[name].append(bench.sample(name, repeat[name]))
     ms = {name: np.array(values) for name, values in samples.items()}
     return Rounds(ms, repeat, started, clock())
-
-
-def paired(
-    bench: Bench, operation: str, baseline: str | None, *, effort: Effort | None = None,
-    rng: np.random.Generator | None = None, estimate_ms: float | None = None,
-    before: Callable[[], None] | None = None, clock: Callable[[], float] = time.monotonic,
-) -> Paired:  # fmt: skip
-    """Time an operation and its baseline interleaved, each pair in random order.
-
-    estimate_ms: an earlier time of the operation, if one is known. The rest as `interleaved`.
-    """
-    done = interleaved(
-        bench, [operation] if baseline is None else [operation, baseline], effort=effort, rng=rng,
-        estimates=None if estimate_ms is None else {operation: estimate_ms}, before=before,
-        clock=clock,
-    )  # fmt: skip
-    repeat, own = done.repeat[operation], spread(done.ms[operation])
-    if baseline is None:
-        return Paired(own, None, None, repeat, done.started, done.ended)
-    other, ratio = spread(done.ms[baseline]), done.ratio(operation, baseline)
-    return Paired(own, other, ratio, repeat, done.started, done.ended)
 
 
 def gflops(M: int, N: int, K: int, ms: float) -> float:

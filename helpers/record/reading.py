@@ -3,8 +3,6 @@
 Nothing is measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which kernels, sizes and GPU a call is about; and what a record holds, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

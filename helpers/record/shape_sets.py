@@ -4,8 +4,6 @@ The ragged shapes hold the choice of tile of one kernel against cuBLAS, the larg
 among all kernels. No kernel and no formula was fitted to either.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@
 kernels at sizes; `measure`, `overlap` and `live_ladder` make of them what a page shows.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence

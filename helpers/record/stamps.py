@@ -1,7 +1,5 @@
 """Where a number comes from: commit, date and versions, and what a file says of its GPU."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

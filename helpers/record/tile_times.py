@@ -1,7 +1,5 @@
 """What is recorded of the times of a kernel's tiles, at one size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

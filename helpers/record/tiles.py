@@ -3,8 +3,6 @@
 Registers, spills and shared memory by architecture; `python -m helpers sweep --compile` makes it.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping

@@ -5,23 +5,18 @@ launches: points, builds with other flags, tiles of a sweep and their confirmati
 wrong or a rate that the hardware cannot reach is refused, and nothing of the trial is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from helpers.ladder.kernel import Geometry
 from helpers.record import protocol
-from helpers.record.gpu import BASELINES
+from helpers.record.gpu import BASELINES, Problem, Session
 from helpers.record.protocol import Effort, Spread
+from helpers.record.store import Size
 from nogpu.errors import ConfigError
-
-if TYPE_CHECKING:
-    from helpers.record.gpu import Problem, Session
-    from helpers.record.store import Size
 
 PRECISION: Mapping[str, str] = {
     "float32": "fp32", "int32": "int32", "float16": "fp16", "bfloat16": "bf16",

@@ -1,8 +1,6 @@
 """A reader's kernel, the book's and cuBLAS, timed in turn on the same operands on this machine's
 GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

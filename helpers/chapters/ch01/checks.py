@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 01, your GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,8 +1,6 @@
 """What an SM and a whole GPU hold, from the table of GPUs: the specifications and sentences of
 chapter 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,11 +1,8 @@
 """Pictures of chapter 1: a vector cut into blocks of threads, one SM, and the memories of a GPU."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width, wrap
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width, wrap
 from helpers.ladder.model import SCHEDULERS
 from helpers.wording import bytes_text, counted, number
 from nogpu.device import WARP, WORD, Gpu

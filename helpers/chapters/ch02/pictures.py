@@ -1,11 +1,8 @@
 """A picture of chapter 2: who works when, from a launch to a result, and what each clock sees."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import Canvas, Column, Mark, draw_key
 from helpers.wording import number
 from nogpu.errors import DataError
 

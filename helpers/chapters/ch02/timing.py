@@ -1,8 +1,6 @@
 """Copies, kernels and their noise, from a measurement and the H200's record: numbers of chapter
 2."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

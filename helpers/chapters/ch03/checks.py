@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 03, the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,13 +1,10 @@
 """The picture of chapter 3: the order of loops."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import INK, Canvas, Column
 from helpers.wording import join
 
 # -- loop orders ---------------------------------------------------------------------------------

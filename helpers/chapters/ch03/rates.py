@@ -1,7 +1,5 @@
 """What the recorded times of the CPU loops say: numbers and sentences of chapter 3."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 04, the first kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

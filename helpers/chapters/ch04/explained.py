@@ -1,8 +1,6 @@
 """What the scorecard of the naive kernel says on an H200, and how its longest time comes about:
 numbers of chapter 4."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from helpers.ladder.launch import trace

@@ -1,14 +1,11 @@
 """A picture of chapter 4: a launch from the grid to the lanes of a warp."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, PURPLE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import Canvas, Column
 from helpers.ladder.kernel import Geometry
 from nogpu.device import WARP
 

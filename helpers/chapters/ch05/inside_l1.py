@@ -1,7 +1,5 @@
 """What the record of the H200 says of the naive and the coalesced kernel: numbers of chapter 5."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any

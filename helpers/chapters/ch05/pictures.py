@@ -1,14 +1,11 @@
 """The picture of chapter 5: a warp laid over three matrices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers.colours import BLUE, VERMILION
 from helpers.draw.access_maps import recorded
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import Canvas, Column, Mark, draw_key
 from helpers.wording import counted, join
 from nogpu.device import WORD
 from nogpu.emulator.observe.counts import SECTOR

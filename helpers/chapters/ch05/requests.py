@@ -1,7 +1,5 @@
 """What one request of a warp costs, by the words that its lanes want: sectors and wavefronts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 06, tiling."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from helpers.page.exercises import Check, KernelTask, checked_report, exercise, number

@@ -1,7 +1,5 @@
 """Pictures of chapter 6: a tiled product by hand, and what each barrier is for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import join
 from nogpu.errors import DataError
 

@@ -1,7 +1,5 @@
 """What the record of the H200 and the compiler say of a tile in shared memory: chapter 6."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 07: banks, occupancy, a transpose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A kernel whose threads part at a branch by block, warp or lane, and what its warps then issue."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from nogpu import emulator

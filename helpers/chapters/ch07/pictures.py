@@ -1,13 +1,10 @@
 """A picture of chapter 7: warps that take turns, and the clocks that nobody uses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from helpers.colours import GREEN, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import Canvas, Column, Mark, draw_key
 from helpers.wording import counted, join
 from nogpu.errors import DataError
 

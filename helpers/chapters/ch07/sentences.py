@@ -1,7 +1,5 @@
 """The numbers that chapter 7 shows, from counts and the H200's record."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from helpers.ladder import model

@@ -4,8 +4,6 @@ Each entry of a sweep is one tile of one kernel, timed at 4096 on one GPU; those
 left out.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import median
 from typing import Any

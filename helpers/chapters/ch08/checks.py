@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 08, 1D register blocking."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from helpers.ladder.kernel import broken_rules

@@ -1,7 +1,5 @@
 """The numbers that chapter 8 shows, from counts and the H200's record."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 

@@ -5,8 +5,6 @@ The prices are the emulator's rule for reads of 16 bytes; the rates are the H200
 4096.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 10, vectorised access."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,15 +1,12 @@
 """A picture of chapter 10: the words of a 16-byte read over the banks, before and after."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from helpers.colours import BLUE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.lane_phases import GROUP, HALF, QUARTER, first_read, lanes_text, phases
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import counted, join
 from nogpu.emulator.observe.counts import BANKS, wide_load
 

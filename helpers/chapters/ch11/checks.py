@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 11, pipelining."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,14 +1,11 @@
 """Pictures of chapter 11: what covers a load on its way, and a ring of tiles over time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import counted, join, number
 from nogpu.errors import DataError
 

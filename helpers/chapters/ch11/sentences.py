@@ -1,7 +1,5 @@
 """The numbers that chapter 11 shows from the H200's record."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

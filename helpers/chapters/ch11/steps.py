@@ -3,8 +3,6 @@
 Shares are percent of cuBLAS at 4096, from the record's points (default tiles) and sweeps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

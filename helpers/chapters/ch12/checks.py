@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 12, the lane map."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The numbers of chapter 12: what its map saves, and what the last ten percent consist of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any

@@ -1,11 +1,8 @@
 """A picture of chapter 12: a warp's lanes over its part of C, and how their reads are served."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.lane_phases import (
     HALF,
@@ -16,7 +13,7 @@ from helpers.draw.lane_phases import (
     lanes_text,
     phases,
 )
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import counted
 from nogpu.device import WARP
 

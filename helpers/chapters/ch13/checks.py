@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 13, the registers of a loop."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,14 +1,11 @@
 """A picture of chapter 13: two walks through a thread's patch, and which steps share an operand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 
 from helpers.colours import GREEN, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import counted
 from nogpu.errors import ConfigError
 

@@ -1,7 +1,5 @@
 """What a main loop's multiply-adds ask of the register file, read off its machine code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What blocks at work together read, by the order in which they walk C."""
 
-from __future__ import annotations
-
 from helpers.ladder import model
 from helpers.ladder.kernel import Kernel, cdiv, geometry
 from helpers.ladder.rungs import find

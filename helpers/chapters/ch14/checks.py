@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 14, a ring of tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,21 +1,13 @@
 """A picture of chapter 14: how a kernel numbers tiles of C."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder import model
 from helpers.wording import counted
 from nogpu.errors import ConfigError
-
-
-def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Different rows and columns of tiles among these tiles of C: what they read of A and of B."""
-    return len({row for row, _ in tiles}), len({column for _, column in tiles})
 
 
 def tile_order(
@@ -81,7 +73,7 @@ def tile_order(
 
     parts = []
     for (_, order), title in zip(orders, titles, strict=True):
-        a, b = _needs(order[:running])
+        a, b = (len(set(read)) for read in zip(*order[:running], strict=True))
         parts.append(
             f"{title}, they need {counted(a, 'tile row')} of A and {counted(b, 'tile column')} of B"
         )

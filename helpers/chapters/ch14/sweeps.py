@@ -1,7 +1,5 @@
 """What the recorded sweep of tiles says about one number of fp32_best at a time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

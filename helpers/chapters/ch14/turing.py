@@ -1,8 +1,6 @@
 """What a T4 could give of FP32 kernels, by count: nobody has timed one, so every rate here is a
 prediction."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 """The numbers that chapter 15 shows: tiles of SMs, what the formula says of each candidate, and
 what the record says of the choice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """What the sentences of chapter 16 stand on: counts of tiles, bits and stores, and what the record
 says."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import median

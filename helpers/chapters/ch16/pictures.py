@@ -1,14 +1,11 @@
 """A picture of chapter 16: where the book is ahead of cuBLAS, shape by shape."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
 from helpers.colours import BLUE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import Canvas, Column
 from helpers.record.shape_sets import Everywhere
 
 EDGE = 8192

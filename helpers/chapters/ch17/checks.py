@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 17, Tensor Cores through WMMA."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What chapter 17 says in numbers: the steps from wmma to wmma_tiled, and document L's."""
 
-from __future__ import annotations
-
 from helpers.chapters.facts import gain
 from helpers.record import costs, published
 from nogpu import device

@@ -1,11 +1,8 @@
 """A picture of chapter 17: a warp's fragments, and which products they make."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import find
 from nogpu.errors import ConfigError

@@ -1,7 +1,5 @@
 """What chapter 18 counts: a tile that one ldmatrix reads, and the wavefronts of its kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ runs (data/tries/mma.md), of a variant of the kernel; the work and the peak are 
 says which.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """Checks for the exercises of chapter 19: a warp tile by bytes a clock, a ring's missing wait, how
 many stages fit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

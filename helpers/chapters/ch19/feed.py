@@ -1,7 +1,5 @@
 """What chapter 19 compares: tiles of the recorded search, one change at a time, bytes a clock."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers.chapters.facts import recorded

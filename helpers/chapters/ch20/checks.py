@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 20, the copy engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,29 +1,23 @@
 """Pictures of chapter 20: the turns of a ring as it ran, a box and the bits of its addresses, two
 ways to shared memory, and the call for a tensor map."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from helpers.colours import BLUE, GREY, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key
 from helpers.ladder import hopper
 from helpers.ladder.hopper import BOX_COLS, ITEM_BYTES
+from helpers.ladder.launch import Trace
 from helpers.wording import join
+from nogpu.emulator import EngineStep
 from nogpu.emulator.machine.bulk import swizzled
 from nogpu.errors import DataError
-
-if TYPE_CHECKING:
-    from helpers.ladder.launch import Trace
-    from nogpu.emulator import EngineStep
 
 # -- the turns of a ring, as the emulator took them ------------------------------------------------
 

@@ -1,8 +1,6 @@
 """What the record and the notes of the tuning runs (data/tries/mma.md) say of the kernel of chapter
 20."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers.chapters.notes import numbers

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 21, wgmma."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

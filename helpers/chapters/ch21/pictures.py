@@ -1,11 +1,8 @@
 """Pictures of chapter 21: who holds which sum of a wgmma, and how its operands lie."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, PALETTE, VERMILION
-from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import INK, Canvas, Column, Mark, draw_key, text_width
 from helpers.ladder.hopper import BOX_BYTES, ROW_SWIZZLE, SWIZZLE_BYTES, wgmma_descriptor
 from helpers.ladder.hopper import WGMMA_ROWS as ROWS
 from nogpu.emulator.machine import warpgroup

@@ -1,8 +1,6 @@
 """What the record and the notes of the tuning runs (data/tries/hopper.md) say of the kernels of
 chapter 21."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 22, the last ten percent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,11 +8,6 @@ from helpers.ladder import cuts
 from helpers.ladder.hopper import BOX_COLS
 from helpers.page.exercises import Check, close_to, exercise, number
 from nogpu.device import gpu
-
-
-def _deepest(stage_bytes: int, c_bytes: int) -> int:
-    """Stages that fit beside the boxes of C, by the rule that the catalog states."""
-    return (225 * 1024 - c_bytes) // stage_bytes
 
 
 @exercise("22.1", kind="python")
@@ -46,7 +39,7 @@ def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterat
             if announced == fetched
             else "a stage holds BM x 64 elements of A and 64 x BN of B, two bytes each",
         )
-        deepest = _deepest(stage, c_bytes)
+        deepest = (225 * 1024 - c_bytes) // stage  # beside the boxes of C, by the catalog's rule
         yield Check(
             stages == deepest,
             f"deepest ring, {what}",

@@ -5,11 +5,9 @@ three dimensions. Elements are bfloat16, as uint16 bits. GELU is the form with t
 it (CUBLASLT_EPILOGUE_GELU_BIAS).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +17,9 @@ from helpers.ladder.kernel import KERNELS, Geometry, cdiv, geometry
 from helpers.ladder.numbers import UNIT_ROUNDOFF, error_bound, poison, reference, values
 from helpers.ladder.rungs import find
 from nogpu import device, toolchain
+from nogpu.emulator import Report
 from nogpu.errors import EmulationError, ShapeError
 from nogpu.text import read_source
-
-if TYPE_CHECKING:
-    from nogpu.emulator import Report
 
 KERNEL = replace(
     find("hopper_5"), name="epilogue", title="bias, GELU and residual; many products in a launch",

@@ -1,11 +1,11 @@
 """What the page on epilogues shows: bytes and clocks by counting, and the record of an H100."""
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from helpers.chapters import h100
 from helpers.chapters.ch22 import epilogue, fp8_tables
 from helpers.chapters.ch22.fp8_tables import distance
 from helpers.ladder.kernel import ROOT, cdiv
@@ -16,6 +16,7 @@ from nogpu.errors import DataError
 
 RECORD = ROOT / "data" / "validation" / "epilogue_h100.json"
 """Written by `python -m tools.epilogue_on_a_gpu`."""
+record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
 DEPTHS = (768, 2048, 4096, 16384)
 """K whose second launches are counted."""
 SPECIAL = 16
@@ -69,16 +70,6 @@ def roundings(given: epilogue.Layer, **tile: int) -> dict[str, float]:
     bare = epilogue.layer(one.A[0], one.B[0])
     two, _ = epilogue.pass_emulated(one, epilogue.multiply(bare, backend="emulator", **tile)[0])
     return {n: distance(values("bfloat16", C), want) for n, C in (("fused", fused), ("two", two))}
-
-
-def record() -> dict[str, Any]:
-    """What an H100 said: see RECORD."""
-    return fp8_tables.record(RECORD)
-
-
-def stamp() -> str:
-    """A sentence: where and when it was recorded."""
-    return fp8_tables.stamp(RECORD)
 
 
 def checked() -> dict[str, Any]:

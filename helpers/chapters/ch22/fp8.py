@@ -6,11 +6,9 @@ kernels/beside/22_fp8.cu is no rung of the catalog: its operands come with scale
 Elements are e4m3 as the OCP 8-bit Floating Point Specification has it: up to LARGEST, no infinity.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +18,10 @@ from helpers.ladder.hopper import BOX_COLS, ROW_BYTES, ROW_SWIZZLE
 from helpers.ladder.kernel import Geometry, Kernel, Rule, cdiv, geometry
 from helpers.ladder.numbers import UNIT_ROUNDOFF, poison
 from nogpu import device, toolchain
+from nogpu.emulator import Report
 from nogpu.emulator.machine.arith import fp8_bits, fp8_value
 from nogpu.emulator.machine.sums import FP8_ALIGNED_BITS
 from nogpu.errors import ConfigError, EmulationError, ShapeError
-
-if TYPE_CHECKING:
-    from nogpu.emulator import Report
 
 LARGEST = 448.0
 """The largest e4m3."""

@@ -1,13 +1,12 @@
 """What the page on FP8 shows: errors by how operands are scaled, and the record of an H100."""
 
-from __future__ import annotations
-
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from helpers.chapters import h100
 from helpers.chapters.ch22 import fp8
 from helpers.chapters.notes import numbers
 from helpers.ladder.kernel import ROOT
@@ -16,6 +15,7 @@ from nogpu.errors import DataError
 
 RECORD = ROOT / "data" / "validation" / "fp8_h100.json"
 """Written by `python -m tools.fp8_on_a_gpu`."""
+record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
 NOTES = "fp8.md"
 SHAPE = (128, 128, 1024)
 """M, N, K of the products whose errors are counted."""
@@ -86,26 +86,10 @@ def errors() -> dict[str, dict[str, float]]:
     }
 
 
-def record(file: Path = RECORD) -> dict[str, Any]:
-    """What an H100 said: RECORD, or the file of another tool of tools/beside.py."""
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
-
-
-def stamp(file: Path = RECORD) -> str:
-    """A sentence: where and when it was recorded."""
-    kept = record(file)
-    of = kept["recorded"]
-    return (
-        f"Recorded {of['date']} on one {kept['gpu']['name']}, driver {of['driver']}, cuBLAS "
-        f"{of['cublas']}, commit {of['commit']}."
-    )
-
-
 def checked(file: Path = RECORD) -> dict[str, int]:
     """Launches that were compared on the H100, their elements, and how many of these were wrong,
     had other bits in a second run (`again`), or in the emulator (`differ`)."""
-    rows = record(file)["shapes"]
+    rows = h100.record(file)["shapes"]
     return {"launches": len(rows)} | {
         what: sum(row[what] for row in rows) for what in ("elements", "wrong", "again", "differ")
     }

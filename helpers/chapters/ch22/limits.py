@@ -1,8 +1,6 @@
 """The rows of chapter 22's tables: rounds of tiles, one kernel at two powers, what is left of the
 peak."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,11 +1,8 @@
 """A picture of chapter 22: when a tile of C leaves."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREY, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import number
 from nogpu.errors import DataError
 

@@ -1,7 +1,5 @@
 """What the notes of the tuning runs say of the kernels of chapter 22 (data/tries/hopper.md)."""
 
-from __future__ import annotations
-
 from helpers.chapters.notes import numbers
 
 NOTES = "hopper.md"

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 23, cuBLAS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 

@@ -1,16 +1,15 @@
 """One tiled product in four languages: their PTX as it is stored, launched in the emulator."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 import nogpu
+from helpers.chapters import h100
 from helpers.ladder.kernel import ROOT, cdiv
 from nogpu import Report, TensorMap
 from nogpu.bfloat16 import from_bfloat16, to_bfloat16
@@ -151,12 +150,7 @@ def counted(schedule: str = "ascending") -> list[dict[str, Any]]:
 
 RECORD = ROOT / "data" / "validation" / "languages_h100.json"
 """Written by `python -m tools.languages_on_a_gpu`."""
-
-
-def record() -> dict[str, Any]:
-    """What an H100 said: see RECORD."""
-    found: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
-    return found
+record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
 
 
 def times() -> list[dict[str, Any]]:
@@ -169,16 +163,6 @@ def times() -> list[dict[str, Any]]:
         if r["size"] == 4096:
             row["share"] = 100 * r["ratio"]["baseline"]
     return list(rows.values())
-
-
-def stamp() -> str:
-    """Where and when it was recorded."""
-    kept = record()
-    of = kept["recorded"]
-    return (
-        f"Recorded {of['date']} on one {kept['gpu']['name']}, driver {of['driver']}, cuBLAS "
-        f"{of['cublas']}, commit {of['commit']}."
-    )
 
 
 def compared() -> dict[str, int]:

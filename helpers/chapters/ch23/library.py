@@ -1,7 +1,5 @@
 """What the record holds of cuBLAS: rates, power, errors, by precision."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

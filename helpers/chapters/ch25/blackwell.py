@@ -4,16 +4,13 @@ No time here was measured: a count over a published peak is the least that a res
 take. The kernels' bytes, steps and columns are held to the emulator's by tests/test_blackwell.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
 from helpers.chapters.ch25 import scaled
 from helpers.colours import PALETTE
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Column, text_width
 from helpers.ladder import model, rungs, usage
 from helpers.ladder.kernel import Geometry, cdiv, geometry
 from helpers.record import costs

@@ -1,7 +1,5 @@
 """What the page on Blackwell runs: its kernels as they are, and with something wrong in them."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks for the exercises of chapter 25, the summit, and of its page on Blackwell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every limit of every rung on the H200, what the next rung removed, and the summit's numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, groupby, pairwise
@@ -150,7 +148,7 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
         uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1), time_first=first.measured,
         time_last=last.measured, slower=join(up), slower_count=len(up),
         steps=len([b for b in fp32 if b.measured]) + len([b for b in tensor if b.measured]) - 2,
-        fp32_rungs=len(timed), near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
+        near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
     )  # fmt: skip
     out.check("below", all((b.share or 0) <= 1 for b in known))
     out.check("order", all((a.measured or 0) > (b.measured or 0) for a, b in far) and len(far) > 20)

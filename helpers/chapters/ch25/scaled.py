@@ -4,21 +4,17 @@ kernels/blackwell/24_5_scaled.cu is no rung of the catalog: its operands come wi
 are e2m1, scales e4m3. Source: OCP Microscaling Formats 1.0 (e2m1); NVIDIA, NVFP4.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from helpers.ladder.kernel import Geometry, Rule, cdiv, geometry
 from helpers.ladder.rungs import blackwell
 from nogpu.bfloat16 import from_bfloat16
+from nogpu.emulator import Report
 from nogpu.errors import ShapeError
-
-if TYPE_CHECKING:
-    from nogpu.emulator import Report
 
 BLOCK = 16
 """Elements along k that share a scale."""

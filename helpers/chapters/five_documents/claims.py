@@ -1,7 +1,5 @@
 """How many claims of each document there are, and how they end: read from the page's rows."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -3,14 +3,12 @@
 A function, or a few, a document.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from statistics import median
 from typing import Any
 
-from helpers.chapters.facts import Facts, counted, gain, recorded
+from helpers.chapters.facts import Facts, counted, gain, printed_rates, recorded
 from helpers.ladder import model
 from helpers.ladder.launch import trace
 from helpers.ladder.streams import bound
@@ -34,12 +32,6 @@ def _printed(**wanted: str | int) -> list[Row]:
 def said(document: str, metric: str, **wanted: str | int) -> float:
     """The first number that a document prints of a metric."""
     return float(_printed(document=document, metric=metric, **wanted)[0]["value"])
-
-
-def rates(document: str) -> dict[str, float]:
-    """GFLOP/s that a document prints, by rung."""
-    rows = _printed(document=document, metric="gflops")
-    return {str(r["rung"]): float(r["value"]) for r in rows}
 
 
 def sectors(kernel: str, array: str) -> float:
@@ -135,7 +127,7 @@ def copies_shown() -> Row:
 def lab_rows() -> Facts:
     """L's MatmulXrow and MatmulYrow, their copies, and integers."""
     out = Facts()
-    doc, times = rates("L"), lab_copies()
+    doc, times = printed_rates("L"), lab_copies()
     flop = doc["naive"] * 1e9 * times[0]["kernel"] * 1e-3
     steps = {"B": times[1]["h2d"] / 2, "A": times[1]["h2d"] / 2, "C": times[1]["d2h"],
              "kernel": model.flops(SIZE, SIZE, SIZE) / doc["warp_tiled"] / 1e6}  # fmt: skip
@@ -157,7 +149,7 @@ def lab_rows() -> Facts:
         l_edge=(flop / 2) ** (1 / 3), l_step=doc["coalesced"] / doc["naive"],
         h_step=gain("coalesced", "naive", SIZE), h_step_odd=gain("coalesced", "naive", 1025),
         xrow_a=sectors("naive", "A"), yrow_b=sectors("coalesced", "B"), l_in=into, l_out=back,
-        l_share=times[1]["share"], l_most=times[1]["most"], l_in_h=max(link),
+        l_most=times[1]["most"], l_in_h=max(link),
         l_pinned_h=max(pinned), l_warp_share=100 * (1 - steps["kernel"] / sum(steps.values())),
         l_warp_most=100 * (1 - bound(steps) / sum(steps.values())), l_lookups=lookups[LAPTOP.key],
         h_lookups=lookups[H200.key], l_int_naive=100 * (ints["naive"] - 1),
@@ -182,7 +174,7 @@ def lab_rows() -> Facts:
 def lab_tiles() -> Facts:
     """L's tiles of 16 and 32, their intensities and what was promised of them."""
     out = Facts()
-    doc = rates("L")
+    doc = printed_rates("L")
     names = ("coalesced", "tiled_16", "tiled_32")
     reach = {n: model.arithmetic_intensity(n, SIZE, SIZE, SIZE) for n in names}
     fill = {(n, g.key): resources(n, arch=g.arch).occupancy.fraction
@@ -194,11 +186,9 @@ def lab_tiles() -> Facts:
         l_ahead=100 * (doc["tiled_16"] / doc["tiled_32"] - 1),
         h_ahead=100 * (gain("tiled_32", "tiled_16", SIZE) - 1),
         fill_16=100 * fill["tiled_16", LAPTOP.key], fill_32=100 * fill["tiled_32", LAPTOP.key],
-        fill_h=100 * fill["tiled_32", H200.key], ai_plain=reach["coalesced"],
-        ai_16=reach["tiled_16"], ai_32=reach["tiled_32"],
+        ai_plain=reach["coalesced"], ai_32=reach["tiled_32"],
         promise_16=reach["tiled_16"] / reach["coalesced"],
         promise_32=reach["tiled_32"] / reach["coalesced"], observed=observed,
-        l_gain_16=100 * (doc["tiled_16"] / doc["coalesced"] - 1),
         l_gain_32=100 * (doc["tiled_32"] / doc["coalesced"] - 1),
         hits=counted("coalesced")["l1_hit_percent"],
     )  # fmt: skip
@@ -217,7 +207,7 @@ def lab_tiles() -> Facts:
 
 def lab_ladder() -> list[Row]:
     """L's FP32 rungs beside the record at the same size: rates, the printed gain, three shares."""
-    doc = rates("L")
+    doc = printed_rates("L")
     text = {
         (r["rung"], r["printed_unit"]): str(r["printed"])
         for r in _printed(document="L", metric="speedup")
@@ -266,7 +256,7 @@ def lab_points() -> list[Row]:
 
 def lab_gains() -> list[Row]:
     """Rows for plots.bars: each rate over that of the coalesced kernel, L's and the record's."""
-    doc = rates("L")
+    doc = printed_rates("L")
     here = measure(list(L_RUNGS), sizes=[SIZE], gpu="h200")
     out: list[Row] = []
     for origin, source, of in (
@@ -282,7 +272,7 @@ def lab_gains() -> list[Row]:
 def lab_registers() -> Facts:
     """L's four kernels of Part 2 and its conclusion."""
     out = Facts()
-    doc = rates("L")
+    doc = printed_rates("L")
     pairs = {"block_1d": "tiled_32", "block_2d": "block_1d"}
     pairs |= {"vectorised": "block_2d", "warp_tiled": "vectorised"}
     for new, old in pairs.items():
@@ -343,7 +333,7 @@ def lab_registers() -> Facts:
 def lab_tensor() -> Facts:
     """L's Tensor Core kernel and cuBLAS."""
     out = Facts()
-    doc = rates("L")
+    doc = printed_rates("L")
     ratio = {g.key: g.peak_gflops("fp16") / g.fp32_peak_gflops for g in (LAPTOP, H200)}
     # FP32 sums: a 16x16x16 product of 2 * 16^3 FLOP on the four Tensor Cores of an SM of L's card.
     clocks = 2 * 16**3 / LAPTOP.tensor_fp16_flop_per_clock_per_sm
@@ -511,7 +501,6 @@ def study() -> Facts:
         s_half_low=min(halves),
         s_half_high=max(halves),
         s_half=median(halves),
-        s_spills=spilled,
         s_b=sectors("coarsened", "B"),
         banks_tbs=banks / 1e3,
         dram_tbs=H200.bandwidth_gbs / 1e3,
@@ -628,7 +617,7 @@ def tuning() -> Facts:
         p_fill_8=profile["occupancy", "8x8"], p_warps=int(profile["theoretical_warps", "8x8"]),
         p_blocks=int(profile["blocks_per_sm", "8x32"]),
         p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)),
-        p_8=small["a"], p_8_odd=small["b"], p_times=float(str(cpu[1024]["printed"])) / first["a"],
+        p_times=float(str(cpu[1024]["printed"])) / first["a"],
     )  # fmt: skip
     over = {
         k: first["a"] / r["a"] for k, r in (("padded", padded), ("small", small), ("rect", rect))

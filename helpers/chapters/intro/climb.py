@@ -1,8 +1,6 @@
 """The best rung of each chapter as recorded, what a T4 could give of it, and the documents: the
 first page."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,7 +66,6 @@ def said() -> SimpleNamespace:
         **{f"c{chapter:02d}": row(chapter) for chapter in CHAPTERS},
         gpu=str(load("h200").gpu["name"]),
         first_ms=recorded(first, SIZE, "ms"),
-        last_ms=recorded(last, SIZE, "ms"),
         span=rates[last] / rates[first],
         last_share=100 * recorded(last, SIZE, "cublas_ratio"),
         best_share=100 * recorded("fp32_best", SIZE, "cublas_ratio"),

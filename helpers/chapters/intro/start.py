@@ -1,7 +1,5 @@
 """The first picture of the book: rungs that start the same product at once."""
 
-from __future__ import annotations
-
 import html
 
 from helpers.chapters.intro.climb import SIZE

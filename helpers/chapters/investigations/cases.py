@@ -1,7 +1,5 @@
 """The numbers of each case of the investigations, and which of its sentences they bear out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise

@@ -1,14 +1,11 @@
 """Pictures of the investigations: a column of a matrix in a cache's sets, and at L1's banks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, VERMILION
-from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import join
 from nogpu.device import LINE, WARP, WORD
 from nogpu.emulator.observe.counts import BANKS, SECTOR

@@ -1,7 +1,5 @@
 """Tables of the page on teaching: hours of labs and of a course, and records of grading."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re
@@ -259,15 +257,3 @@ def exploits_table() -> dict[str, Any]:
         },
         "note": said,
     }
-
-
-__all__ = [
-    "at_the_top",
-    "calendar",
-    "class_table",
-    "exploits_table",
-    "inversions",
-    "steps",
-    "steps_table",
-    "times_table",
-]

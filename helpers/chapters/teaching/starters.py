@@ -1,7 +1,5 @@
 """The labs' starters, for a teacher to look at, and to try where the page runs; questions."""
 
-from __future__ import annotations
-
 import html
 
 from helpers.notebook.pieces import Html, inline

@@ -1,7 +1,5 @@
 """Checks of an answer that is a number, a choice or an array."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 A chart is an Axes of Matplotlib, a table a frame of pandas or a list of dicts. Each is known by
 what it can do, so that neither library is imported here."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

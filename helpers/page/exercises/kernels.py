@@ -6,8 +6,6 @@ table of them in the text would change them. Work is counted in totals over what
 as labs do (`judging.marking`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -1,7 +1,5 @@
 """Exercises by their number: registered by their chapter, found and checked by the reader."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """What a check says of an answer: each thing looked at, and the verdict, as text and as HTML."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ two of them on one block, the compiler says one, and the cost model (`costs.of_c
 two.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

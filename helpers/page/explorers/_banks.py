@@ -1,7 +1,5 @@
 """Explorer of chapters 07 and 10: the banks and wavefronts of one request to shared memory."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from helpers.colours import BLUE, VERMILION

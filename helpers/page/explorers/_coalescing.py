@@ -1,7 +1,5 @@
 """Explorer of chapter 05: the sectors that one request of 32 lanes touches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from helpers.colours import BLUE
@@ -60,11 +58,8 @@ def _picture(follows: str) -> str:
     )
 
 
-def coalescing(*, follows: str = "column", size: int = 4) -> Explorer:
-    """Which sectors 32 lanes touch: by the index that follows threadIdx.x, stride, offset, size.
-
-    follows: "column", "row" or "none" to begin with. size: bytes of an element to begin with.
-    """
+def coalescing() -> Explorer:
+    """Which sectors 32 lanes touch: by the index that follows threadIdx.x, stride, offset, size."""
     return Explorer(
         kind="coalescing",
         title="One request, 32 lanes: which sectors light up?",
@@ -74,8 +69,8 @@ def coalescing(*, follows: str = "column", size: int = 4) -> Explorer:
             "threadIdx.x, and every lane pays for a sector of its own."
         ),
         controls=(
-            choice("follows", "threadIdx.x chooses", FOLLOWS, follows),
-            choice("size", "element", ELEMENTS, size),
+            choice("follows", "threadIdx.x chooses", FOLLOWS, "column"),
+            choice("size", "element", ELEMENTS, 4),
             Control("stride", "stride between lanes", tuple(range(1, 33)), 1),
             Control("offset", "first element", tuple(range(33)), 0),
         ),
@@ -89,7 +84,7 @@ def coalescing(*, follows: str = "column", size: int = 4) -> Explorer:
         },
         data={"columns": COLUMNS},
         compute=read,
-        picture=_picture(follows),
+        picture=_picture("column"),
         examples=(
             {},
             {"offset": 1},

@@ -1,7 +1,5 @@
 """Explorer below chapter 21: the fields of a wgmma descriptor, and the bytes that they lead to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -132,15 +130,12 @@ def _picture(state: State) -> str:
     )
 
 
-def descriptor(*, operand: str = "B") -> Explorer:
-    """The fields of a wgmma descriptor, and the pieces of a tile of 16 KB that they lead to.
-
-    operand: "A" or "B", with which the explorer begins, its fields as the book's kernels fill them.
-    """
+def descriptor() -> Explorer:
+    """The fields of a wgmma descriptor, and the pieces of a tile of 16 KB that they lead to."""
     first = {of: [CHANGES.index(pair) for pair in enumerate(kernels(of))] for of in OPERANDS}
     controls = (
-        choice("operand", "the instruction reads", NAMES, operand),
-        Control("change", "field", tuple(range(len(CHANGES))), first[operand][LEADING],
+        choice("operand", "the instruction reads", NAMES, "B"),
+        Control("change", "field", tuple(range(len(CHANGES))), first["B"][LEADING],
                 labels=tuple(label(*pair) for pair in CHANGES), plays=1500),
     )  # fmt: skip
     shown = {

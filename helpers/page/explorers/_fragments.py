@@ -1,7 +1,5 @@
 """Explorer of chapter 18: which lane of a warp holds which element of one mma.sync.m16n8k16."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 from helpers.colours import BLUE
@@ -11,6 +9,7 @@ from helpers.page.explorers.fallbacks import rect, svg, words
 
 FIRST = {"A": 0, "B": 8, "C": 12}
 """The first of an operand's slots, where all that a lane holds is numbered from 0 to 15."""
+LANE = 9  # with which it begins
 HALVES = ("lower", "upper")
 
 Element = tuple[int, int]
@@ -67,7 +66,7 @@ def read(state: State) -> Reading:
     return Reading("whole" if name == "C" else "packed", shown | {n: holds(lane, n) for n in "ABC"})
 
 
-def _picture(lane: int) -> str:
+def _picture() -> str:
     """A above B and C; in each pair of neighbours its lane, and in blue what one lane holds."""
     body, w, h = "", 19.5, 14
     for name, left, top in (("A", 1, 14), ("B", 1, 258), ("C", 163, 258)):
@@ -78,21 +77,18 @@ def _picture(lane: int) -> str:
             if slot % 2 == 0:
                 down, x, y = name == "B", left + c * w, top + r * h
                 box = (w, 2 * h) if down else (2 * w, h)
-                lit = BLUE if own == lane else "none"
+                lit = BLUE if own == LANE else "none"
                 body += rect(x, y, *box, lit, 'stroke="currentColor" stroke-width=".5"')
-                ink = 'fill="#fff"' if own == lane else 'fill="currentColor"'
+                ink = 'fill="#fff"' if own == LANE else 'fill="currentColor"'
                 body += (
                     f'<text x="{x + box[0] / 2:g}" y="{y + box[1] / 2 + 4:g}" font-size="10.5" '
                     f'text-anchor="middle" {ink}>{own}</text>'
                 )
-    return svg(321, 484, body, f"A, B and C of one mma, and in them the elements of lane {lane}.")
+    return svg(321, 484, body, f"A, B and C of one mma, and in them the elements of lane {LANE}.")
 
 
-def fragments(*, lane: int = 9, slot: int = 0) -> Explorer:
-    """Which lane and register hold which element of A, B and C of an m16n8k16.
-
-    lane: 0 to 31, slot: 0 to 7 of A, 8 to 11 of B, 12 to 15 of C: what the explorer begins with.
-    """
+def fragments() -> Explorer:
+    """Which lane and register hold which element of A, B and C of an m16n8k16."""
     tables: dict[str, list[int]] = {name: [] for name in OPERANDS}
     for name, (rows, cols, holder) in OPERANDS.items():
         for own, at in (holder(r, c) for r in range(rows) for c in range(cols)):
@@ -107,8 +103,8 @@ def fragments(*, lane: int = 9, slot: int = 0) -> Explorer:
             "colour; choose another by a click on it."
         ),
         controls=(
-            choice("slot", "one of its elements", SLOTS, slot),
-            Control("lane", "lane", tuple(range(32)), lane, plays=700),
+            choice("slot", "one of its elements", SLOTS, 0),
+            Control("lane", "lane", tuple(range(32)), LANE, plays=700),
         ),
         labels={name: f"it holds of {name}" for name in OPERANDS},
         sentences={
@@ -123,6 +119,6 @@ def fragments(*, lane: int = 9, slot: int = 0) -> Explorer:
             "holds": [{name: holds(at, name) for name in OPERANDS} for at in range(32)],
         },
         compute=read,
-        picture=_picture(lane),
-        examples=tuple({"lane": at} for at in (0, 1, 4, lane, 31)),
+        picture=_picture(),
+        examples=tuple({"lane": at} for at in (0, 1, 4, LANE, 31)),
     )

@@ -1,7 +1,5 @@
 """Explorer of chapter 12: the tile hierarchy of a kernel, one level a step, on one drawing."""
 
-from __future__ import annotations
-
 import math
 
 from helpers import draw as plots

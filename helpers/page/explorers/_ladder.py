@@ -1,7 +1,5 @@
 """Explorer of the introduction and chapter 25: every rung on every GPU that we have numbers of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers import draw as plots
@@ -15,11 +13,8 @@ from helpers.wording import counted
 
 UNITS = {"gflops": "GFLOP/s", "ms": "milliseconds", "share": "% of cuBLAS", "peak": "% of the peak"}
 
+SIZE = 4096  # with which it begins
 GROUPS = {"cuda": "CUDA cores", "tensor": "Tensor Cores", "all": "all"}
-
-
-def _group(name: str) -> str:
-    return "cuda" if _precision(name) in ("fp32", "int32") else "tensor"
 
 
 def _precision(name: str) -> str:
@@ -37,7 +32,7 @@ def _units(rate: points.Rate, key: str) -> dict[str, tuple[float, str]]:
     return units
 
 
-def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
+def ladder() -> Explorer:
     """Bars of all rungs: choose the GPU (recorded, the reader's own included, or published), the
     size and the unit. A GPU recorded with `python -m helpers record` joins the list."""
     sources: dict[str, dict[str, Any]] = {}
@@ -49,7 +44,7 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             by_size.setdefault(points.words(rate.size), []).append(
                 (
                     rate.kernel,
-                    _group(rate.kernel),
+                    "cuda" if _precision(rate.kernel) in ("fp32", "int32") else "tensor",
                     {n: (float(f"{v:.6g}"), w) for n, (v, w) in _units(rate, key).items()},
                 )
             )
@@ -84,8 +79,8 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
         return Reading("rungs", shown)
 
     first = DEFAULT_GPU if DEFAULT_GPU in sources else next(iter(sources))
-    names = [name for name, *_ in sources[first]["rates"].get(str(size), []) if name in catalog]
-    m = measure(names, size, gpu=first)
+    names = [name for name, *_ in sources[first]["rates"].get(str(SIZE), []) if name in catalog]
+    m = measure(names, SIZE, gpu=first)
     return Explorer(
         kind="ladder",
         title="The ladder on each GPU",
@@ -97,9 +92,9 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
         ),
         controls=(
             choice("source", "GPU", {key: s["name"] for key, s in sources.items()}, first),
-            Control("size", "size", tuple(sizes), str(size), "select"),
+            Control("size", "size", tuple(sizes), str(SIZE), "select"),
             choice("group", "kernels on", GROUPS, "cuda"),
-            choice("unit", "unit", UNITS, unit),
+            choice("unit", "unit", UNITS, "gflops"),
         ),
         labels={
             "best": "fastest", "best_value": "its value", "worst": "slowest",
@@ -115,7 +110,7 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
         },
         data={"sources": sources, "units": UNITS, "groups": GROUPS},
         compute=read,
-        picture=plots.ladder(m, size)._repr_html_(),
+        picture=plots.ladder(m, SIZE)._repr_html_(),
         examples=({}, *({"size": s} for s in list(sources[first]["rates"])[:2]), {"unit": "share"}),
         wide=("label",),
         spoken=("all",),

@@ -1,7 +1,5 @@
 """Explorer below chapter 18: 32 addresses go into an ldmatrix, four 8 x 8 matrices come out."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, VERMILION, tint
 from helpers.ladder.fragments import holder_a
 from helpers.page.explorers._fragments import span
@@ -9,6 +7,7 @@ from helpers.page.explorers.core import Control, Explorer, Reading, State, choic
 from helpers.page.explorers.fallbacks import rect, svg, words
 
 WAYS = {"plain": "as they lie, for A", "trans": "turned on their sides (.trans), for B"}
+LANE = 9  # with which it begins
 SIDE = 16
 """Rows and columns of the piece of a tile; a matrix is a quarter of it, 8 x 8."""
 GIVES = [(lane % SIDE, lane // SIDE * 8) for lane in range(32)]
@@ -47,33 +46,29 @@ def read(state: State) -> Reading:
     return Reading(way, shown)
 
 
-def _picture(way: str, lane: int) -> str:
+def _picture() -> str:
     """The piece: in each pair its receiver, the given row framed, in blue what the lane gets."""
     body, w, h, left = "", 16, 14, 31
     for own, (row, col) in enumerate(GIVES):
         x, ink = (26, "end") if col == 0 else (2 * left + SIDE * w - 26, "start")
         body += words(x, row * h + 11, f"{own}", ink, 10.5)
-    for (row, col), key in zip(PLACES, TABLES[way], strict=True):
+    for (row, col), key in zip(PLACES, TABLES["plain"], strict=True):
         if key % 2:
             continue
-        wide, high = (2 * w, h) if way == "plain" else (w, 2 * h)
-        lit, x, y = key // 8 == lane, left + col * w, row * h
-        given = tint(VERMILION, "0.35") if (row, col // 8 * 8) == GIVES[lane] else "none"
+        wide, high = 2 * w, h
+        lit, x, y = key // 8 == LANE, left + col * w, row * h
+        given = tint(VERMILION, "0.35") if (row, col // 8 * 8) == GIVES[LANE] else "none"
         paint = BLUE if lit else given
         body += rect(x, y, wide, high, paint, 'stroke="currentColor" stroke-width=".5"')
         body += (
             f'<text x="{x + wide / 2:g}" y="{y + high / 2 + 4:g}" font-size="10.5"'
             f' text-anchor="middle" fill="{"#fff" if lit else "currentColor"}">{key // 8}</text>'
         )
-    return svg(318, SIDE * h + 2, body, f"Who gives which row, and who receives what: lane {lane}.")
+    return svg(318, SIDE * h + 2, body, f"Who gives which row, and who receives what: lane {LANE}.")
 
 
-def ldmatrix(*, lane: int = 9, way: str = "plain") -> Explorer:
-    """Whose address of which row goes into ldmatrix.x4, and which elements each lane gets out of
-    it.
-
-    lane: 0 to 31, way: "plain" or "trans": what the explorer begins with.
-    """
+def ldmatrix() -> Explorer:
+    """Whose address of which row goes into ldmatrix.x4, and which elements each lane gets."""
     keys = [{"way": way, "lane": at} for way in WAYS for at in range(32)]
     return Explorer(
         kind="ldmatrix",
@@ -85,8 +80,8 @@ def ldmatrix(*, lane: int = 9, way: str = "plain") -> Explorer:
             "Point at a lane or choose it, beside the piece or in it."
         ),
         controls=(
-            choice("way", "the matrices arrive", WAYS, way),
-            Control("lane", "lane", tuple(range(32)), lane, plays=700),
+            choice("way", "the matrices arrive", WAYS, "plain"),
+            Control("lane", "lane", tuple(range(32)), LANE, plays=700),
         ),
         labels={"gives": "it gives the address of", "to": "received by lanes", "gets": "it gets"},
         sentences={
@@ -107,7 +102,7 @@ def ldmatrix(*, lane: int = 9, way: str = "plain") -> Explorer:
             "text": {way: [dict(read(k).text) for k in keys if k["way"] == way] for way in WAYS},
         },
         compute=read,
-        picture=_picture(way, lane),
-        examples=(*({"lane": at} for at in (0, 1, 8, lane, 31)), {"way": "trans"}),
+        picture=_picture(),
+        examples=(*({"lane": at} for at in (0, 1, 8, LANE, 31)), {"way": "trans"}),
         spoken=("gives", "to", "gets"),
     )

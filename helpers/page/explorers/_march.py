@@ -1,7 +1,5 @@
 """Explorer of chapter 06: the warps of one block walk along K, with their barriers or without."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Explorer of chapter 07: what limits the resident warps of an SM."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers.ladder import model

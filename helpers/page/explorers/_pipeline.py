@@ -1,7 +1,5 @@
 """Explorer of chapter 11: stages of a pipeline, and what of the copies they hide."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from helpers.colours import BLUE, GREEN, VERMILION
@@ -11,6 +9,7 @@ from helpers.wording import counted
 
 TILES = 8
 """Tiles along K in the drawing."""
+TILE_BYTES = 8192  # of one tile of A and one of B
 CLOCKS = tuple(range(100, 1001, 50))
 
 
@@ -45,13 +44,8 @@ def run(tiles: int, stages: int, copy: int, compute: int) -> Run:
     return Run(tuple(issue), tuple(start), start[-1] + compute)
 
 
-def pipeline(
-    *, stages: int = 1, copy: int = 600, compute: int = 300, tile_bytes: int = 8192
-) -> Explorer:
-    """Timeline of copies and computation by stages, copy latency and compute time (clocks).
-
-    tile_bytes: bytes of one tile of A and one of B, for the shared memory that the stages take.
-    """
+def pipeline() -> Explorer:
+    """Timeline of copies and computation by stages, copy latency and compute time (clocks)."""
 
     def read(state: State) -> Reading:
         n, length, work = state["stages"], state["copy"], state["compute"]
@@ -61,10 +55,11 @@ def pipeline(
         shown = {
             "total": text(times.end), "stall": text(stall),
             "share": text(100 * stall / times.end, 1), "need": text(-(-length // work) + 1),
-            "tiles": text(TILES), "shared": text(n * tile_bytes), "stages": counted(n, "stage"),
+            "tiles": text(TILES), "shared": text(n * TILE_BYTES), "stages": counted(n, "stage"),
         }  # fmt: skip
         return Reading("stalls" if waits else "hidden", shown)
 
+    stages, copy, compute = 1, 600, 300  # with which it begins
     first = run(TILES, stages, copy, compute)
     scale, body, was = 272 / first.end, words(0, 12, "copies") + words(0, 38, "math"), 0
     for t in range(TILES):
@@ -98,7 +93,7 @@ def pipeline(
             "hidden": "{stages}: {tiles} tiles take {total} clocks. Only the first copy is waited "
             "for, {stall} clocks; every other one is hidden.",
         },
-        data={"tiles": TILES, "bytes": tile_bytes},
+        data={"tiles": TILES, "bytes": TILE_BYTES},
         compute=read,
         picture=svg(324, 46, body, "Copies and computation in turns, with one stage."),
         examples=tuple({"stages": n} for n in (1, 2, 3, 4)),

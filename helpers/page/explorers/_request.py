@@ -1,7 +1,5 @@
 """Explorer of chapter 05: a request of the naive and of the coalesced kernel, lane by lane."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from helpers.colours import BLUE, VERMILION, tint

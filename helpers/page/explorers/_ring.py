@@ -1,7 +1,5 @@
 """Explorer of chapters 14, 19 and 20: the stages of a ring at a clock, and who waits for whom."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREEN, tint
 from helpers.page.explorers import _pipeline
 from helpers.page.explorers._pipeline import Run

@@ -1,7 +1,5 @@
 """Explorer of the introduction and chapters 06 and 24: every kernel under every GPU's roofs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from helpers import draw as plots

@@ -1,7 +1,5 @@
 """Explorer of the chapters that keep sums in registers: one thread's two jobs, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Explorer of chapter 22: tiles over SMs, each whole or the last ones cut along k."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.ladder.cuts import LEAST_STEPS, Division, Spread, spread
 from helpers.page.explorers.core import Control, Explorer, Reading, State, text

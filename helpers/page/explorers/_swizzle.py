@@ -1,7 +1,5 @@
 """Explorer of chapter 18: chunks of eight rows in shared memory, and what ldmatrix pays for one."""
 
-from __future__ import annotations
-
 from helpers.colours import BLUE, VERMILION
 from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, text
 from helpers.page.explorers.fallbacks import rect, svg, words
@@ -63,15 +61,12 @@ def _picture(state: State) -> str:
     return svg(318, 152, body, f"Where the chunks of eight rows lie: {LAYOUTS[layout]}.")
 
 
-def swizzle(*, layout: str = "swizzled", chunk: int = 3, row: int = 5) -> Explorer:
-    """Where eight rows of eight 16-byte chunks lie, and the wavefronts of an ldmatrix of one chunk.
-
-    layout: "plain", "swizzled" or "padded"; chunk and row: 0 to 7. All are what it begins with.
-    """
+def swizzle() -> Explorer:
+    """Where eight rows of eight 16-byte chunks lie, and the wavefronts of one ldmatrix."""
     controls = (
-        choice("layout", "rows of 128 bytes", LAYOUTS, layout),
-        Control("row", "row to look at", tuple(range(8)), row),
-        Control("chunk", "ldmatrix reads chunk", tuple(range(8)), chunk, plays=900),
+        choice("layout", "rows of 128 bytes", LAYOUTS, "swizzled"),
+        Control("row", "row to look at", tuple(range(8)), 5),
+        Control("chunk", "ldmatrix reads chunk", tuple(range(8)), 3, plays=900),
     )
     return Explorer(
         kind="swizzle",

@@ -1,7 +1,5 @@
 """Explorer of chapters 06, 08, 09 and 13: one kernel's tile, its rules, its cost and its time."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

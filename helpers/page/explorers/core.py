@@ -4,8 +4,6 @@ The page's script draws from tables or from a formula that a test holds equal to
 Without script the default picture and a table of telling states remain.
 """
 
-from __future__ import annotations
-
 import html
 import itertools
 import json

@@ -4,8 +4,6 @@
 state of a slider, replaced as soon as its script runs.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The loop along K of a chapter's core, as lines that an explorer lights."""
 
-from __future__ import annotations
-
 import re
 
 from helpers.ladder.kernel import Kernel

@@ -1,7 +1,5 @@
 """Rates that the roofline and ladder explorers show: recorded, or published in the documents."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from helpers.ladder.model import flops

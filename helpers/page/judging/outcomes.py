@@ -1,19 +1,17 @@
 """What came of a reader's kernel, as data."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helpers.ladder.launch import Trace
 from helpers.ladder.usage import Resources
 from helpers.record.plans import Plan, plan
+from helpers.record.protocol import Spread
+from helpers.record.turns import Turns
+from nogpu import device
 from nogpu.emulator import Finding, Report
 from nogpu.errors import TileError
-
-if TYPE_CHECKING:
-    from helpers.record.protocol import Spread
-    from helpers.record.turns import Turns
 
 STOPS = frozenset(
     {
@@ -23,6 +21,21 @@ STOPS = frozenset(
 )  # fmt: skip
 """Kinds of findings that may stop a GPU, or never end on it: such a kernel is not launched there.
 """
+
+
+def no_time(gpu: device.LiveGpu | None, backend: str | None) -> str:
+    """Why nothing runs on a GPU here, or ""."""
+    if gpu is None:
+        return "no GPU answers here"
+    if backend == "emulator":
+        return "only the emulator was asked"
+    return f"the GPU no longer answers this process ({device.lost()})" if device.lost() else ""
+
+
+def unsafe(findings: Iterable[Finding], backend: str | None) -> str:
+    """Why a kernel that the emulator saw is kept from the GPU, or ""."""
+    stops = [f.kind for f in findings if f.kind in STOPS and backend != "cuda"]
+    return f"a fault of the kind {stops[0]} may stop a GPU" if stops else ""
 
 
 @dataclass(frozen=True)

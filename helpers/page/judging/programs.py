@@ -1,7 +1,5 @@
 """Any kernel of any source, on any arrays: in the emulator, and on the GPU where there is one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder import launch
-from helpers.page.judging.outcomes import STOPS, Tried
+from helpers.page.judging.outcomes import Tried, no_time, unsafe
 from helpers.page.judging.texts import SECONDS, at_hand
 from helpers.record.protocol import Spread, spread
 from nogpu import device, emulator, toolchain
@@ -75,7 +73,7 @@ def try_program(
         EmulationError
     ) as fault:  # it compiles, and the emulator does not know what it compiles to
         if gpu is None or backend == "emulator":
-            return replace(outcome, fault=fault, untimed=_why(gpu, backend))
+            return replace(outcome, fault=fault, untimed=no_time(gpu, backend))
         return replace(
             outcome, fault=fault, untimed="only the emulator reads a kernel's parameters"
         )
@@ -86,7 +84,7 @@ def try_program(
         max_seconds=seconds, **options,
     )  # fmt: skip
     outcome = replace(outcome, report=report, refused=str(unread or ""))
-    why = _why(gpu, backend) or _unsafe(report, backend)
+    why = no_time(gpu, backend) or unsafe(report.findings if report else (), backend)
     if why:
         if report is None:
             return replace(outcome, fault=unread, refused="", untimed=why)
@@ -102,21 +100,6 @@ def try_program(
     except TileError as fault:
         return replace(outcome, fault=fault)
     return replace(outcome, where=gpu.name, differs=tuple(differs), ms=ms)
-
-
-def _why(gpu: device.LiveGpu | None, backend: str | None) -> str:
-    if gpu is None:
-        return "no GPU answers here"
-    if backend == "emulator":
-        return "only the emulator was asked"
-    return f"the GPU no longer answers this process ({device.lost()})" if device.lost() else ""
-
-
-def _unsafe(report: Report | None, backend: str | None) -> str:
-    stops = [f for f in report.findings if f.kind in STOPS] if report is not None else []
-    return (
-        f"a fault of the kind {stops[0].kind} may stop a GPU" if stops and backend != "cuda" else ""
-    )
 
 
 def _resources(made: Prepared, arch: str, defines: Mapping[str, Any] | None) -> Any:

@@ -4,8 +4,6 @@ It compiles in a process of its own (`tilelabs.judging.compiling.door`), as a la
 what is right and clean runs once more with its warps in another order.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any
@@ -16,7 +14,7 @@ from helpers.ladder import launch, usage
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.numbers import STORAGE, error_bound, operands, poison, reference, values
 from helpers.ladder.rungs import find
-from helpers.page.judging.outcomes import STOPS, Case, Judged
+from helpers.page.judging.outcomes import Case, Judged, no_time, unsafe
 from helpers.page.judging.trying import Shape, common_tiles, roomy_arch, shapes
 from helpers.record.plans import Plan, plan
 from nogpu import device, toolchain
@@ -72,7 +70,7 @@ def judge(
         if gpu is None or backend == "emulator":
             return replace(outcome, fault=fault, untimed=_why_untimed(kernel, gpu, backend))
         outcome = replace(outcome, fault=fault)
-    why = _why_untimed(kernel, gpu, backend) or _unsafe(outcome, backend)
+    why = _why_untimed(kernel, gpu, backend) or unsafe(outcome.findings, backend)
     if why:
         return replace(outcome, untimed=why)
     assert gpu is not None
@@ -158,7 +156,7 @@ def _emulated(outcome: Judged, seconds: float) -> Judged:
     for shape in tried:
         t = traced(shape)
         cases.append(_case(shape, t))
-        if _endless(t):
+        if any(f.kind in ("step-budget", "deadlock") for f in t.report.findings):
             break
         if counted is None:
             mine = t if shape == at else traced(at)
@@ -196,32 +194,15 @@ def _of_the_book(p: Plan, arch: str) -> launch.Trace:
     return _KEPT[key]
 
 
-def _endless(t: launch.Trace) -> bool:
-    return any(f.kind in ("step-budget", "deadlock") for f in t.report.findings)
-
-
 # -- on the GPU ------------------------------------------------------------------------------------
 
 
 def _why_untimed(kernel: Kernel, gpu: device.LiveGpu | None, backend: str | None) -> str:
-    if gpu is None:
-        return "no GPU answers here"
-    if backend == "emulator":
-        return "only the emulator was asked"
-    if device.lost():
-        return f"the GPU no longer answers this process ({device.lost()})"
-    if not toolchain.runs(gpu.arch, kernel.min_arch):
-        needed = toolchain.words_for(kernel.min_arch)
-        return f"{kernel.name} needs {needed}, and this {gpu.name} is {gpu.arch}"
-    return ""
-
-
-def _unsafe(outcome: Judged, backend: str | None) -> str:
-    """Why a kernel that the emulator saw is kept from the GPU."""
-    stops = [f for f in outcome.findings if f.kind in STOPS]
-    if stops and backend != "cuda":
-        return f"a fault of the kind {stops[0].kind} may stop a GPU"
-    return ""
+    why = no_time(gpu, backend)
+    if gpu is None or why or toolchain.runs(gpu.arch, kernel.min_arch):
+        return why
+    needed = toolchain.words_for(kernel.min_arch)
+    return f"{kernel.name} needs {needed}, and this {gpu.name} is {gpu.arch}"
 
 
 def _on_gpu(outcome: Judged, name: str, tried: tuple[Shape, ...]) -> Judged:

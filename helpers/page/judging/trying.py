@@ -1,7 +1,5 @@
 """Shapes that a kernel is tried on: few for the emulator, awkward for the kernel."""
 
-from __future__ import annotations
-
 import hashlib
 from itertools import islice
 from math import lcm

@@ -21,11 +21,10 @@ from helpers.record.costs.bounding import (
 )
 from helpers.record.costs.facts import missing, remarks, uses
 from helpers.record.costs.littles import UnderWay, little
-from helpers.record.costs.ordering import TIE, Ordering, order, recorded
 from helpers.record.costs.rates import l2
 
 __all__ = [
-    "DRAM", "ISSUE", "L1", "L2", "TIE", "Bound", "Bounds", "Ordering", "UnderWay", "Waves",
-    "at_hand", "bounds", "l2", "ladder", "little", "missing", "of_counts", "of_plan", "order",
-    "powered", "recorded", "remarks", "uses",
+    "DRAM", "ISSUE", "L1", "L2", "Bound", "Bounds", "UnderWay", "Waves",
+    "at_hand", "bounds", "l2", "ladder", "little", "missing", "of_counts", "of_plan",
+    "powered", "remarks", "uses",
 ]  # fmt: skip

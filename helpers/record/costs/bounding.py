@@ -1,7 +1,5 @@
 """What each resource alone would take for a kernel, a shape and a GPU; the most is predicted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -473,6 +471,3 @@ def ladder(
     for name in chosen:
         found[name] = None if facts.missing(find(name), card_) else bounds(name, *shape, gpu=card_)
     return found
-
-
-__all__ = ["Bound", "Bounds", "Waves", "bounds", "ladder", "of_counts", "of_plan"]

@@ -5,8 +5,6 @@ closed formulas for kernels that copy by TMA (`tests/test_hopper_kernels.py` hol
 the emulator's).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -368,6 +366,3 @@ def multiplied(opcode: str, dtype: str) -> float:
 
 HMMA = {"16816": 2048.0, "1688": 1024.0, "884": 256.0}
 """Multiply-adds of a warp instruction of the Tensor Cores, by its shape in SASS (m x n x k)."""
-
-
-__all__ = ["BlockCounts", "Linear", "Part", "depth_of", "multiplied", "of_block"]

@@ -1,10 +1,7 @@
 """What a kernel needs that a GPU may lack: by the table of kernels and features by architecture."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from helpers.ladder.kernel import Kernel
 from nogpu.device import Gpu
@@ -12,19 +9,17 @@ from nogpu.text import headers, read_source, without_comments
 from nogpu.toolchain import arch_number
 
 BF16 = "BF16 on Tensor Cores"
-FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
-    {
-        "cp.async": (
-            "sm_80",
-            (r"cp\.async\.c[ag]", "__pipeline_memcpy_async"),
-            "PTX ISA, cp.async",
-        ),
-        BF16: ("sm_80", ("__nv_bfloat16",), "PTX ISA, mma"),
-        "TMA": ("sm_90", (r"cp\.async\.bulk",), "PTX ISA, cp.async.bulk.tensor"),
-        "wgmma": ("sm_90a", ("wgmma",), "PTX ISA, wgmma.mma_async"),
-        "thread block clusters": ("sm_90", ("CLUSTER_M",), "CUDA C++ Programming Guide, clusters"),
-    }
-)
+FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = {
+    "cp.async": (
+        "sm_80",
+        (r"cp\.async\.c[ag]", "__pipeline_memcpy_async"),
+        "PTX ISA, cp.async",
+    ),
+    BF16: ("sm_80", ("__nv_bfloat16",), "PTX ISA, mma"),
+    "TMA": ("sm_90", (r"cp\.async\.bulk",), "PTX ISA, cp.async.bulk.tensor"),
+    "wgmma": ("sm_90a", ("wgmma",), "PTX ISA, wgmma.mma_async"),
+    "thread block clusters": ("sm_90", ("CLUSTER_M",), "CUDA C++ Programming Guide, clusters"),
+}
 """By name: the first architecture that has it, patterns of a source that uses it, and who says so.
 """
 M16N8K16 = "sm_80"
@@ -77,6 +72,3 @@ def remarks(kernel: Kernel, gpu: Gpu) -> tuple[str, ...]:
     if gpu.arch in ("sm_75", "sm_80") and kernel.dtype == "float32":
         found.append("an SM has 64 FP32 lanes, so half of the issue slots are free for other work")
     return tuple(found)
-
-
-__all__ = ["FEATURES", "missing", "remarks", "uses"]

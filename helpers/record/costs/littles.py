@@ -1,7 +1,5 @@
 """Little's law: how much must be under way at once so that a latency costs no rate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from helpers.ladder.model import L1_LINE, SCHEDULERS
@@ -72,6 +70,3 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     return UnderWay(
         place, latency.clocks, rate, unit, amount, each, amount / each, latency.source, said
     )
-
-
-__all__ = ["UnderWay", "little"]

@@ -1,35 +1,28 @@
 """What a GPU does in a clock, and how long it lets one wait: rates and latencies, each with its
 source."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from helpers import record as measuring
 from helpers.ladder.model import SCHEDULERS
 from nogpu import device
 from nogpu.device import Gpu
 
-SAME_CHIP: Mapping[str, str] = MappingProxyType({"h200": "h100"})
+SAME_CHIP: Mapping[str, str] = {"h200": "h100"}
 """GPUs whose L2 was measured on another card of the same chip, GH100 here (NVIDIA's datasheets)."""
-PUBLISHED_L2: Mapping[str, tuple[float, str]] = MappingProxyType(
-    {
-        "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
-        "a100": (5.47e12, "measured by gpu-benches (gpu-l2-cache/a100_80.txt, commit 1c36d50)"),
-    }
-)
+PUBLISHED_L2: Mapping[str, tuple[float, str]] = {
+    "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
+    "a100": (5.47e12, "measured by gpu-benches (gpu-l2-cache/a100_80.txt, commit 1c36d50)"),
+}
 """Bytes a second that all SMs together load from L2, where others measured it: no two SMs are said
 to ask for the same bytes at the same time."""
-WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
-    {
-        "sm_75": (
-            2.0,
-            "a full wavefront in two clocks, as measured on a T4 by Jia et al., arXiv 1903.07486",
-        )
-    }
-)
+WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = {
+    "sm_75": (
+        2.0,
+        "a full wavefront in two clocks, as measured on a T4 by Jia et al., arXiv 1903.07486",
+    )
+}
 """Clocks of a wavefront in the data pipe of L1 and shared memory, where it is not one."""
 WAVEFRONT = 1.0, "one wavefront a clock and SM (CUDA C++ Programming Guide: 32 banks)"
 INTEGER_LANES = 64
@@ -117,18 +110,16 @@ def issue(gpu: Gpu) -> Rate:
     return _a_clock(gpu, SCHEDULERS, f"{SCHEDULERS} schedulers an SM, one instruction a clock each")
 
 
-MMA_SYNC: Mapping[str, tuple[float, str]] = MappingProxyType(
-    {
-        "sm_90": (
-            2 / 3,
-            (
-                "of which mma.sync reaches two thirds on Hopper, six clocks for four"
-                " (data/tries/mma.md; Luo et al., arXiv 2402.13499, measure 62.9 % of the data"
-                " sheet's peak), and wgmma all"
-            ),
-        )
-    }
-)
+MMA_SYNC: Mapping[str, tuple[float, str]] = {
+    "sm_90": (
+        2 / 3,
+        (
+            "of which mma.sync reaches two thirds on Hopper, six clocks for four"
+            " (data/tries/mma.md; Luo et al., arXiv 2402.13499, measure 62.9 % of the data"
+            " sheet's peak), and wgmma all"
+        ),
+    )
+}
 """Share of the Tensor Cores' rate that mma.sync (and WMMA, made of it) reaches, where it is not 1.
 """
 
@@ -152,18 +143,16 @@ def arithmetic(gpu: Gpu, dtype: str, *, wgmma: bool = False) -> tuple[str, str, 
     return "Tensor pipe", "multiply-adds", _a_clock(gpu, share * flop / 2, words)
 
 
-SUSTAINED: Mapping[tuple[str, str], tuple[float, str]] = MappingProxyType(
-    {
-        ("t4", "float16"): (
-            24e3,
-            "cuBLAS sustains in FP16 at 4096, by NVIDIA's forum, thread 264462",
-        ),
-        ("t4", "float32"): (
-            5.73e3,
-            "cuBLAS 12.1 sustains in FP32 at 4096 on a T4 of Google Cloud, by others",
-        ),
-    }
-)
+SUSTAINED: Mapping[tuple[str, str], tuple[float, str]] = {
+    ("t4", "float16"): (
+        24e3,
+        "cuBLAS sustains in FP16 at 4096, by NVIDIA's forum, thread 264462",
+    ),
+    ("t4", "float32"): (
+        5.73e3,
+        "cuBLAS 12.1 sustains in FP32 at 4096 on a T4 of Google Cloud, by others",
+    ),
+}
 """GFLOP/s that cuBLAS is reported to sustain on a card whose power limit decides, by its key and
 the type of the operands."""
 
@@ -193,34 +182,32 @@ _T4 = "Jia et al., arXiv 1903.07486, on a T4"
 _AMPERE = "Luo et al., arXiv 2402.13499, on an A100"
 _ADA = "Luo et al., arXiv 2402.13499, on an RTX 4090"
 _HOPPER = "Luo et al., arXiv 2402.13499, on an H800"
-LATENCIES: Mapping[str, Mapping[str, Latency]] = MappingProxyType(
-    {
-        "sm_75": {
-            "L1": Latency(32, _T4),
-            "shared memory": Latency(19, _T4),
-            "L2": Latency(188, _T4),
-            "DRAM": Latency(296, _T4 + " (a miss of L2 that hits the TLB)"),
-        },
-        "sm_80": {
-            "L1": Latency(38, _AMPERE),
-            "shared memory": Latency(29, _AMPERE),
-            "L2": Latency(262, _AMPERE),
-            "DRAM": Latency(466, _AMPERE),
-        },
-        "sm_89": {
-            "L1": Latency(43, _ADA),
-            "shared memory": Latency(30, _ADA),
-            "L2": Latency(273, _ADA),
-            "DRAM": Latency(542, _ADA),
-        },
-        "sm_90": {
-            "L1": Latency(41, _HOPPER),
-            "shared memory": Latency(29, _HOPPER),
-            "L2": Latency(263, _HOPPER),
-            "DRAM": Latency(479, _HOPPER),
-        },
-    }
-)
+LATENCIES: Mapping[str, Mapping[str, Latency]] = {
+    "sm_75": {
+        "L1": Latency(32, _T4),
+        "shared memory": Latency(19, _T4),
+        "L2": Latency(188, _T4),
+        "DRAM": Latency(296, _T4 + " (a miss of L2 that hits the TLB)"),
+    },
+    "sm_80": {
+        "L1": Latency(38, _AMPERE),
+        "shared memory": Latency(29, _AMPERE),
+        "L2": Latency(262, _AMPERE),
+        "DRAM": Latency(466, _AMPERE),
+    },
+    "sm_89": {
+        "L1": Latency(43, _ADA),
+        "shared memory": Latency(30, _ADA),
+        "L2": Latency(273, _ADA),
+        "DRAM": Latency(542, _ADA),
+    },
+    "sm_90": {
+        "L1": Latency(41, _HOPPER),
+        "shared memory": Latency(29, _HOPPER),
+        "L2": Latency(263, _HOPPER),
+        "DRAM": Latency(479, _HOPPER),
+    },
+}
 """By architecture and place.
 
 Others take those of a near one, as an assumption (`latency` says so).
@@ -234,9 +221,3 @@ def latency(arch: str, place: str) -> Latency:
         return known[place]
     other = LATENCIES["sm_80" if arch.rstrip("af") == "sm_86" else "sm_90"][place]
     return Latency(other.clocks, f"{other.source}; assumed for {arch}")
-
-
-__all__ = [
-    "Latency", "Rate", "Supply", "arithmetic", "deliveries", "dram", "issue", "l2", "latency",
-    "sustained",
-]  # fmt: skip

@@ -1,8 +1,6 @@
 """The other half, waiting: clocks in which one warp alone waits for what it asked, by its machine
 code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 
@@ -65,6 +63,3 @@ def _wide(kind: str, words: Sequence[str]) -> int:
     if kind == "LDSM":
         return int(words[-1]) if words and words[-1] in ("2", "4") else 1
     return next((int(w) // 32 for w in words if w in ("64", "128")), 1)
-
-
-__all__ = ["waits"]

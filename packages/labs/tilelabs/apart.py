@@ -12,8 +12,6 @@ and opens no TCP connection. Linux has all of it; macOS enforces no limit on mem
 neither.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import importlib
@@ -88,17 +86,10 @@ def run(
     """Call a function ("module:function") with a job in a process of its own, and wait for it.
 
     Its module's `ready()`, where it has one, is called before the lock. An exception here, such as
-    KeyboardInterrupt, ends the child.
-
-    Parameters
-    ----------
-    job : what JSON can say, and so is what the function returns.
-    readable : files and folders that it may read, all else is locked; None: no lock.
-    environment : variables beside those of `_environment`.
-
-    Raises
-    ------
-    ConfigError : no "module:function", or a lock where this machine has none.
+    KeyboardInterrupt, ends the child. job: what JSON can say, and so is what the function returns.
+    readable: files and folders that it may read, all else is locked; None: no lock. environment:
+    variables beside those of `_environment`. Raises ConfigError: no "module:function", or a lock
+    where this machine has none.
     """
     limits = limits or Limits()
     child = _started(call, limits, readable, environment, once=True)

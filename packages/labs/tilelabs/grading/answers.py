@@ -5,8 +5,6 @@ What stands there was written by a student: it is kept as text alone, without co
 and cut.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

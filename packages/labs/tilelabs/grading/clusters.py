@@ -13,8 +13,6 @@ whoever reaches a scheduler can run what they like on its workers: keep it in a 
 or use tls:// with the certificates of Dask's configuration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager

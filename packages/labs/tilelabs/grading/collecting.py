@@ -7,8 +7,6 @@ every name of the download is that platform's. A notebook's kernel is the cell t
 anew. Every file is accounted for: it counts, or the note says why it does not.
 """
 
-from __future__ import annotations
-
 import re
 import time
 import zipfile
@@ -82,22 +80,13 @@ def collect(
     fixes: Mapping[str, Sequence[Fix]] = MappingProxyType({}),
     student: tuple[str, str] = ("", ""),
 ) -> tuple[Submission, ...]:
-    """The submissions below a folder, or in a zip, sorted by student: one of each who handed any
-    file in.
+    """The submissions below a folder, or in a zip, by student: one of each who handed a file in.
 
     Of several files the one that holds this lab's kernel counts; of several of those the platform's
     last one, or else the one that `submit` wrote, or that was changed last. A folder around all
-    students is stepped into.
-
-    Parameters
-    ----------
-    entry : what the kernel is called, "lab2".
-    fixes : a teacher's repairs, by student.
-    student : id and name, where all files are one student's.
-
-    Raises
-    ------
-    ConfigError : no files, names of a platform beside others, or kernels of many in one's folder.
+    students is stepped into. entry: what the kernel is called, "lab2". fixes: a teacher's repairs,
+    by student. student: id and name, where all files are one student's. Raises ConfigError: no
+    files, names of a platform beside others, or kernels of many in one's folder.
     """
     found: dict[str, list[tuple[_Order, Submission]]] = {}
     try:

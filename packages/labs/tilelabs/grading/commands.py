@@ -1,7 +1,5 @@
 """The command line of a class: labs, check, submit, course, handout, grade, similar, report."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Sequence

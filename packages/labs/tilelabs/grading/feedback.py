@@ -3,8 +3,6 @@
 What a student or a compiler wrote is tidied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ kernel. What was fixed is noted in the table and in the feedback, and changes th
 judged, and its result's key.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

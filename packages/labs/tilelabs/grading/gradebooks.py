@@ -4,8 +4,6 @@ A platform rejects columns that it did not export, so its own export is filled i
 students that were judged, and no other cell.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -48,19 +46,12 @@ class Filled:
 
 
 def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str = "") -> Filled:
-    """Write out/lab-N-gradebook.csv: the export with each student's points in one column, all
-    else as it was.
+    """Write out/lab-N-gradebook.csv: the export with each student's points in one column.
 
-    A cell is left alone where a part is still to be marked by hand.
-
-    Parameters
-    ----------
-    export : the platform's own table.
-    column : its name, or how it begins; default the platform's, or the only one that names the lab.
-
-    Raises
-    ------
-    DataError : a table of no known platform, or a column that is not there or not the only one.
+    A cell is left alone where a part is still to be marked by hand. export: the platform's own
+    table. column: its name, or how it begins; default the platform's, or the only one that names
+    the lab. Raises DataError: a table of no known platform, or a column that is not there or not
+    the only one.
     """
     raw = _read(export)
     table = list(csv.reader(io.StringIO(raw.removeprefix("\ufeff"))))

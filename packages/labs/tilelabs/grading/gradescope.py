@@ -6,8 +6,6 @@ the format: Gradescope's autograder documentation, "Autograder specifications" a
 metadata".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

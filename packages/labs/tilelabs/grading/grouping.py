@@ -5,8 +5,6 @@ the same bytes are judged once. Of different submissions of one group each is ju
 with the most points counts for all members.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ A result's key is made of the source, the lab's version, this code and the cases
 off goes on where it was; files are written whole or not at all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -77,25 +75,15 @@ def grade(
     lock: bool | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[Result, ...]:
-    """Judge what has not been judged yet, into out/lab-N/; all results, in the order of the
-    submissions.
+    """Judge what has not been judged yet, into out/lab-N/; all results, in the submissions' order.
 
     A result that takes another's place leaves it in out/lab-N/history/, and `tell` is given what
-    became of the points, and why. Each submission has two processes of its own.
-
-    Parameters
-    ----------
-    attempt : another one draws other cases; default that of a student's earlier result, the next
-        one where the source has changed, or 1.
-    again : judge what has been judged, too.
-    workers : submissions at a time; default the number of cores.
-    executor : of concurrent.futures, in place of threads, also with workers elsewhere (see `Task`).
-    lock : as in `judging.marking.mark`.
-
-    Raises
-    ------
-    DataError : out cannot be written.
-    ConfigError : a worker must not judge.
+    became of the points, and why. Each submission has two processes of its own. attempt: another
+    one draws other cases; default that of a student's earlier result, the next one where the source
+    has changed, or 1. again: judge what has been judged, too. workers: submissions at a time;
+    default the number of cores. executor: of concurrent.futures, in place of threads, also with
+    workers elsewhere (see `Task`). lock: as in `judging.marking.mark`. Raises DataError: out cannot
+    be written; ConfigError: a worker must not judge.
     """
     folder = out / f"lab-{lab.number}"
     try:

@@ -2,8 +2,6 @@
 compared with the course that it says it is of.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

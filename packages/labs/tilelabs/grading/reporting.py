@@ -4,8 +4,6 @@ Instant, and again: nothing is judged here. Overrides are applied last, so that 
 decided outlives a regrade.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ In: the submissions, an earlier class's, the lab. Out: texts in the places that 
 for, with what everybody was given as base code and the lab's published solutions as earlier work.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

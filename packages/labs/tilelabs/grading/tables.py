@@ -2,8 +2,6 @@
 nothing runs.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

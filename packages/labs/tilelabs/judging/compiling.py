@@ -5,8 +5,6 @@ It is the only native code that reads what somebody typed. What comes out is PTX
 compiler reports, which the other process (`judging.running`) and the one that asks take for data.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager

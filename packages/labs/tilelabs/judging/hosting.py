@@ -6,8 +6,6 @@ a finding. Nothing of it is compiled or run on this machine. Source: CUDA runtim
 management, stream management, and API synchronization behavior.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -10,8 +10,6 @@ hide a missing barrier. Work is counted in totals, for each 32 of what is asked 
 multiply-adds: an average a request can be diluted with requests that nobody needs.
 """
 
-from __future__ import annotations
-
 import hmac
 import math
 import re

@@ -4,8 +4,6 @@ Ninety kilobytes of a zip can hold millions of lists, so what parses a notebook 
 own, and what comes back is short.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

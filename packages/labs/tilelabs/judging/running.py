@@ -5,8 +5,6 @@ kernel could read them: they are computed here, in Python, and the kernel's aren
 arguments alone.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

@@ -7,8 +7,6 @@ other contenders, a rung of the book and cuBLAS, run in turn with it, so that a 
 cancels in the ratio.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import secrets
@@ -72,18 +70,9 @@ def time_on_gpu(
     """Times of a source beside a rung of the book and cuBLAS, at one size, on operands drawn here.
 
     Time only what is right and clean in the emulator: a fault on a GPU costs at most this call, and
-    says less.
-
-    Parameters
-    ----------
-    rung : of the catalog, which runs in turn with the source.
-    size : M, N, K.
-    lock : of the compiler, as in `marking.mark`; no native code of a source runs on the host.
-
-    Raises
-    ------
-    NoGPUError : no GPU answers.
-    ToolchainError : nothing compiles here; never for a source.
+    says less. rung: of the catalog, which runs in turn with the source. size: M, N, K. lock: of the
+    compiler, as in `marking.mark`; no native code of a source runs on the host. Raises NoGPUError:
+    no GPU answers; ToolchainError: nothing compiles here; never for a source.
     """
     gpu = device.current()
     if gpu is None:

@@ -2,8 +2,6 @@
 next.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cache
@@ -136,18 +134,10 @@ def check(
     """How a kernel comes out on the cases for practice, in seconds and without a GPU.
 
     The compiler, the emulator and the GPU's driver run in processes of their own, so what the
-    kernel does it does to them.
-
-    Parameters
-    ----------
-    source : text, or the bytes of a file.
-    variant : by name; default the first.
-    gpu : whether a kernel that is right and clean is timed, too; default where a GPU answers.
-    every_shape : all are tried; or, sooner, those up to the first that is wrong.
-
-    Raises
-    ------
-    UnknownNameError : a lab or a variant that does not exist; never for a source.
+    kernel does it does to them. source: text, or the bytes of a file. variant: by name; default the
+    first. gpu: whether a kernel that is right and clean is timed, too; default where a GPU answers.
+    every_shape: all are tried; or, sooner, those up to the first that is wrong. Raises
+    UnknownNameError: a lab or a variant that does not exist; never for a source.
     """
     of = lab(number)
     chosen = variant_of(of, variant)

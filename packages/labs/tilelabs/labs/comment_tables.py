@@ -9,8 +9,6 @@ It is judged by the formulas of the lab's rubric, row by row, for whatever tiles
 is text, and nothing of it runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 
@@ -28,12 +26,10 @@ def fault(
 ) -> str:
     """What is missing in a table or wrong in it, and where to look; "" for a right one.
 
-    Parameters
-    ----------
-    part : with the names and formulas of the columns, and how many rows are asked for.
-    text : of the comment (`judging.marking.Marked.table`); "" for none.
-    constants : names with the least and the most that each may be, as the lab has them.
-    own : the constants that the kernel itself has; they must be those of the first row.
+    part: with the names and formulas of the columns, and how many rows are asked for. text: of the
+    comment (`judging.marking.Marked.table`); "" for none. constants: names with the least and the
+    most that each may be, as the lab has them. own: the constants that the kernel itself has; they
+    must be those of the first row.
     """
     names = [name for name, _, _ in constants]
     lines = [cells for line in text.splitlines() if (cells := _cells(line))]

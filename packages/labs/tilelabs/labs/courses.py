@@ -2,8 +2,6 @@
 fills in.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import os

@@ -4,8 +4,6 @@ It stands in the notebook's metadata, and beside it in lab2.json, so that a chec
 that folder mean the same lab, whoever asks: a cell, another one after a restart, or a terminal.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path

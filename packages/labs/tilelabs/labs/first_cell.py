@@ -2,8 +2,6 @@
 begins the lab.
 """
 
-from __future__ import annotations
-
 import json
 
 from helpers.notebook.addresses import Repository

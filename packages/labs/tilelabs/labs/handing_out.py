@@ -1,7 +1,5 @@
 """The notebook that a student gets: what is asked, the kernel in a cell, its check in the next."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any

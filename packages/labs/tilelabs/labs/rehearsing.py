@@ -6,8 +6,6 @@ fetch it: sources, rehearsal.toml, which says of each what it should come to, an
 questions for an exam with their answers.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,8 +74,9 @@ def sources(lab: Lab) -> tuple[Source, ...]:
         raise DataError(
             f"{lab.folder / FOLDER} is empty: a lab's notebook leaves it out; clone the whole book"
         )
+    most = sum(part.points for part in lab.parts if not part.by_hand) // 10  # nobody's work
     starters = [
-        Source(f"starter, {v.name}", "starter", v.name, lab.starter(v), most=_tenth(lab))
+        Source(f"starter, {v.name}", "starter", v.name, lab.starter(v), most=most)
         for v in lab.variants
     ]
     return (*starters, *_sources(lab, held))
@@ -146,11 +145,6 @@ def pack(labs: Iterable[Lab], folder: Path) -> list[Path]:
     if not packs:
         raise ConfigError(f"no lab's rehearsal lies in {folder}: unpack into it first")
     return packs
-
-
-def _tenth(lab: Lab) -> int:
-    """What work that nobody did may be worth."""
-    return sum(part.points for part in lab.parts if not part.by_hand) // 10
 
 
 def _source(lab: Lab, held: Mapping[str, str], data: dict[str, Any]) -> Source:

@@ -1,7 +1,5 @@
 """What a lab asks and what each part is worth, read from labs/NAME/lab.toml."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ it, so `PASSPHRASE` stands here, and who reads this can open it as well. A file 
 opens by it alone. Plain files beside the pack, as an author has them, go before those in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -39,19 +39,11 @@ NO_ANSWER = "*No answer.*"
 
 
 def begin(number: str | int, *, version: int = 0, variant: str = "", tag: str = "") -> None:
-    """Say which lab is worked on in this folder, and bring `%%cuda labN` and `%%answer` to a
-    notebook.
+    """Say which lab is worked on here, and bring `%%cuda labN` and `%%answer` to a notebook.
 
-    Parameters
-    ----------
-    version : which the notebook was made for; default the book's.
-    variant : by name; default the first.
-    tag : of the book, as the course has it.
-
-    Raises
-    ------
-    UnknownNameError : a lab or a variant that does not exist.
-    ConfigError : a folder that cannot be written.
+    version: which the notebook was made for; default the book's. variant: by name; default the
+    first. tag: of the book, as the course has it. Raises UnknownNameError: a lab or a variant that
+    does not exist; ConfigError: a folder that cannot be written.
     """
     of = lab(number)
     chosen = checking.variant_of(of, variant)
@@ -127,21 +119,13 @@ def check(
     gpu: bool | None = None,
     every_shape: bool = False,
 ) -> Checked:
-    """How a kernel comes out on cases for practice, in seconds and without a GPU; with one, its
-    time too.
+    """How a kernel comes out on cases for practice, without a GPU; with one, its time too.
 
-    Parameters
-    ----------
-    source : text or the bytes of a file; default what the cell `%%cuda labN` wrote last, labN.cu.
-    variant : by name; default the one that was begun in `folder`, or else the lab's first.
-    folder : with the lab's files; default this one.
-    gpu : as in `checking.check`.
-    every_shape : the first wrong shape ends it otherwise.
-
-    Raises
-    ------
-    UnknownNameError : a lab or a variant that does not exist.
-    ConfigError : there is no kernel; never for a source.
+    source: text or the bytes of a file; default what the cell `%%cuda labN` wrote last, labN.cu.
+    variant: by name; default the one that was begun in `folder`, or else the lab's first. folder:
+    with the lab's files; default this one. gpu: as in `checking.check`. every_shape: the first
+    wrong shape ends it otherwise. Raises UnknownNameError: a lab or a variant that does not exist;
+    ConfigError: there is no kernel; never for a source.
     """
     of = lab(number)
     begun = declaring.read(folder or Path(), of.number)
