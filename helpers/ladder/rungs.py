@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from helpers.ladder.kernel import (
@@ -1405,6 +1406,12 @@ def without(kernel: Kernel | str, *parts: str) -> Kernel:
 _INCLUDE = re.compile(r'#include\s+"([^"]+)"')
 
 
+@lru_cache(maxsize=256)
+def _code(text: str) -> str:
+    """A text without its comments, however its lines are broken."""
+    return " ".join(without_comments(text).split())
+
+
 def fingerprint(kernel: Kernel | str) -> str:
     """Short hash of a kernel's code and of our headers that it includes; comments do not count.
 
@@ -1415,7 +1422,7 @@ def fingerprint(kernel: Kernel | str) -> str:
     queue = [k.source]
     while queue:
         text = queue.pop()
-        texts.append(" ".join(without_comments(text).split()))
+        texts.append(_code(text))
         for name in _INCLUDE.findall(text):
             path = KERNELS / name
             if name not in seen and path.is_file():
