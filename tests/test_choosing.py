@@ -336,3 +336,20 @@ def test_the_record_holds_what_is_picked_today(dtype: str, seed: int) -> None:
         p = choosing.best(dtype, e.m, e.n, e.k, device.gpu(PICKED_ON))
         assert (p.kernel.name, dict(p.params)) == (e.kernel, dict(e.params)), (e.m, e.n, e.k)
         assert e.error_over_tolerance <= 1 and e.pairs >= 5
+
+
+def test_the_prediction_of_a_short_k_knows_odd_rows_waits_and_rounds() -> None:
+    def clocks(M: int, N: int, K: int, **params: int) -> float:
+        return model.short_clocks(plan("mma_short", M, N, K, **params), H200)
+
+    even, odd_k, odd_n = clocks(4096, 4096, 32), clocks(4096, 4096, 31), clocks(4096, 4095, 32)
+    assert even < min(odd_k, odd_n) and even < 0.8 * clocks(4096, 4095, 31)
+    # a block by itself waits for each further tile; many hide each other's waits
+    alone = clocks(64, 64, 96) - clocks(64, 64, 64)
+    assert model.SHORT_NEXT < alone < 2 * model.SHORT_NEXT
+    # a block more than the SMs hold is a round more
+    full = 4 * H200.sms
+    assert clocks(64 * (full + 1), 64, 32) > clocks(64 * full, 64, 32) + model.SHORT_WAIT
+    # where K is short it is the one, and where it is long another one
+    names = [choosing.best("bfloat16", 2000, 2001, k, H200).kernel.name for k in (33, 2001)]
+    assert names[0] == "mma_short" != names[1]

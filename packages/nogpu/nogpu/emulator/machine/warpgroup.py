@@ -17,9 +17,9 @@ with the leading byte offset LBO and the stride byte offset SBO; a swizzle then 
 from bit 7 on. Both it and the copy engine take the bits from the address, so a matrix may begin in
 any row of the pattern where its box begins: a descriptor's base offset is of the pattern, not of
 the matrix. An H200 multiplies so from all eight rows (hopper_1 with its tiles 128 to 896 bytes
-further on, 2026-11-28). Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory
-matrix layout, strides, matrix descriptor format, register fragments. The numbers are as for
-mma.sync (see `tensor`).
+further on, 2026-11-28). Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions":
+shared memory matrix layout, strides, matrix descriptor format, register fragments. The numbers are
+as for mma.sync (see `tensor`).
 """
 
 from __future__ import annotations
