@@ -69,8 +69,7 @@ def test_a_style_sheet_keeps_what_pages_use(tmp_path: Path) -> None:
     assert "x:1" in "".join(weight.trimmed(SHEET, words | {"gone"}).split())
 
 
-def test_a_trimmed_sheet_is_copied_anew(tmp_path: Path) -> None:
-    """Sphinx warns of a file that it would write over, and a new page may need what was trimmed."""
+def test_a_failed_build_trims_nothing(tmp_path: Path) -> None:
     weight = importlib.import_module("book_weight")
     sheet = tmp_path / "_static/sphinx-design.min.css"
     sheet.parent.mkdir()
@@ -81,8 +80,32 @@ def test_a_trimmed_sheet_is_copied_anew(tmp_path: Path) -> None:
     assert "gone" in sheet.read_text(encoding="utf-8")
     weight.lighten(app, None)
     assert sheet.read_text(encoding="utf-8") == ".a{y:2}"
-    weight.fresh(app)
-    assert not sheet.exists()
+
+
+def test_a_book_keeps_its_styles_however_often_it_is_built(tmp_path: Path) -> None:
+    """Sphinx warns of a file that it would write over, copies none where no page is written, and a
+    new page may need what was trimmed."""
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace
+
+    page, sheet = tmp_path / "index.rst", tmp_path / "out/_static/styles/pydata-sphinx-theme.css"
+
+    def built(text: str) -> str:
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+        settings = {"extensions": ["book_weight"], "html_theme": "pydata_sphinx_theme"}
+        folders = (str(tmp_path / name) for name in ("out", "trees"))
+        with docutils_namespace():
+            Sphinx(
+                str(tmp_path), None, *folders, "html", settings, status=None, warningiserror=True
+            ).build()
+        return sheet.read_text(encoding="utf-8")
+
+    title = "A\n=\n\n"
+    first = built(title)
+    assert ".mx-auto" not in first and ".pst-navbar-icon" in first
+    assert built(title) == first
+    assert ".mx-auto" in built(f"{title}.. container:: mx-auto\n\n   B\n")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def used(folder: Path) -> set[str]:
     return words
 
 
-def fresh(app: Any) -> None:
+def fresh(app: Any, builder: Any) -> None:
     """Take away what an earlier build has trimmed, as Sphinx warns of files that it overwrites."""
     for sheet in _sheets(app):
         sheet.unlink()
@@ -92,6 +92,7 @@ def lighten(app: Any, fault: Exception | None) -> None:
 
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx when it loads the extension."""
-    app.connect("builder-inited", fresh)
+    # Where no page is written, nothing is copied anew: what is there must stay.
+    app.connect("write-started", fresh)
     app.connect("build-finished", lighten)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
