@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from nogpu import disk, toolchain
 from nogpu.errors import ConfigError
 from nogpu.text import HEADERS
 from tilelabs import apart, labs
-from tilelabs.judging import marking, running
+from tilelabs.judging import compiling, marking, running
 from tilelabs.judging.marking import cases, mark
 from tools import hostile
 from tools.hostile import HONEST, but
@@ -104,6 +106,14 @@ def test_an_honest_source_is_right_and_clean(honest: marking.Marked) -> None:
     assert 0.5 < honest.worst("sectors") < 3
 
 
+def test_the_door_hands_on_what_the_compiler_makes() -> None:
+    source = "__global__ void k(float* x) { x[threadIdx.x] *= 3; }"
+    with disk.set_aside(), compiling.door():
+        made = toolchain.compile(source, name=f"door{time.time_ns()}.cu")  # never compiled before
+    plain = toolchain.compile(source, name="door.cu")
+    assert made.cubin and made.kernels == plain.kernels and "mul.f32" in made.ptx
+
+
 @pytest.mark.parametrize("student", range(20))
 def test_an_honest_source_raises_no_alarm(student: int) -> None:
     """Twenty students, each with their own shapes, numbers and order of warps."""
@@ -178,6 +188,7 @@ def test_another_head_is_one_clear_line(name: str) -> None:
 def test_what_does_not_compile_names_its_line() -> None:
     found = mark(HONEST.replace("float sum = 0.0f", "float sum = 0.0f + q"), ASKED, FEW)
     assert found.stage == "compile" and found.refused.startswith("it does not compile: line 10: ")
+    assert found.registers == found.spills == found.stack == 0  # there is no kernel that has any
     assert '"q" is undefined' in found.refused and "lab.cu(10)" in found.log
 
 

@@ -655,6 +655,23 @@ def test_structures_name_their_arrays():
     assert report.findings[0].array == "A.elements"
 
 
+def test_an_array_that_is_stored_through_a_structure_is_judged():
+    """Loads of arrays that nothing is stored to are not looked at; this one's pointer lies inside
+    the structure."""
+    source = """
+    struct Pair { const float* in; float* out; };
+    extern "C" __global__ void k(Pair p)
+    {
+        p.out[threadIdx.x] = p.in[threadIdx.x] + p.out[threadIdx.x ^ 32];
+    }
+    """
+    arrays = (np.ones(64, np.float32), np.ones(64, np.float32))
+    report = emulator.launch(source, "k", 1, 64, [arrays])
+    assert {f.kind for f in report.findings} == {"race"}
+    alone = emulator.launch(source.replace("^ 32", "^ 0"), "k", 1, 64, [arrays])
+    assert alone.ok, alone
+
+
 def test_memory_stays_bounded():
     """Large local arrays and shared memory make fewer threads run together, not more memory."""
     import tracemalloc
