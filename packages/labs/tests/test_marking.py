@@ -177,6 +177,11 @@ def test_other_bytes_are_one_clear_line(raw: bytes) -> None:
     assert found.stage == "bytes" and found.refused and "\n" not in found.refused and not found.runs
 
 
+def test_text_that_no_bytes_make_is_one_clear_line() -> None:
+    found = mark(HONEST + "// \ud800", ASKED, FEW)
+    assert found.stage == "bytes" and "lone surrogates" in found.refused
+
+
 @pytest.mark.parametrize("name", hostile.HEADS)
 def test_another_head_is_one_clear_line(name: str) -> None:
     source, words = hostile.HEADS[name]
