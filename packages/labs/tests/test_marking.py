@@ -177,6 +177,14 @@ def test_other_bytes_are_one_clear_line(raw: bytes) -> None:
     assert found.stage == "bytes" and found.refused and "\n" not in found.refused and not found.runs
 
 
+def test_constants_may_be_what_a_lab_allows_and_a_table_is_kept() -> None:
+    source = HONEST.replace("/*", "//") + "/* table\nM | 3\n*/ /* another */\n"
+    for least, most, told in ((16, 16, ""), (1, 15, "may be 1 to 15"), (17, 32, "may be 17 to 32")):
+        found = mark(source, replace(ASKED, constants=(("T", least, most),)), FEW[:1])
+        assert (told in found.refused) if told else found.right == FEW[:1], found
+        assert found.sizes == {"T": 16} and found.table == "\nM | 3"
+
+
 def test_text_that_no_bytes_make_is_one_clear_line() -> None:
     found = mark(HONEST + "// \ud800", ASKED, FEW)
     assert found.stage == "bytes" and "lone surrogates" in found.refused
