@@ -9,7 +9,9 @@ from helpers import trace
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching import vectorized
 from nogpu.emulator.launching.vectorized import Piece, spans
-from nogpu.emulator.ptx.bases import Place
+from nogpu.emulator.ptx import syntax
+from nogpu.emulator.ptx.bases import Place, places
+from nogpu.emulator.ptx.blocks import split_blocks
 from nogpu.errors import ConfigError, ToolchainError
 from tests import joined_kernels
 from tests.joined_kernels import SUBJECTS
@@ -108,6 +110,44 @@ def test_an_access_may_reach_into_the_next_round_of_an_unrolled_loop():
     assert found(loop, of(0, 16, width=16)) == [16, 0]
     assert found(at(0, step=4), of(0, 8, width=8)) == [8]
     assert found(at(0, step=4), [*of(0, width=8), *of(8, 12)]) == [None]  # rounds that differ
+
+
+def test_a_place_that_a_piece_does_not_hold_is_not_found():
+    assert found(at(0, width=8), of(0, 4)) == [None]
+
+
+def test_rounds_may_begin_at_pieces_of_different_widths():
+    loop = at(0, 4, 8, step=12, op="store")  # two rounds
+    assert found(loop, [*of(0, width=16, op="store"), *of(16, width=8, op="store")]) == [16, 8, 0]
+
+
+READS = """
+.version 8.0
+.target sm_80
+.address_size 64
+.entry k()
+{
+    .reg .b32 %r<9>;
+    mov.u32 %r1, %tid.x;
+    shl.b32 %r2, %r1, 3;
+    or.b32 %r3, %r2, 4;
+    ld.shared.u32 %r4, [%r2];
+    ld.shared.u32 %r4, [%r3];
+    ld.shared.u32 %r4, [%r2+8];
+AGAIN:
+    ld.shared.u32 %r4, [%r8];
+NEXT:
+    ld.shared.u32 %r4, [%r8+4];
+    ret;
+}
+"""
+
+
+def test_places_of_a_base_are_read_with_its_shifted_bits_and_what_nothing_sets():
+    function = syntax.parse(READS).functions["k"]
+    read = places(function, [start for start, _ in split_blocks(function)])
+    assert [p.offset for p in read] == [0, 4, 8, 0, 4]
+    assert len({p.base for p in read[:3]}) == 1 and not {p.base for p in read[3:]} & {read[0].base}
 
 
 def test_words_of_the_machine_code_are_read():

@@ -1,5 +1,5 @@
-"""The mutation gate itself, on a package of one function: a test that sees its edge, and one that
-does not."""
+"""The mutation gate itself, on a package of one function: tests that see its edge, in the push ring,
+in the day ring, in a child process, and one that does not."""
 
 import ast
 import json
@@ -8,20 +8,32 @@ import pytest
 
 from tools import mutation
 
-AREAS = {("fake",): ("tests/test_edge.py",)}
+AREAS = {("packages/labs/fake",): ("tests/test_edge.py",)}
+RING = """
+def pytest_addoption(parser): parser.addoption("--ring")
+def pytest_collection_modifyitems(config, items):
+    items[:] = [i for i in items if config.getoption("--ring") == "day" or "day" not in i.name]
+"""
 SEES = "from fake.edge import inside\ndef test_edge(): assert inside(3) and not inside(4)\n"
+CHILD = """
+import subprocess, sys
+def test_edge(tmp_path):
+    code = "from fake.edge import inside; assert inside(3) and not inside(4)"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+"""
 BLIND = "from fake.edge import inside\ndef test_edge(): assert inside(0)\n"
 
 
 def judged(folder, test, same=()):
     """(part killed, verdicts) of the four mutants of `return n < 4`."""
     for name, text in {
-        "fake/__init__.py": "",
-        "fake/edge.py": "def inside(n: int) -> bool:\n    return n < 4\n",
+        "packages/labs/fake/__init__.py": "",
+        "packages/labs/fake/edge.py": "def inside(n: int) -> bool:\n    return n < 4\n",
         "tests/test_edge.py": test,
+        "conftest.py": RING,
         "same.json": json.dumps(list(same)),
     }.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     record = folder / "out" / "record.jsonl"
     part = mutation.gate(folder, AREAS, 1, 9, record, folder / "same.json")
@@ -32,7 +44,7 @@ def test_an_edge_that_is_tested_is_held_and_the_source_stays(tmp_path):
     part, verdicts = judged(tmp_path, SEES)
     assert part == 1 and set(verdicts.values()) == {"killed"}
     assert {"n < 4 -> (n <= 4)", "4 -> 5", "4 -> 3", "return n < 4 -> return None"} == set(verdicts)
-    assert "n < 4" in (tmp_path / "fake/edge.py").read_text()
+    assert "n < 4" in (tmp_path / "packages/labs/fake/edge.py").read_text()
     assert judged(tmp_path, SEES)[0] == 1  # from the record: nothing was judged again
     assert len((tmp_path / "out/record.jsonl").read_text().splitlines()) == 4
 
@@ -43,6 +55,21 @@ def test_a_blind_test_lets_mutants_live_and_a_reason_takes_one_out(tmp_path):
     assert verdicts["n < 4 -> (n <= 4)"] == "survived"
     entry = {"file": "edge.py", "line": "return n < 4", "mutation": "4 -> 5", "reason": "a trial"}
     assert judged(tmp_path, BLIND, [entry])[0] == 1 / 3
+
+
+@pytest.mark.parametrize("test", [CHILD, BLIND + SEES.replace("test_edge", "test_day")])
+def test_what_a_child_process_or_the_day_ring_alone_sees_is_killed(tmp_path, test):
+    """A child imports the copy, too; what lives through the push ring meets the day ring."""
+    part, verdicts = judged(tmp_path, test)
+    assert part == 1 and len(verdicts) == 4
+
+
+def test_the_tests_that_name_a_module_come_first(tmp_path):
+    texts = {"a.py": "hedge", "b.py": "edge", "c.py": "edge, edges, edge"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    mutant = mutation.Mutant("fake/edge.py", 1, "", "", "")
+    assert mutation.nearest_first(tmp_path, mutant, [*texts]) == ["c.py", "b.py", "a.py"]
 
 
 def test_tests_that_fail_anyway_and_folders_that_moved_judge_nothing(tmp_path):

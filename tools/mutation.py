@@ -3,7 +3,8 @@
 `python -m tools.mutation --seed 1 --count 60` writes each verdict to `_build/mutation.jsonl` and
 ends with 1 where fewer than 90 % of the mutants that change anything are killed. Called again it
 goes on: a verdict counts as long as neither the mutated file nor its tests change. Mutants live in
-copies under a temporary folder.
+copies under a temporary folder. Each meets the push ring of the tests nearest to it, and where it
+lives through that the day ring of the same.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -27,14 +29,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+RINGS = ("push", "day")
+"""Of the tests: what lives through the first is tried in the next."""
 LEAST = 0.9
+PACKAGES = (".", "packages/nogpu", "packages/labs")
+"""Where Python finds the project's packages, before those that are installed."""
 _EMULATOR = (
     "emulator_machine emulator_faults emulator_findings emulator_instructions emulator_warps"
     " emulator_waits emulator_mbarriers emulator_calls emulator_bulk emulator_cluster"
     " emulator_tensor emulator_warpgroups emulator_tensor_memory emulator_loading"
     " emulator_counts emulator_requests emulator_unset emulator_causes emulator"
     " emulator_oracle emulator_link run_command foreign_kernels foreign_waits foreign_hopper"
-    " fresh_kernels header_kernels emulator_headers emulator_random"
+    " fresh_kernels header_kernels emulator_headers emulator_random emulator_alone shared_base"
+    " ptx_given ir refusals turing joins fp8"
 )
 Areas = Mapping[tuple[str, ...], tuple[str, ...]]
 """Files or folders, and the test files nearest to them, the fastest first; mutants come from each
@@ -54,13 +61,13 @@ AREAS: Areas = {
         for room in ["ptx", "machine", "observe", "launching"]
     },
     ("packages/labs/tilelabs/judging",): _tests(
-        "marking timing points feedback apart lab_folders"
+        "marking hosting timing points feedback apart lab_folders"
     ),
     tuple(
         f"helpers/record/{name}.py"
         for name in ["store", "protocol", "trials", "reading", "turns", "measurement"]
     ): _tests("trials measure sections store overlap verify readers_numbers"),
-    ("helpers/record/costs", "helpers/ladder/model.py", "helpers/ladder/cuts.py"): _tests("model cuts costs choosing"),
+    ("helpers/record/costs", "helpers/ladder/model.py", "helpers/ladder/cuts.py"): _tests("model cuts mma_sliced costs choosing"),
 }  # fmt: skip
 
 
@@ -231,10 +238,13 @@ def copied(root: Path, areas: Areas, to: Path) -> Path:
     return to
 
 
-def passes(where: Path, tests: Sequence[str], limit: float) -> bool | None:
-    """Whether the tests pass in a copy; None: they ran past `limit` seconds."""
+def passes(where: Path, tests: Sequence[str], ring: str, limit: float) -> bool | None:
+    """Whether a ring of the tests passes in a copy, in child processes, too; None: it ran past
+    `limit` seconds."""
     command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-n", "0"]
-    env = {**os.environ, "PYTHONPATH": str(where), "PYTHONDONTWRITEBYTECODE": "1"}
+    command += ["--ring", ring]
+    path = os.pathsep.join(str(where / folder) for folder in PACKAGES)
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     quiet = subprocess.DEVNULL
     with subprocess.Popen(
         [*command, *tests], cwd=where, env=env, stdout=quiet, stderr=quiet, start_new_session=True
@@ -246,7 +256,13 @@ def passes(where: Path, tests: Sequence[str], limit: float) -> bool | None:
             return None
 
 
-def verdict(where: Path, mutant: Mutant, tests: Sequence[str], limit: float) -> str:
+def nearest_first(where: Path, mutant: Mutant, tests: Sequence[str]) -> list[str]:
+    """The tests, those first that name the mutated module most often."""
+    name = re.compile(rf"\b{Path(mutant.file).stem}\b")
+    return sorted(tests, key=lambda t: -len(name.findall((where / t).read_text("utf-8"))))
+
+
+def verdict(where: Path, mutant: Mutant, tests: Sequence[str], ring: str, limit: float) -> str:
     """killed, timeout or survived; the copy is whole again afterwards."""
     path = where / mutant.file
     whole = path.read_bytes()
@@ -254,7 +270,8 @@ def verdict(where: Path, mutant: Mutant, tests: Sequence[str], limit: float) -> 
         stale.unlink()
     try:
         path.write_text(changed(whole.decode(), mutant), "utf-8")
-        return {True: "survived", False: "killed", None: "timeout"}[passes(where, tests, limit)]
+        passed = passes(where, tests, ring, limit)
+        return {True: "survived", False: "killed", None: "timeout"}[passed]
     finally:
         path.write_bytes(whole)
 
@@ -278,7 +295,16 @@ def gate(root: Path, areas: Areas, seed: int, count: int, record: Path, same: Pa
 
     with tempfile.TemporaryDirectory() as folder:
         where = copied(root, areas, Path(folder))
-        limits: dict[Sequence[str], float] = {}
+        limits: dict[tuple[Sequence[str], str], float] = {}
+
+        def limit(tests: tuple[str, ...], ring: str) -> float:
+            """Seconds for a ring of the tests: they run once on the code as it is."""
+            if (tests, ring) not in limits:
+                start = time.monotonic()
+                if not passes(where, tests, ring, 3600):
+                    raise RuntimeError(f"these tests fail before any mutation: {ring} of {tests}")
+                limits[tests, ring] = 60 + 3 * (time.monotonic() - start)
+            return limits[tests, ring]
 
         def judge(mutant: Mutant, tests: tuple[str, ...]) -> str:
             name = identity(mutant, tests)
@@ -286,12 +312,11 @@ def gate(root: Path, areas: Areas, seed: int, count: int, record: Path, same: Pa
                 return "equivalent"
             if name in before:
                 return before[name]
-            if tests not in limits:
-                start = time.monotonic()
-                if not passes(where, tests, 3600):
-                    raise RuntimeError(f"these tests fail before any mutation: {tests}")
-                limits[tests] = 60 + 3 * (time.monotonic() - start)
-            found = verdict(where, mutant, tests, limits[tests])
+            ordered = nearest_first(where, mutant, tests)
+            for ring in RINGS:
+                found = verdict(where, mutant, ordered, ring, limit(tests, ring))
+                if found != "survived":
+                    break
             with record.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"id": name, "verdict": found, **asdict(mutant)}) + "\n")
             print(f"{found:9} {mutant.file}:{mutant.lineno}  {mutant.mutation}", flush=True)

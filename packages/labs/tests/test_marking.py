@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from nogpu import disk, toolchain
 from nogpu.errors import ConfigError
 from nogpu.text import HEADERS
 from tilelabs import apart, labs
-from tilelabs.judging import marking, running
+from tilelabs.judging import compiling, marking, running
 from tilelabs.judging.marking import cases, mark
 from tools import hostile
 from tools.hostile import HONEST, but
@@ -104,6 +106,14 @@ def test_an_honest_source_is_right_and_clean(honest: marking.Marked) -> None:
     assert 0.5 < honest.worst("sectors") < 3
 
 
+def test_the_door_hands_on_what_the_compiler_makes() -> None:
+    source = "__global__ void k(float* x) { x[threadIdx.x] *= 3; }"
+    with disk.set_aside(), compiling.door():
+        made = toolchain.compile(source, name=f"door{time.time_ns()}.cu")  # never compiled before
+    plain = toolchain.compile(source, name="door.cu")
+    assert made.cubin and made.kernels == plain.kernels and "mul.f32" in made.ptx
+
+
 @pytest.mark.parametrize("student", range(20))
 def test_an_honest_source_raises_no_alarm(student: int) -> None:
     """Twenty students, each with their own shapes, numbers and order of warps."""
@@ -167,6 +177,19 @@ def test_other_bytes_are_one_clear_line(raw: bytes) -> None:
     assert found.stage == "bytes" and found.refused and "\n" not in found.refused and not found.runs
 
 
+def test_constants_may_be_what_a_lab_allows_and_a_table_is_kept() -> None:
+    source = HONEST.replace("/*", "//") + "/* table\nM | 3\n*/ /* another */\n"
+    for least, most, told in ((16, 16, ""), (1, 15, "may be 1 to 15"), (17, 32, "may be 17 to 32")):
+        found = mark(source, replace(ASKED, constants=(("T", least, most),)), FEW[:1])
+        assert (told in found.refused) if told else found.right == FEW[:1], found
+        assert found.sizes == {"T": 16} and found.table == "\nM | 3"
+
+
+def test_text_that_no_bytes_make_is_one_clear_line() -> None:
+    found = mark(HONEST + "// \ud800", ASKED, FEW)
+    assert found.stage == "bytes" and "lone surrogates" in found.refused
+
+
 @pytest.mark.parametrize("name", hostile.HEADS)
 def test_another_head_is_one_clear_line(name: str) -> None:
     source, words = hostile.HEADS[name]
@@ -178,6 +201,7 @@ def test_another_head_is_one_clear_line(name: str) -> None:
 def test_what_does_not_compile_names_its_line() -> None:
     found = mark(HONEST.replace("float sum = 0.0f", "float sum = 0.0f + q"), ASKED, FEW)
     assert found.stage == "compile" and found.refused.startswith("it does not compile: line 10: ")
+    assert found.registers == found.spills == found.stack == 0  # there is no kernel that has any
     assert '"q" is undefined' in found.refused and "lab.cu(10)" in found.log
 
 

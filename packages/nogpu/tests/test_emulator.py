@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nogpu import emulator
+from nogpu.emulator.observe import interval
 from nogpu.errors import CompileError, ConfigError, EmulationError, UnknownNameError
 
 SAXPY = """
@@ -655,6 +656,23 @@ def test_structures_name_their_arrays():
     assert report.findings[0].array == "A.elements"
 
 
+def test_an_array_that_is_stored_through_a_structure_is_judged():
+    """Loads of arrays that nothing is stored to are not looked at; this one's pointer lies inside
+    the structure."""
+    source = """
+    struct Pair { const float* in; float* out; };
+    extern "C" __global__ void k(Pair p)
+    {
+        p.out[threadIdx.x] = p.in[threadIdx.x] + p.out[threadIdx.x ^ 32];
+    }
+    """
+    arrays = (np.ones(64, np.float32), np.ones(64, np.float32))
+    report = emulator.launch(source, "k", 1, 64, [arrays])
+    assert {f.kind for f in report.findings} == {"race"}
+    alone = emulator.launch(source.replace("^ 32", "^ 0"), "k", 1, 64, [arrays])
+    assert alone.ok, alone
+
+
 def test_memory_stays_bounded():
     """Large local arrays and shared memory make fewer threads run together, not more memory."""
     import tracemalloc
@@ -679,25 +697,53 @@ def test_memory_stays_bounded():
     assert peak < 700 << 20
 
 
-def test_a_long_interval_without_barriers_is_judged_too():
-    source = """
+@pytest.mark.parametrize("other", [0, 32])
+@pytest.mark.parametrize(
+    ("writes", "reads"),
+    [
+        ("s[(threadIdx.x + i * blockDim.x) & 1023] = i;", "s[((threadIdx.x ^ other) + i * blockDim.x) & 1023]"),
+        ("if (i == 0) p[threadIdx.x & ~other] = threadIdx.x;", "s[threadIdx.x + i]"),
+    ],
+)  # fmt: skip
+def test_a_long_interval_without_barriers_is_judged_too(writes, reads, other, monkeypatch):
+    """What happens in every round, and what happens in the first alone."""
+    source = f"""
     extern "C" __global__ void k(int* out, int n, int other)
+    {{
+        __shared__ int s[1024], p[64];
+        for (int i = 0; i < 16; ++i) s[threadIdx.x + i * 64] = i;
+        __syncthreads();
+        for (int i = 0; i < n; ++i) {{
+            {writes}
+            out[threadIdx.x] += {reads};
+        }}
+        __syncthreads();
+        if (n < 0) out[threadIdx.x] = p[63 - threadIdx.x];
+    }}
+    """
+    monkeypatch.setattr(interval, "MAX_LOG", 1 << 16)
+    report = emulator.launch(source, "k", 1, 64, [np.zeros(64, np.int32), 400, other])
+    assert report.ok == (other == 0), report
+    assert {f.kind for f in report.findings} <= {"race"}
+
+
+def test_who_does_not_wait_may_look_at_a_flag():
+    """A volatile read of what another thread waits for is no race with the store that sets it; a
+    plain one is."""
+    source = """
+    extern "C" __global__ void k(int* out, int n)
     {
-        __shared__ int s[1024];
-        for (int i = 0; i < n; ++i) {
-            s[(threadIdx.x + i * blockDim.x) & 1023] = i;
-            out[threadIdx.x] += s[((threadIdx.x ^ other) + i * blockDim.x) & 1023];
-        }
+        __shared__ int flag[1];
+        if (threadIdx.x == 0) flag[0] = 0;
+        __syncthreads();
+        volatile int* f = flag;
+        if (threadIdx.x == 0) f[0] = 1;
+        if (threadIdx.x == 32) out[0] = LOOK[n];
+        if (threadIdx.x == 64) { while (f[0] == 0) {} }
     }
     """
-    from nogpu.emulator.observe import interval
-
-    limit, interval.MAX_LOG = interval.MAX_LOG, 1 << 16
-    try:
-        for other, fine in ((0, True), (32, False)):
-            out = np.zeros(64, np.int32)
-            report = emulator.launch(source, "k", 1, 64, [out, 400, other])
-            assert report.ok == fine, report
-            assert {f.kind for f in report.findings} <= {"race"}
-    finally:
-        interval.MAX_LOG = limit
+    out = np.zeros(1, np.int32)
+    report = emulator.launch(source.replace("LOOK", "f"), "k", 1, 96, [out, 0])
+    assert report.ok, report
+    plain = emulator.launch(source.replace("LOOK", "flag"), "k", 1, 96, [out, 0])
+    assert {f.kind for f in plain.findings} == {"race"}

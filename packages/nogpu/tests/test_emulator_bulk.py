@@ -260,9 +260,9 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
 }"""
 
 
-def rows(n=256, shift=0, fence="fence();"):
+def rows(n=256, shift=0, fence="fence();", adds="row[t] += 1;"):
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    source = (HEAD + ROWS).replace("FENCE", fence)
+    source = (HEAD + ROWS).replace("FENCE", fence).replace("row[t] += 1;", adds)
     return emulator.launch(source, "k", 1, 64, [x, y, n], 1024, {"SHIFT": shift}, "sm_90"), x, y
 
 
@@ -390,6 +390,13 @@ def test_stores_need_a_proxy_fence_before_the_engine_reads_them():
     assert finding.kind == "race"
     assert "fence.proxy.async" in finding.message
     assert "row[t] += 1" in finding.other_text
+
+
+def test_an_atomic_needs_it_too_and_no_line_is_made_up():
+    adds = "atomicAdd(&row[t], 1.0f);"
+    assert rows(adds=adds)[0].ok
+    [finding] = rows(fence="", adds=adds)[0].findings
+    assert "an atomic wrote it without a fence" in finding.message and finding.other_line == 0
 
 
 def test_the_fence_may_stand_behind_the_barrier():

@@ -342,6 +342,23 @@ def test_shared_vector_loads_must_be_aligned():
 # -- uninitialised memory ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("axis", "xy")
+@pytest.mark.parametrize("guard", ["", "if (threadIdx.x == 0)"])
+def test_what_another_block_wrote_to_its_own_memory_is_not_written_here(axis, guard):
+    source = """
+    __global__ void k(int* out, int other)
+    {
+        __shared__ int s[2];
+        GUARD s[blockIdx.AXIS] = 1;
+        __syncthreads();
+        out[(blockIdx.y * 2 + blockIdx.x) * 32 + threadIdx.x] = s[blockIdx.AXIS ^ other];
+    }
+    """.replace("GUARD", guard).replace("AXIS", axis)
+    out = np.zeros(128, np.int32)
+    assert emulator.launch(source, "k", (2, 2), 32, [out, 0]).ok
+    only(emulator.launch(source, "k", (2, 2), 32, [out, 1]), "uninitialised")
+
+
 def test_an_output_that_is_read_before_it_is_written():
     report, _ = tiled(TILED.replace("C[row * N + col] = sum;", "C[row * N + col] += sum;"))
     found = only(report, "uninitialised")[0]

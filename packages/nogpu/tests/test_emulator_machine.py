@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nogpu import emulator, toolchain
@@ -210,6 +210,7 @@ SIZES = {
 }
 
 
+@example(registers=0, shared=0, local=0, lanes=1 << 26, warps=1, blocks=1, order=False)
 @given(**SIZES, warps=st.integers(1, 32), blocks=st.integers(1, 4), order=st.booleans())
 def test_as_many_threads_run_together_as_there_is_room_for(
     registers, shared, local, lanes, warps, blocks, order

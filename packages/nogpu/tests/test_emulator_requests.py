@@ -38,6 +38,28 @@ def last(value):
     return [A, np.zeros(64, np.float32), value]
 
 
+@pytest.mark.parametrize("kind", ["float", "double", "int", "uint"])
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_vectors_take_arrays_of_their_element(kind, n):
+    source = f"__global__ void k(const {kind}{n}* x, {kind}* y) {{ *y = x->x; }}"
+    own = {"float": "f4", "double": "f8", "int": "i4", "uint": "u4"}[kind]
+    y = np.zeros(1, own)
+    assert emulator.launch(source, "k", 1, 1, [np.full(4, 7, own), y]).ok and y == 7
+    with pytest.raises(EmulationError, match=f"{kind}{n}.*takes {np.dtype(own)}"):
+        emulator.launch(source, "k", 1, 1, [np.ones(4, "u1"), y])
+
+
+@pytest.mark.parametrize("members", ["float* p; int n", "int n; float* p"])
+def test_a_structure_that_holds_a_pointer_is_not_handed_to_a_gpu(members):
+    plain = "struct S { int n; int m; }; __global__ void k(S s, int* y) { *y = s.n + s.m; }"
+    raw = emulator.prepared(plain, "k").by_value([(3, 4), A.astype("i4")])
+    assert raw == [np.array([3, 4], "i4").tobytes(), None]
+    source = f"struct S {{ {members}; }}; __global__ void k(S s) {{ *s.p = s.n; }}"
+    given = (A, 1) if members.startswith("float") else (1, A)
+    with pytest.raises(EmulationError, match="structure that holds a pointer"):
+        emulator.prepared(source, "k").by_value([given])
+
+
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [

@@ -361,11 +361,12 @@ class EngineWatch(Observer):
             line = s.sites[wrote].line if writer >= 0 else 0
         name, where = s.shared_name(place // self.columns * self.granule)
         lane = requester(s, bulk, bad)
+        by = f"an ordinary store wrote it (line {line})" if line else "an atomic wrote it"
         accuse(
             "race",
             bulk.site.line,
             lane,
-            f"{where}: an engine {verb} for {lane}, and an ordinary store wrote it (line {line}) "
+            f"{where}: an engine {verb} for {lane}, and {by} "
             "without a fence between the two ways to memory: the engine may see what was there "
             "before. Put fence.proxy.async after the stores, before the barrier",
             array=name,
