@@ -364,6 +364,19 @@ ROUND = """
 """
 
 
+ALONE = """
+    int* own = out + blockIdx.x * 64 + threadIdx.x;
+    if (threadIdx.x != 40) {
+        *own += 1;
+        return;
+    }
+    unsigned done;
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 1; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(done) : "r"(to_shared(&full)) : "memory");
+    *own = done;
+"""
+
+
 @pytest.mark.parametrize("lanes", [1, 1 << 16])
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, schedule):
@@ -381,6 +394,9 @@ def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, s
     assert made(ends + ROUND, AGAIN="barrier_wait(&full, 1);") == []
     # One thread that waits is enough: the block does not end before it.
     assert made(ends + ROUND, AGAIN="if (threadIdx.x == 40) barrier_wait(&full, 1);") == []
+    # Nor does its warp hear of it: the others are at work meanwhile.
+    assert made(ends + ROUND, AGAIN=" ".join(ALONE.split())) == []
+    assert out[:, 40].tolist() == [1, 1]
     assert made(ends + ROUND, AGAIN="cluster_sync();") == []
     ((kind, said),) = made(ends + ROUND, AGAIN="")
     assert kind == "race" and "may have ended by then" in said
