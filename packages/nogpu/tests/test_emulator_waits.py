@@ -323,6 +323,7 @@ def test_what_a_plain_store_overwrites_has_released_nothing():
         data = np.zeros(1, np.int32)
         report = emulator.launch(text, "k", 2, 1, [np.zeros(1, np.int32), data])
         assert {f.kind for f in report.findings} == kinds, report
+        assert any(f.array == "data" for f in report.findings) == bool(kinds), report
         assert data[0] == 2
 
 
