@@ -3,7 +3,7 @@
 // New since 19_mma_pieces.cu: where rows have an odd number of elements, each element
 // goes by way of a register to its own place, so nothing is straightened; a tile is
 // fetched while the one before is multiplied, and with a short K there is only one.
-// C leaves by words of four bytes, wherever its rows start.
+// C leaves by four bytes or more, also where its rows start at odd elements.
 //
 // A is M x K, B is K x N, C is M x N of 2-byte elements, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(M, BM) * cdiv(N, BN). From sm_80 on.
