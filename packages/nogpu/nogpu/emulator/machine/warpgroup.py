@@ -217,7 +217,7 @@ def judge_descriptor(
             state.launch.remark(
                 f"line {int(site.line)}: matrix {operand.name} begins in row {row} of the pattern "
                 "of its swizzle, and so did a box: the copy engine and the product both take the "
-                "pattern from the address. Threads that store there do so as well"
+                "pattern from the address. A thread that reads or writes there must, too"
             )
             return
         accuse(
