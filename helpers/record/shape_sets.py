@@ -1,7 +1,8 @@
 """The two drawn sets of shapes, and what a record says over a whole set.
 
 The ragged shapes hold the choice of tile of one kernel against cuBLAS, the larger set the choice
-among all kernels. No kernel and no formula was fitted to either.
+among all kernels. Nothing was fitted to them but `model.SINGLES` and `model.SHORT_NEXT`, which a
+few of the larger set gave.
 """
 
 import math
@@ -107,9 +108,7 @@ DRAWN: Mapping[int, tuple[int, tuple[int, int]]] = {
     DRAWN_SEED: (40, (1, 8192)),
     LARGER_SEED: (60, (16, 6200)),
 }
-"""The published sets by seed: how many shapes, and between which edges. Nothing was fitted to
-them.
-"""
+"""The published sets by seed: how many shapes, and between which edges."""
 
 
 NAMED_SHAPES: Mapping[str, tuple[Size, ...]] = {

@@ -1,8 +1,8 @@
 """Section "auto": the launch that `choosing.best` picks, of all kernels of the book, beside cuBLAS,
 shape by shape.
 
-The shapes are drawn anew, with seeds that no kernel and no formula was tuned on; beside them stand
-a few that are long or thin, the same in every record.
+The shapes are drawn anew, with seeds on which next to nothing was tuned (`shape_sets`); beside them
+stand a few that are long or thin, the same in every record.
 """
 
 from __future__ import annotations
