@@ -74,6 +74,9 @@ WRONG = {
     "ping_pong": ("            barrier_wait(&turn[consumer], turn_parity);\n", "",
                   (512, 256, 1024)),
     "box_store": ("            tma_store_wait_read<C_BUFFERS - 1>();\n", "", (128, 256, 64)),
+    "even_shares": ("        tma_store_commit();  // a group a buffer, with or without a box\n",
+                    "        if (box * C_ROWS < c.rows) { tma_store_commit(); }\n",
+                    (700, 300, 65)),
 }  # fmt: skip
 """By step: what its new part cannot do without, what stands there instead, and M, N, K."""
 

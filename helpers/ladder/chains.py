@@ -115,6 +115,11 @@ CHAINS: Mapping[str, tuple[Link, ...]] = {
         _link("box_store", "the copy engine stores C", _BANDS),
         _link("hopper_5", "the store is deferred", _BANDS),
     ),
+    "22, even shares": (
+        _link("hopper_5", "", _BANDS),
+        _link("even_shares", "operands in turned roles", (*_BANDS, {"SMS": 128}), LOW=256),
+        _link("even_shares", "the same share of C for every SM", _BANDS),
+    ),
     "22, in turns": (
         _link("hopper_3", "", _BANDS),
         _link("ping_pong", "two consumers take turns", _TURNS),

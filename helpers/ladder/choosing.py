@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from helpers.ladder import cuts, model
+from helpers.ladder import cuts, model, shares
 from helpers.ladder.kernel import DEPTHS, ITEM_BYTES, Geometry, Kernel, cdiv, geometry
 from helpers.ladder.numbers import STORAGE
 from helpers.ladder.rungs import MOST_CUT, catalog, steps
@@ -134,6 +134,8 @@ def launches(kernel: Kernel, M: int, N: int, K: int, gpu: device.Gpu) -> Iterato
 
 def predicted(p: Geometry, gpu: device.Gpu) -> float:
     """SM clocks of a launch, by the formula for its kind of kernel."""
+    if p.kernel.entry == "wgmma_even_shares":
+        return shares.clocks(p, gpu)
     if p.kernel.host == "tma":
         return cuts.rounds_of(p, gpu).clocks
     if model.is_thin(p.kernel):

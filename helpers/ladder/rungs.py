@@ -1217,6 +1217,7 @@ _STEP_FILES: Mapping[str, str] = {
     "two_consumers": "21_two_consumers",
     "ping_pong": "22_ping_pong",
     "box_store": "22_box_store",
+    "even_shares": "22_even_shares",
 }  # fmt: skip
 
 
@@ -1325,6 +1326,43 @@ steps = Catalog(
             rules=(*_ONE_WARPGROUP, _RING, _RING_FITS),
         ),
         _step("box_store", _HOPPER_5, "the copy engine stores C", "wgmma_box_store"),
+        _step(
+            "even_shares",
+            _HOPPER_5,
+            "the same share of C for every SM",
+            "wgmma_even_shares",
+            params=_sizes(
+                "BM 256, BN 128, LOW 192, STAGES 4, GROUP_M 8, CLUSTER_M 1, CLUSTER_N 2, "
+                "C_BUFFERS 8, SMS 132"
+            ),
+            choices=_choices(
+                "BM: 256; BN: 128; LOW: 192 208 224 240 256; STAGES: 2 3 4; CLUSTER_M: 1; "
+                "CLUSTER_N: 1 2 4; GROUP_M: 1 2 4 8 16 32; C_BUFFERS: 2 4 8 16"
+            ),
+            grid=(
+                f"CLUSTER_N * min(cdiv(M, LOW) * cdiv(N, BN * CLUSTER_N), {_CLUSTER_ROOM})",
+                "1",
+                "1",
+            ),
+            rules=(
+                Rule("BM == 256 and BN == 128", "a consumer has a box of columns"),
+                Rule("192 <= LOW <= BM and LOW % 8 == 0", "wgmma_turned.cuh holds these rows"),
+                Rule("CLUSTER_M == 1", "blocks of a cluster stand side by side"),
+                *_CLUSTERS,
+                _RING,
+                Rule(
+                    "C_BUFFERS > 1 and BM // 16 % C_BUFFERS == 0",
+                    "each tile of C begins with the first buffer",
+                ),
+                Rule(
+                    "STAGES * (BM + BN) * 128 + 4096 * C_BUFFERS <= 225 * 1024",
+                    "a block has 227 KB of shared memory, and barriers and alignment take up to 2 "
+                    "of them",
+                ),
+            ),
+            shared=f"{_RING_BYTES} + 4096 * C_BUFFERS",
+            candidates=({},),
+        ),
     )
 )
 """Kernels with one change more than the rung or step before them; they stand beside the catalog, as
