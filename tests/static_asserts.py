@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from helpers.ladder.kernel import KERNELS, Kernel
+from nogpu.command import syntax
+from nogpu.text import without_comments
 from nogpu.toolchain import arch_number
 
 
@@ -26,15 +28,12 @@ SIZES |= {"float4": 16, "uint4": 16}
 
 # -- preprocessor ----------------------------------------------------------------------------------
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _MATTERS = re.compile(r"\b(?:constexpr|static_assert|struct|template)\b")
 
 
 def strip(text: str) -> str:
     """Text without comments and with long lines joined; strings are left alone."""
-    text = text.replace("\\\n", " ")
-    pattern = re.compile(r'"(?:\\.|[^"\\\n])*"|' + _COMMENT.pattern, re.DOTALL)
-    return pattern.sub(lambda m: m[0] if m[0].startswith('"') else " ", text)
+    return without_comments(text.replace("\\\n", " "))
 
 
 def preprocessed(source: str, macros: Mapping[str, str], tile: Sequence[str]) -> str:
@@ -99,8 +98,8 @@ def _condition(text: str, known: Mapping[str, str], tile: set[str]) -> bool | No
         return None
     if names - set(known):
         raise Unknown(f"#if {text}: no value is known for {sorted(names - set(known))}")
-    given = {name: Parser(known[name], Scope()).whole() for name in names}
-    return bool(_value(Parser(text, Scope(dict(given))).whole()))
+    given = {name: code(known[name], Scope()) for name in names}
+    return bool(_value(code(text, Scope(dict(given)))))
 
 
 def _value(code: str) -> int:
@@ -110,18 +109,11 @@ def _value(code: str) -> int:
 # -- expressions -----------------------------------------------------------------------------------
 
 
-def div(a: int, b: int) -> int:
-    """a / b as C++ has it for numbers that are not negative."""
+def divided(a: int, b: int) -> tuple[int, int]:
+    """a / b and a % b as C++ has them for numbers that are not negative."""
     if a < 0 or b < 0:
         raise Unknown(f"{a} / {b}: a negative number")
-    return a // b
-
-
-def mod(a: int, b: int) -> int:
-    """a % b as C++ has it for numbers that are not negative."""
-    if a < 0 or b < 0:
-        raise Unknown(f"{a} % {b}: a negative number")
-    return a % b
+    return divmod(a, b)
 
 
 def up(a: int, unit: int) -> int:
@@ -129,16 +121,7 @@ def up(a: int, unit: int) -> int:
     return -(-a // unit) * unit
 
 
-ARITHMETIC = {"div": div, "mod": mod, "up": up, "__builtins__": {}}
-_TOKEN = re.compile(
-    r"\s*(?:(\d+)(?:[uUlL]*)(?![\w.])|([A-Za-z_]\w*)|(::|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>!?:&|^(),]))"
-)
-_LEVELS = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="),
-    ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
-)  # fmt: skip
-_SUM = 8
-"""The first level that may stand in template arguments without brackets."""
+ARITHMETIC = {"divided": divided, "up": up, "__builtins__": {}}
 
 
 @dataclass
@@ -163,128 +146,63 @@ class Template:
     members: Mapping[str, str] = field(default_factory=dict)
 
 
-class Parser:
-    """One expression of C++ to Python code."""
+def tree(text: str, scope: Scope) -> syntax.Node:
+    """An expression of C++ as the reader of host code understands it."""
+    reader = syntax.Reader(syntax.tokens(text), templates=frozenset(scope.templates))
+    try:
+        node = reader.assignment()
+    except syntax.NotReadError as error:
+        raise Unknown(f"{text.strip()!r}: {error}") from None
+    if reader.peek():
+        raise Unknown(f"{text.strip()!r}: {reader.peek()!r} is left over")
+    return node
 
-    def __init__(self, text: str, scope: Scope) -> None:
-        self.text, self.scope, self.at = text, scope, 0
-        self.tokens: list[str] = []
-        place = 0
-        while text[place:].strip():
-            found = _TOKEN.match(text, place)
-            if not found:
-                raise Unknown(f"{text.strip()!r}: {text[place:].strip()[:20]!r}")
-            self.tokens.append(found[1] or found[2] or found[3])
-            place = found.end()
 
-    def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+def code(text: str, scope: Scope) -> str:
+    """An expression of C++ as Python code."""
 
-    def take(self, wanted: str = "") -> str:
-        token = self.peek()
-        if not token or (wanted and token != wanted):
-            raise Unknown(f"{self.text.strip()!r}: {wanted or 'more'} expected, not {token!r}")
-        self.at += 1
-        return token
+    def of(node: syntax.Node) -> str:
+        match node:
+            case "value", int(number):
+                return str(number)
+            case "name", name, given:
+                return named(name, given, scope)
+            case ("sizeof", name) | ("sizeof_value", ("name", name, None)):
+                return layout(name, scope)[0]
+            case "unary", "!", inner:
+                return f"(not {of(inner)})"
+            case "cond", test, yes, no:
+                return f"({of(yes)} if {of(test)} else {of(no)})"
+            case "binary", "/" | "%" as op, left, right:
+                return f"divided({of(left)}, {of(right)})[{'/%'.index(op)}]"
+            case "binary", op, left, right:
+                return f"({of(left)} { {'&&': 'and', '||': 'or'}.get(op, op) } {of(right)})"
+        raise Unknown(f"{text.strip()!r}: {node[0]} is not known")
 
-    def whole(self) -> str:
-        """The code of all of it."""
-        code = self.choice()
-        if self.peek():
-            raise Unknown(f"{self.text.strip()!r}: {self.peek()!r} is left over")
-        return code
+    return of(tree(text, scope))
 
-    def choice(self) -> str:
-        condition = self.level(0)
-        if self.peek() != "?":
-            return condition
-        self.take("?")
-        yes = self.choice()
-        self.take(":")
-        return f"({yes} if {condition} else {self.choice()})"
 
-    def level(self, n: int) -> str:
-        if n == len(_LEVELS):
-            return self.unary()
-        left = self.level(n + 1)
-        while self.peek() in _LEVELS[n]:
-            op = self.take()
-            right = self.level(n + 1)
-            if op in "/%":
-                left = f"{'div' if op == '/' else 'mod'}({left}, {right})"
-            else:
-                left = f"({left} { {'&&': 'and', '||': 'or'}.get(op, op) } {right})"
-        return left
-
-    def unary(self) -> str:
-        if self.peek() == "!":
-            self.take()
-            return f"(not {self.unary()})"
-        if self.peek() == "(":
-            self.take()
-            code = self.choice()
-            self.take(")")
-            return f"({code})"
-        token = self.take()
-        if token.isdigit():
-            return token
-        if token == "sizeof":
-            self.take("(")
-            code = self.sizeof()
-            self.take(")")
-            return code
-        if not token.isidentifier():
-            raise Unknown(f"{self.text.strip()!r}: {token!r}")
-        return self.name(token)
-
-    def sizeof(self) -> str:
-        name = self.take()
-        if not name.isidentifier():
-            raise Unknown(f"sizeof({name})")
-        return layout(name, self.scope)[0]
-
-    def name(self, name: str) -> str:
-        name = self.scope.types.get(name, name) if self.peek() == "::" else name
-        if name in ("true", "false"):
-            return str(name == "true")
-        if "<" in name:  # an alias of a template with its arguments
-            inner = Parser(name, self.scope)
-            template, args = inner.template(inner.take())
-            return self.member(template, args)
-        if name in self.scope.templates:
-            template, args = self.template(name)
-            return self.member(template, args) if template.members else self.value(template, args)
-        if name not in self.scope.values:
-            raise Unknown(f"{self.text.strip()!r}: {name} is not known")
-        return self.scope.values[name]
-
-    def template(self, name: str) -> tuple[Template, list[str]]:
-        found = self.scope.templates.get(name)
-        if found is None:
-            raise Unknown(f"{self.text.strip()!r}: no template {name} is known")
-        self.take("<")
-        args = [self.level(_SUM)]
-        while self.peek() == ",":
-            self.take()
-            args.append(self.level(_SUM))
-        self.take(">")
-        if len(args) != len(found.params):
-            raise Unknown(f"{self.text.strip()!r}: {name} takes {found.params}")
-        return found, args
-
-    def value(self, template: Template, args: list[str]) -> str:
-        bound = self.scope.inside(dict(zip(template.params, args, strict=True)))
-        return Parser(template.value, bound).choice()
-
-    def member(self, template: Template, args: list[str]) -> str:
-        self.take("::")
-        wanted = self.take()
-        bound = self.scope.inside(dict(zip(template.params, args, strict=True)))
-        for name, text in template.members.items():
-            bound.values[name] = Parser(text, bound).whole()
-        if wanted not in template.members:
-            raise Unknown(f"{self.text.strip()!r}: {wanted} is no constant of it")
-        return bound.values[wanted]
+def named(name: str, given: Sequence[str] | None, scope: Scope) -> str:
+    """The code of a name. given: texts of a template's arguments."""
+    base, _, wanted = name.partition("::")
+    if wanted and base in scope.types:  # an alias of a template with its arguments
+        _, base, given = tree(scope.types[base], scope)
+    if given is None:
+        if name not in scope.values:
+            raise Unknown(f"{name} is not known")
+        return scope.values[name]
+    template = scope.templates[base]
+    if len(given) != len(template.params):
+        raise Unknown(f"{base}<{', '.join(given)}>: it takes {template.params}")
+    args = (code(text, scope) for text in given)
+    bound = scope.inside(dict(zip(template.params, args, strict=True)))
+    if not wanted:
+        return code(template.value, bound)
+    for member, text in template.members.items():
+        bound.values[member] = code(text, bound)
+    if wanted not in template.members:
+        raise Unknown(f"{name}: {wanted} is no constant of it")
+    return bound.values[wanted]
 
 
 def layout(name: str, scope: Scope) -> tuple[str, int]:
@@ -312,7 +230,7 @@ def _array(base: str, extents: str, scope: Scope) -> tuple[str, int]:
     kind, bracket, more = base.partition("[")
     size, align = layout(kind, scope)
     for extent in re.findall(r"\[([^\]]+)\]", bracket + more + extents):
-        size = f"({size} * {Parser(extent, scope).whole()})"
+        size = f"({size} * {code(extent, scope)})"
     return size, align
 
 
@@ -376,10 +294,10 @@ class Head:
         """A declaration that is no template. prefix: of the Python names of its constants."""
         scope = self.scope
         if found := _ASSERT.fullmatch(item):
-            self.code.append(f"if not {Parser(found[1], scope).whole()}: return False")
+            self.code.append(f"if not {code(found[1], scope)}: return False")
             self.asserts += 1
         elif found := _CONSTANT.fullmatch(item):
-            self.code.append(f"{prefix}{found[1]} = {Parser(found[2], scope).whole()}")
+            self.code.append(f"{prefix}{found[1]} = {code(found[2], scope)}")
             scope.values[found[1]] = prefix + found[1]
         elif (found := _STRUCT.fullmatch(item)) or (found := _USING.fullmatch(item)):
             scope.types[found[1]] = found[2]
@@ -411,7 +329,7 @@ class Head:
     def instance(self, name: str, binding: Mapping[str, str], number: int) -> None:
         """The conditions inside a function or structure, with its parameters bound."""
         outer = self.scope
-        given = {param: f"({Parser(text, outer).whole()})" for param, text in binding.items()}
+        given = {param: f"({code(text, outer)})" for param, text in binding.items()}
         self.scope, before = outer.inside(given), self.asserts
         for item in items(self.nested[name]):
             if re.match(r"(?:static\s+)?constexpr\b|static_assert\b|using\b", item):
@@ -423,47 +341,32 @@ class Head:
 
 _BOTH = ({"ROWS": "BM", "COLS": "BK"}, {"ROWS": "BK", "COLS": "BN"})
 """The tiles of A and of B."""
+_COPIES = ("load_chunks", "store_chunks", "gather_tile")
+_SWIZZLED = ({"COLS": "BK"}, {"COLS": "BN"})
+_MMA = {"multiply": ({"DEPTH": "MMA_K"},)}
+_LDMATRIX = {**_MMA, "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},)}
 INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
     "14_fp32_best.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
     "16_sliced.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
-    "17_wmma_shared.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-    "17_wmma_tiled.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-    "18_mma_naive.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-    "18_mma_ldmatrix.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-    "18_mma_swizzle.cu": {
-        **dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
-    },
-    "19_mma_turing.cu": {
-        **dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
-        "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
-        "multiply": ({"DEPTH": "MMA_K"},),
-    },
+    **dict.fromkeys(
+        ("17_wmma_shared.cu", "17_wmma_tiled.cu", "18_mma_naive.cu", "18_mma_ldmatrix.cu"),
+        dict.fromkeys(_COPIES, _BOTH),
+    ),
+    "18_mma_swizzle.cu": {**dict.fromkeys(_COPIES, _BOTH), "swizzled": _SWIZZLED},
+    "19_mma_turing.cu": {**dict.fromkeys(_COPIES, _BOTH), "swizzled": _SWIZZLED, **_LDMATRIX},
     "19_mma_pipelined.cu": {
+        **dict.fromkeys(_COPIES, ()),
         "copy_tile": _BOTH,
-        "load_chunks": (),
-        "store_chunks": (),
         "gather_tile": ({"ROWS": "BM", "COLS": "RAGGED_K"}, {"ROWS": "RAGGED_K", "COLS": "BN"}),
-        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}, {"COLS": "RAGGED_K"}),
-        "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
-        "multiply": ({"DEPTH": "MMA_K"},),
+        "swizzled": (*_SWIZZLED, {"COLS": "RAGGED_K"}),
+        **_LDMATRIX,
     },
-    "19_mma_sliced.cu": {
-        "load_chunks": (),
-        "store_chunks": (),
-        "gather_tile": (),
-        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
-        "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
-        "multiply": ({"DEPTH": "MMA_K"},),
-    },
+    "19_mma_sliced.cu": {**dict.fromkeys(_COPIES, ()), "swizzled": _SWIZZLED, **_LDMATRIX},
     "20_mma_tma.cu": {
-        "load_chunks": (),
-        "store_chunks": (),
-        "gather_tile": (),
+        **dict.fromkeys(_COPIES, ()),
         "swizzled": ({"COLS": "BOX"},),
         "load_fragments": ({"A_COLS": "BOX", "N_PAIRS": "N_TILES / 2"},),
-        "multiply": ({"DEPTH": "MMA_K"},),
+        **_MMA,
     },
 }
 """With which parameters a file uses the functions that hold conditions of their own; () for unused.
