@@ -1,7 +1,5 @@
-"""The rules of the house: which room may import which, a light core, no machine in the sources.
-
-Every rule is a function from text to faults, and each is tried on a text that breaks it.
-"""
+"""The rules of the house. Every rule is a function from text to faults, and each is tried on a text
+that breaks it."""
 
 from __future__ import annotations
 
@@ -13,6 +11,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -46,28 +46,23 @@ PLUGIN = "packages/nogpu/nogpu/pytest_plugin.py"
 """Imported by pytest alone."""
 
 
-def tracked() -> list[Path]:
-    """Every file of the project that git knows or would add."""
-    line = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = completed(line, cwd=ROOT, check=True).stdout
-    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
-
-
+@cache
 def texts(*suffixes: str) -> dict[str, str]:
-    """Name and text of the project's files with these suffixes, or of all text files."""
+    """Name and text of the files that git knows or would add, with these suffixes or all of text."""
+    line = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     found = {}
-    for path in tracked():
-        if suffixes and path.suffix not in suffixes:
-            continue
-        try:
-            found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            continue
+    for name in completed(line, cwd=ROOT, check=True).stdout.split("\0"):
+        path = ROOT / name
+        if path.is_file() and (not suffixes or path.suffix in suffixes):
+            try:
+                found[name] = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                continue
     return found
 
 
 def modules() -> dict[str, str]:
-    """File and source of everything in helpers/, packages/ and tools/, tests left out."""
+    """File and source of everything in helpers/ and packages/, tests left out."""
     starts = ("helpers/", *(f"{home}/" for home in HOMES))
     return {name: text for name, text in texts(".py").items() if name.startswith(starts)}
 
@@ -82,45 +77,60 @@ def dotted(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def room_of(module: str) -> str:
+def room_of(module: str, rooms: Sequence[str] = ROOMS) -> str:
     """The room that a dotted name lies in, or "" for a folder of helpers that is none."""
     if module.split(".")[:2] in (["helpers", "__main__"], ["helpers", "__init__"]):
         return "helpers"
-    for room in sorted(ROOMS, key=len, reverse=True):
+    for room in sorted(rooms, key=len, reverse=True):
         if module == room or module.startswith(room + "."):
             deeper = room == "helpers" and (ROOT / module.replace(".", "/")).is_dir()
             return "" if deeper and module != "helpers" else room
     return ""
 
 
-def imported(tree: ast.AST) -> list[tuple[int, str]]:
+def hints(tree: ast.AST) -> set[int]:
+    """Nodes that only a type checker reads."""
+    guards = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+    typed = (node for node in guards if ast.unparse(node.test) == "TYPE_CHECKING")
+    return {id(inner) for node in typed for inner in ast.walk(node)}
+
+
+def imported(tree: ast.AST, leave_out: set[int] = frozenset()) -> list[tuple[int, str]]:
     """Line and dotted name of everything that a module imports, at any depth."""
     names = []
     for node in ast.walk(tree):
+        if id(node) in leave_out:
+            continue
         if isinstance(node, ast.Import):
             names += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                names.append((node.lineno, f"{node.module}.{alias.name}"))
+            names += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names.append((node.lineno, "." * node.level))
     return names
 
 
+def upward(path: str, source: str, rooms: Sequence[str], hinted: bool = True) -> list[str]:
+    """Imports of a module that go up an order of rooms. hinted: those of its types, too."""
+    tree, here = ast.parse(source), room_of(dotted(path), rooms)
+    return [
+        f"{path}:{line}: {here} imports {wanted}, which lies above it"
+        for line, wanted in imported(tree, frozenset() if hinted else hints(tree))
+        if (there := room_of(wanted, rooms)) and rooms.index(there) > rooms.index(here)
+    ]
+
+
 def wrong_imports(path: str, source: str) -> list[str]:
     """Imports of a module that go up the house, or around it."""
     name = dotted(path)
-    here = room_of(name)
-    if path.startswith("helpers/") and here == "helpers" and name not in FACES:
+    if path.startswith("helpers/") and room_of(name) == "helpers" and name not in FACES:
         return [f"{path}: a loose module; put it into a room"]
-    faults = []
-    for line, wanted in imported(ast.parse(source)):
-        if wanted.startswith("."):
-            faults.append(f"{path}:{line}: relative import; write its whole name")
-        there = room_of(wanted)
-        if there and ROOMS.index(there) > ROOMS.index(here):
-            faults.append(f"{path}:{line}: {here} imports {wanted}, which lies above it")
-    return faults
+    faults = [
+        f"{path}:{line}: relative import; write its whole name"
+        for line, wanted in imported(ast.parse(source))
+        if wanted.startswith(".")
+    ]
+    return faults + upward(path, source, ROOMS)
 
 
 FACES = ("helpers", "helpers.__main__")
@@ -140,17 +150,6 @@ def heavy_imports(path: str, source: str) -> list[str]:
 
 def test_rooms_import_downwards() -> None:
     assert [fault for path, text in modules().items() for fault in wrong_imports(path, text)] == []
-
-
-def test_compilers_and_emulator_know_nothing_of_the_ladder() -> None:
-    home = "packages/nogpu/nogpu"
-    for wrong in (
-        "from helpers.ladder.kernel import KERNELS",
-        "def f():\n    import helpers.record",
-    ):
-        assert wrong_imports(f"{home}/toolchain.py", wrong) != []
-        assert wrong_imports(f"{home}/emulator/machine/arith.py", wrong) != []
-        assert wrong_imports("helpers/page/live.py", wrong) == []
 
 
 def test_imports_are_light() -> None:
@@ -182,109 +181,59 @@ def test_a_heavy_import_is_refused() -> None:
     assert heavy_imports("helpers/draw.py", late) == []
 
 
-# --- rooms of the emulator -----------------------------------------------------------------------
+# --- rooms of the emulator, and circles ----------------------------------------------------------
 
-FLOORS = ("ptx", "machine", "observe", "launching")
-"""Rooms of packages/nogpu/nogpu/emulator, from the ground floor up."""
-
-
-def hints(tree: ast.AST) -> set[int]:
-    """Nodes that only a type checker reads."""
-    guards = (node for node in ast.walk(tree) if isinstance(node, ast.If))
-    typed = (node for node in guards if ast.unparse(node.test) == "TYPE_CHECKING")
-    return {id(inner) for node in typed for inner in ast.walk(node)}
+FLOORS = tuple(f"nogpu.emulator.{room}" for room in ("ptx", "machine", "observe", "launching"))
+"""Rooms of the emulator, from the ground floor up."""
+EMULATOR = "packages/nogpu/nogpu/emulator"
 
 
-def upward(path: str, source: str) -> set[tuple[str, str]]:
-    """(file, room) of each import of the emulator's own rooms that goes up, when it runs."""
-    tree = ast.parse(source)
-    here = path.split("/")[0]
-    skip = hints(tree)
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and id(node) not in skip and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        for name in names:
-            parts = name.split(".")
-            if parts[:2] == ["nogpu", "emulator"] and parts[2:] and parts[2] in FLOORS:
-                if FLOORS.index(parts[2]) > FLOORS.index(here):
-                    found.add((path, parts[2]))
-    return found
-
-
-def emulator_modules() -> dict[str, str]:
-    """Path below packages/nogpu/nogpu/emulator and source, without the face."""
-    start = "packages/nogpu/nogpu/emulator/"
-    found = {n.removeprefix(start): t for n, t in modules().items() if n.startswith(start)}
-    return {name: text for name, text in found.items() if name != "__init__.py"}
+def inside(folder: str) -> dict[str, str]:
+    """File and source of all modules below a folder, without their faces."""
+    found = texts(".py").items()
+    return {n: t for n, t in found if n.startswith(f"{folder}/") and "__init__" not in n}
 
 
 def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
-    assert {name.split("/")[0] for name in emulator_modules()} == set(FLOORS)
-    assert {f for path, text in emulator_modules().items() for f in upward(path, text)} == set()
-    assert upward("ptx/syntax.py", "from nogpu.emulator.machine import access") != set()
-    assert upward("launching/run.py", "from nogpu.emulator.machine import access") == set()
+    every = inside(EMULATOR)
+    assert {room_of(dotted(path), FLOORS) for path in every} == set(FLOORS)
+    assert [f for path, text in every.items() for f in upward(path, text, FLOORS, False)] == []
+    wrong = "from nogpu.emulator.machine import access"
+    assert upward(f"{EMULATOR}/ptx/syntax.py", wrong, FLOORS) != []
+    assert upward(f"{EMULATOR}/launching/run.py", wrong, FLOORS) == []
 
 
-def needed(path: str, source: str) -> set[str]:
-    """Modules of its own room that one of the emulator's imports when it runs; of the record, also
-    for its types."""
-    tree = ast.parse(source)
-    room, skip = "nogpu.emulator." + path.split("/")[0], hints(tree)
-    rooms = {"record": "helpers.record", "recorder": "tools.recorder"}
-    if (folder := path.split("/")[0]) in rooms:
-        room, skip = rooms[folder], set()
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and id(node) not in skip and node.module:
-            if node.module in (room, f"{room}.sections"):
-                found |= {alias.name for alias in node.names}
-            elif node.module.startswith(room + "."):
-                found.add(node.module.removeprefix(room + ".").removeprefix("sections."))
-    return found
+def circles(room: str, sources: dict[str, str]) -> set[str]:
+    """Modules of a room that need themselves, or one that does.
 
-
-def circles(sources: dict[str, str]) -> set[str]:
-    """Modules of a room (by path) that need themselves, or one that does."""
-    left = {Path(path).stem: needed(path, text) for path, text in sources.items()}
+    In the emulator those count that one needs when it runs; elsewhere also for its types.
+    """
+    left, inner = dict[str, set[str]](), re.compile(rf"{room}\.(?:sections\.)?(\w+)")
+    for path, text in sources.items():
+        tree = ast.parse(text)
+        needed = imported(tree, hints(tree) if room in FLOORS else frozenset())
+        left[Path(path).stem] = {m[1] for _, name in needed if (m := inner.match(name))}
     while free := {name for name, needs in left.items() if not needs & left.keys()}:
         left = {name: needs for name, needs in left.items() if name not in free}
     return set(left)
 
 
-def test_no_module_of_the_record_needs_itself() -> None:
-    """Types and imports within a function included."""
-    paths = (ROOT / "helpers" / "record").glob("*.py")
-    sources = {f"record/{p.name}": p.read_text("utf-8") for p in paths if p.stem != "__init__"}
-    assert len(sources) > 15 and circles(sources) == set()
-    sources["record/reading.py"] += (
-        "\ndef f():\n    from helpers.record.measurement import row_of\n"
-    )
-    assert circles(sources) >= {"reading", "measurement"}
-
-
-def test_no_module_of_the_recorder_needs_itself() -> None:
-    folder = ROOT / "tools" / "recorder"
-    paths = [p for p in folder.rglob("*.py") if p.stem != "__init__"]
-    sources = {f"recorder/{p.name}": p.read_text("utf-8") for p in paths}
-    assert len(sources) > 20 and circles(sources) == set()
-    sources["recorder/steps.py"] += "\nfrom tools.recorder import campaign\n"
-    assert circles(sources) >= {"steps", "campaign"}
-
-
-@pytest.mark.parametrize("room", FLOORS)
-def test_no_module_of_a_room_needs_itself(room: str) -> None:
-    sources = {p: t for p, t in emulator_modules().items() if p.startswith(room + "/")}
-    assert circles(sources) == set()
-    twisted = dict(sources)
+@pytest.mark.parametrize(
+    ("folder", "at_least"),
+    [
+        ("helpers/record", 16),
+        ("tools/recorder", 21),
+        *((f"{EMULATOR}/{f.rpartition('.')[2]}", 4) for f in FLOORS),
+    ],
+)
+def test_no_module_of_a_room_needs_itself(folder: str, at_least: int) -> None:
+    """Imports within a function included."""
+    room, sources = dotted(folder), inside(folder)
+    assert len(sources) >= at_least and circles(room, sources) == set()
     first, second = list(sources)[-2:]
     for here, there in ((first, second), (second, first)):
-        twisted[here] += f"\nfrom nogpu.emulator.{room} import {Path(there).stem}\n"
-    assert circles(twisted) >= {Path(first).stem, Path(second).stem}
+        sources[here] += f"\ndef f():\n    from {room} import {Path(there).stem}\n"
+    assert circles(room, sources) >= {Path(first).stem, Path(second).stem}
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -338,13 +287,6 @@ def test_a_module_that_an_object_shadows_is_told(
     assert {m if isinstance(m, str) else m.__name__ for m in modules} >= {"shed_of_names.rake"}
     assert shadowed(modules) == {"shed_of_names.spade"}
     assert alike(modules) == {"shed_of_names.spade", "shed_of_names.rake"}
-
-
-def test_the_catalog_is_an_object_of_the_face() -> None:
-    from helpers import catalog
-    from helpers.ladder import kernel, rungs
-
-    assert catalog is rungs.catalog and isinstance(catalog, kernel.Catalog)
 
 
 # --- rooms of the chapters -----------------------------------------------------------------------
@@ -469,8 +411,7 @@ sys.meta_path.insert(0, Guard())
         "import helpers",
         "from helpers import catalog, matmul, plan, trace, resources, model, device",
         "import helpers.record, helpers.draw, helpers.page, helpers.notebook",
-        "from helpers import catalog, matmul, trace, resources, model, device",
-        "import helpers.record, helpers.draw, helpers.page, tools.notebooks.commands",
+        "import tools.notebooks.commands",
         "import helpers.__main__",
     ],
 )
