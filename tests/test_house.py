@@ -400,7 +400,8 @@ allowed = set(sys.stdlib_module_names) | {"numpy", "helpers", "nogpu", "tilelabs
 class Guard:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] not in allowed:
-            raise ImportError(f"{name} is not part of the light core")
+            heavy = name in ("cupy", "matplotlib", "pandas")  # not even where one tries
+            raise (SystemExit if heavy else ImportError)(f"{name} is not part of the light core")
 sys.meta_path.insert(0, Guard())
 """
 
@@ -412,7 +413,7 @@ sys.meta_path.insert(0, Guard())
         "from helpers import catalog, matmul, plan, trace, resources, model, device",
         "import helpers.record, helpers.draw, helpers.page, helpers.notebook",
         "import tools.notebooks.commands",
-        "import helpers.__main__",
+        "import helpers.__main__, helpers.record.host, tools.recorder.commands",
     ],
 )
 def test_the_core_needs_numpy_only(what: str) -> None:
