@@ -180,7 +180,8 @@ RIGHT: Mapping[str, Sequence[Kernel]] = {
     # a tile in shared memory
     "05.2": [[("float sum = 0.0f;", "__shared__ float kept[256];\n    float sum = 0.0f;"),
               ("C[row * N + col] = sum;", "kept[t] = sum;\n    C[row * N + col] = kept[t];")]],
-    "11.3": [[("__syncthreads();", "__syncthreads_count(1);")]],
+    "11.3": [[("__syncthreads();", "__syncthreads_count(1);")],
+             [("int buffer = 0;", "int buffer = 0;  // __syncthreads() below")]],
     # the wait behind the next copies
     "19.2": [[(WAIT, ""), (AHEAD, f"{AHEAD} wait_groups<STAGES - 1>(); __syncwarp();")]],
     # barriers to spare; one arrival for all lanes; bytes as a number
