@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
 
+from helpers.ladder.rungs import catalog, cores
 from helpers.page import quiz, show_kernel
 from helpers.page.directives import DirectiveTextError, read_kernel, read_quiz
+from helpers.record import measure
 from tests.common import ROOT, completed, page
 from tools.reading import as_read
 
@@ -27,26 +31,6 @@ def test_a_quiz_is_read() -> None:
     assert several.answer == ("Thirty-two.", "Also.")
 
 
-@pytest.mark.parametrize(
-    ("question", "body", "line", "complaint"),
-    [
-        ("", BODY, -1, "without a question"),
-        ("Why?", BODY[:3], -1, "has 1 options"),
-        ("Why?", [*BODY[:4], "- [ ] Two.", "  No."], -1, "no option"),
-        ("Why?", ["- [x] One.", "  Yes.", *BODY[4:]], -1, "every option"),
-        ("Why?", [*BODY, "And more."], 6, "'And more.' is no option"),
-        ("Why?", ["  A reason first.", *BODY], 0, "is no option"),
-        ("Why?", [*BODY, "- Two.", "  No."], 6, "is no option"),
-        ("Why?", [*BODY, "- [ ] One.", "  No."], 6, "stands twice"),
-        ("Why?", [*BODY, "- [ ] Two."], 6, "has no reason"),
-    ],
-)
-def test_a_wrong_quiz_is_refused(question: str, body: list[str], line: int, complaint: str) -> None:
-    with pytest.raises(DirectiveTextError, match=re.escape(complaint)) as caught:
-        read_quiz(question, body)
-    assert caught.value.line == line
-
-
 def test_a_listing_is_read() -> None:
     body = [":since: tiled_32", ":folded:", "", ":lines: int a .. a[0], ...", ":mark: x; ; y .. z"]
     made = read_kernel("block_1d", [*body, ":mark: 3 .. 4"])
@@ -58,23 +42,32 @@ def test_a_listing_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "body", "line", "complaint"),
+    ("read", "head", "body", "line", "complaint"),
     [
-        ("", [], -1, "give one kernel"),
-        ("block_1d block_2d", [], -1, "give one kernel"),
-        ("block_1d", ["words"], 0, "'words' is no option"),
-        ("block_1d", [":folded:", ":line: a .. b"], 1, "Did you mean 'lines'"),
-        ("block_1d", [":folded: yes"], 0, "takes no value"),
-        ("block_1d", [":since:"], 0, "needs a value"),
-        ("block_1d", [":since: a", ":since: b"], 1, "twice"),
-        ("block_1d", [":lines: a"], 0, "the first and the last line"),
+        (read_quiz, "", BODY, -1, "without a question"),
+        (read_quiz, "Why?", BODY[:3], -1, "has 1 options"),
+        (read_quiz, "Why?", [*BODY[:4], "- [ ] Two.", "  No."], -1, "no option"),
+        (read_quiz, "Why?", ["- [x] One.", "  Yes.", *BODY[4:]], -1, "every option"),
+        (read_quiz, "Why?", [*BODY, "And more."], 6, "'And more.' is no option"),
+        (read_quiz, "Why?", ["  A reason first.", *BODY], 0, "is no option"),
+        (read_quiz, "Why?", [*BODY, "- Two.", "  No."], 6, "is no option"),
+        (read_quiz, "Why?", [*BODY, "- [ ] One.", "  No."], 6, "stands twice"),
+        (read_quiz, "Why?", [*BODY, "- [ ] Two."], 6, "has no reason"),
+        (read_kernel, "", [], -1, "give one kernel"),
+        (read_kernel, "block_1d block_2d", [], -1, "give one kernel"),
+        (read_kernel, "block_1d", ["words"], 0, "'words' is no option"),
+        (read_kernel, "block_1d", [":folded:", ":line: a .. b"], 1, "Did you mean 'lines'"),
+        (read_kernel, "block_1d", [":folded: yes"], 0, "takes no value"),
+        (read_kernel, "block_1d", [":since:"], 0, "needs a value"),
+        (read_kernel, "block_1d", [":since: a", ":since: b"], 1, "twice"),
+        (read_kernel, "block_1d", [":lines: a"], 0, "the first and the last line"),
     ],
 )
-def test_a_wrong_listing_is_refused(
-    kernel: str, body: list[str], line: int, complaint: str
+def test_a_wrong_quiz_or_listing_is_refused(
+    read: Callable[[str, list[str]], Any], head: str, body: list[str], line: int, complaint: str
 ) -> None:
     with pytest.raises(DirectiveTextError, match=re.escape(complaint)) as caught:
-        read_kernel(kernel, body)
+        read(head, body)
     assert caught.value.line == line
 
 
@@ -104,12 +97,10 @@ def build(folder: Path, text: str) -> tuple[str, str]:
     """The page as HTML that Sphinx makes of this text, and all that it complains of."""
     (folder / "index.md").write_text(FRONT + text)
     (folder / "conf.py").write_text(CONF.format(extensions=str(ROOT / "book" / "_ext")))
-    (folder / "profile_default").mkdir(exist_ok=True)
-    (folder / "profile_default" / "ipython_kernel_config.json").write_text(
-        '{"IPKernelApp": {"log_level": 40}}'
-    )
-    import os
-
+    profile = folder / "profile_default"
+    profile.mkdir(exist_ok=True)
+    quiet = '{"IPKernelApp": {"log_level": 40}}'
+    (profile / "ipython_kernel_config.json").write_text(quiet)
     line = [sys.executable, "-m", "sphinx", "-q", "-n", str(folder), str(folder / "out")]
     ran = completed(line, env=os.environ | {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder)})
     page = folder / "out" / "index.html"
@@ -132,8 +123,6 @@ def one(soup: BeautifulSoup, selector: str) -> Any:
 
 @pytest.mark.slow
 def test_leaves_stand_in_the_text(built: BeautifulSoup) -> None:
-    from helpers.record import measure
-
     rate = measure(["block_1d"], sizes=4096, gpu="h200").value("block_1d", 4096, "gflops")
     assert f"It runs at {rate:.1f}, 2.25 and 32." in built.get_text()
 
@@ -180,8 +169,7 @@ def test_an_error_in_a_page_names_its_line(tmp_path: Path) -> None:
         assert f"index.md:{above + line}: ERROR: {words}" in complaints
 
 
-# --- CUDA in the built book
-# ------------------------------------------------------------------------
+# --- CUDA in the built book -------------------------------------------------------------------------
 
 
 def coloured(soup: Any, word: str) -> list[str]:
@@ -189,38 +177,40 @@ def coloured(soup: Any, word: str) -> list[str]:
     return [" ".join(s["class"]) for s in soup.select(".highlight span") if s.get_text() == word]
 
 
+def cell(soup: Any, words: str) -> Any:
+    """The first code cell that holds these words."""
+    return next(c for c in soup.select(".cell_input") if words in c.get_text())
+
+
 @pytest.mark.slow
 def test_cuda_in_python_strings_is_coloured_as_cuda(built: BeautifulSoup) -> None:
-    cell = next(c for c in built.select(".cell_input") if "mine = " in c.get_text())
-    assert coloured(cell, "__global__")[0].startswith("k") and coloured(cell, "threadIdx") == ["nb"]
-    assert coloured(cell, "mine") == ["n"]  # it is Python around it
-    assert "void" not in [s.get_text() for s in cell.select(".s1")]
-    assert '"int main"' in [s.get_text() for s in cell.select("span[class^=s]")]  # no CUDA in that
-    assert [s.get_text() for s in cell.select("span.si")] == ["{", "}"]
+    given = cell(built, "mine = ")
+    assert coloured(given, "__global__")[0].startswith("k") and coloured(given, "threadIdx") == [
+        "nb"
+    ]
+    assert coloured(given, "mine") == ["n"]  # it is Python around it
+    assert "void" not in [s.get_text() for s in given.select(".s1")]
+    assert '"int main"' in [s.get_text() for s in given.select("span[class^=s]")]  # no CUDA in that
+    assert [s.get_text() for s in given.select("span.si")] == ["{", "}"]
     fence = next(c for c in built.select(".highlight-python") if "check(" in c.get_text())
     assert coloured(fence, "void")[0].startswith("k")
-    text = cell.get_text()
+    text = given.get_text()
     assert '"""\n#define T 16\n__global__ void column(float* C)' in text
 
 
 @pytest.mark.slow
 def test_a_kernels_cell_shows_the_kernels_text(built: BeautifulSoup) -> None:
-    from helpers import catalog
-    from helpers.ladder.rungs import cores
-
-    core = next(c for c in built.select(".cell_input") if "%%cuda block_1d_core" in c.get_text())
+    core = cell(built, "%%cuda block_1d_core")
     assert core.pre.get_text().strip() == (
         "%%cuda block_1d_core\n" + cores["block_1d_core"].source.strip()
     )
     assert coloured(core, "__global__")[0].startswith("k") and not core.find("details")
-    full = next(c for c in built.select(".cell_input") if "%%cuda block_2d TM=8" in c.get_text())
+    full = cell(built, "%%cuda block_2d TM=8")
     assert full.pre.get_text() == "%%cuda block_2d TM=8\n// the book's own text\n"
     folded = one(full, "details")
     assert "open" not in folded.attrs and "kernels/09_block_2d.cu" in folded.summary.get_text()
     assert folded.pre.get_text().strip() == (
         "%%cuda block_2d TM=8\n" + catalog["block_2d"].source.strip()
     )
-    own = next(
-        c for c in built.select(".cell_input") if "const int at = blockIdx.x;" in c.get_text()
-    )
+    own = cell(built, "const int at = blockIdx.x;")
     assert not own.find("details") and coloured(own, "blockIdx") == ["nb"]

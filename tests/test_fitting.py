@@ -23,13 +23,13 @@ from tests.test_measure import H200
 T4 = replace(H200, name="Tesla T4", arch="sm_75", driver_cuda="13.4")
 
 
-def fake_cupy(**parts: Any) -> dict[str, ModuleType]:
-    """A CuPy without cuBLAS, as its wheel is where nobody installed the library."""
+def pretend_cupy(patch: pytest.MonkeyPatch, **parts: Any) -> None:
+    """A CuPy with these parts of cupy.cuda; without cuBLAS as where nobody installed the library."""
     cupy, cuda = ModuleType("cupy"), ModuleType("cupy.cuda")
-    cupy.cuda = cuda  # type: ignore[attr-defined]
-    for name, part in parts.items():
-        setattr(cuda, name, part)
-    return {"cupy": cupy, "cupy.cuda": cuda}
+    vars(cuda).update(parts)
+    vars(cupy)["cuda"] = cuda
+    patch.setitem(sys.modules, "cupy", cupy)
+    patch.setitem(sys.modules, "cupy.cuda", cuda)
 
 
 @pytest.fixture
@@ -40,15 +40,13 @@ def driver_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     monkeypatch.setattr(device, "driver_sees_gpus", lambda: 1)
     for name in [name for name in sys.modules if name.split(".")[0] in ("cupy", "cupyx")]:
         monkeypatch.delitem(sys.modules, name)
-    for name, module in fake_cupy().items():
-        monkeypatch.setitem(sys.modules, name, module)
+    pretend_cupy(monkeypatch)
     sources._session.cache_clear()
     yield monkeypatch
     sources._session.cache_clear()
 
 
-# --- which NVRTC
-# -----------------------------------------------------------------------------------
+# --- which NVRTC ----------------------------------------------------------------------------------
 
 
 @pytest.mark.nvrtc
@@ -104,9 +102,8 @@ def test_a_launch_refuses_code_that_the_driver_would_refuse(
     driver_only.setattr(launch, "_module", lambda cubin: loaded.append(cubin) or module)
     p = lay_out("naive", 64, 64, 64)
     driver_only.setattr(device, "driver_cuda", lambda: (major - 1, 4))
-    with pytest.raises(
-        ToolchainError, match=rf"CUDA {major}.*CUDA {major - 1}\.4.*Install"
-    ) as told:
+    refused = rf"CUDA {major}.*CUDA {major - 1}\.4.*Install"
+    with pytest.raises(ToolchainError, match=refused) as told:
         launch.cuda_function(p)
     assert f"requirements/cuda{12 if major < 14 else 13}.txt" in str(told.value)
     assert loaded == []
@@ -114,8 +111,7 @@ def test_a_launch_refuses_code_that_the_driver_would_refuse(
     assert launch.cuda_function(p) == "naive" and loaded
 
 
-# --- cuBLAS
-# ----------------------------------------------------------------------------------------
+# --- cuBLAS ---------------------------------------------------------------------------------------
 
 
 def test_without_cublas_times_are_replayed_and_the_label_says_why(
@@ -133,8 +129,7 @@ def test_without_cublas_times_are_replayed_and_the_label_says_why(
 
 def test_with_cublas_a_session_goes_on(driver_only: pytest.MonkeyPatch) -> None:
     """The wrong twin: as above, with the library; what stops it now is the pretended CuPy."""
-    for name, module in fake_cupy(cublas=SimpleNamespace()).items():
-        driver_only.setitem(sys.modules, name, module)
+    pretend_cupy(driver_only, cublas=SimpleNamespace())
     assert fitting.has_cublas()
     with pytest.raises(AttributeError, match="Stream"):
         Session()
@@ -146,8 +141,7 @@ def test_no_gpu_is_still_that(monkeypatch: pytest.MonkeyPatch) -> None:
         Session()
 
 
-# --- what is said
-# ----------------------------------------------------------------------------------
+# --- what is said ---------------------------------------------------------------------------------
 
 
 def said() -> str:
@@ -155,9 +149,8 @@ def said() -> str:
 
 
 def test_nothing_is_said_where_all_fits(driver_only: pytest.MonkeyPatch) -> None:
-    good = {"cublas": SimpleNamespace(), "nvrtc": SimpleNamespace(getVersion=lambda: (13, 0))}
-    for name, module in fake_cupy(**good).items():
-        driver_only.setitem(sys.modules, name, module)
+    nvrtc = SimpleNamespace(getVersion=lambda: (13, 0))
+    pretend_cupy(driver_only, cublas=SimpleNamespace(), nvrtc=nvrtc)
     driver_only.setattr(fitting, "cupy_packages", lambda: {"cupy-cuda13x": "14.2.0"})
     driver_only.setattr(toolchain, "has_tool", lambda name: True)
     driver_only.setattr(toolchain, "available", lambda: True)
@@ -176,9 +169,7 @@ def test_each_part_that_does_not_fit_is_a_sentence(driver_only: pytest.MonkeyPat
     assert "pip uninstall cupy-cuda13x cupy-cuda12x" in said()
     driver_only.setattr(fitting, "cupy_packages", dict)
 
-    newer = SimpleNamespace(getVersion=lambda: (13, 0))
-    for name, module in fake_cupy(nvrtc=newer).items():
-        driver_only.setitem(sys.modules, name, module)
+    pretend_cupy(driver_only, nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)))
     assert "that CuPy itself uses" not in said()
     driver_only.setattr(device, "driver_cuda", lambda: (12, 4))
     assert "that CuPy itself uses" in said()
@@ -218,29 +209,23 @@ def test_info_says_driver_compiler_and_cublas(
 
 
 def test_the_driver_is_asked_through_its_own_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Library:
-        """libcuda, as far as it is asked."""
-
-        def cuDriverGetVersion(self, number: Any) -> int:
-            number._obj.value = 12040
+    def answers(number: int) -> Any:
+        def function(where: Any) -> int:
+            where._obj.value = number
             return 0
 
-        def cuInit(self, flags: int) -> int:
-            return 0
+        return function
 
-        def cuDeviceGetCount(self, count: Any) -> int:
-            count._obj.value = 2
-            return 0
-
+    asked = {"cuDriverGetVersion": answers(12040), "cuDeviceGetCount": answers(2)}
+    library = SimpleNamespace(cuInit=lambda flags: 0, **asked)
     ask, count = device.driver_cuda.__wrapped__, device.driver_sees_gpus.__wrapped__
-    monkeypatch.setattr(device, "_driver_library", Library)
+    monkeypatch.setattr(device, "_driver_library", lambda: library)
     assert (ask(), count()) == ((12, 4), 2)
     monkeypatch.setattr(device, "_driver_library", lambda: None)
     assert (ask(), count()) == (None, 0)
 
 
-# --- nvdisasm
-# --------------------------------------------------------------------------------------
+# --- nvdisasm -------------------------------------------------------------------------------------
 
 
 @pytest.mark.nvrtc

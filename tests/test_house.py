@@ -439,8 +439,7 @@ def test_the_guard_guards() -> None:
     assert ran.returncode != 0
 
 
-# --- sources
-# ---------------------------------------------------------------------------------------
+# --- sources --------------------------------------------------------------------------------------
 
 # Put together from parts, so that this file keeps its own rule.
 MACHINE = re.compile("|".join(["/" + "work/", "/" + "home/", "/" + "root/", "/" + "Users/"]))
@@ -485,8 +484,7 @@ def test_links_to_files_resolve(name: str) -> None:
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
-# --- chapters
-# ----------------------------------------------------------------------------------------
+# --- chapters -------------------------------------------------------------------------------------
 
 UNITS = r"(?:ms|µs|us|ns|s|[GT]FLOP/s|[GT]FLOPS|[GT]B/s|[MG]Hz|W|%)"
 TYPED = re.compile(r"(?<![\w.])\d[\d.,]*\s*" + UNITS + r"(?![\w/])")
