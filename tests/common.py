@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from helpers.ladder.kernel import KERNELS
+from helpers.ladder.kernel import KERNELS, Kernel
+from helpers.ladder.rungs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "_build" / "html"
@@ -140,3 +141,12 @@ def joined(source: str, *headers: str) -> str:
         assert source.count(line) == 1, header
         source = source.replace(line, (KERNELS / header).read_text(encoding="utf-8"))
     return source
+
+
+def twin(name: str, *swaps: tuple[str, str]) -> Kernel:
+    """A kernel of the catalog with texts replaced wherever they stand."""
+    source = catalog[name].source
+    for old, new in swaps:
+        assert old in source, f"{name} has no {old!r} any more: change its twin as well"
+        source = source.replace(old, new)
+    return catalog[name].with_source(source)

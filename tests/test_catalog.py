@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from helpers.ladder.kernel import ROOT, Rule, broken_rules, cdiv, geometry
+from helpers.ladder.kernel import ROOT, broken_rules, geometry
 from helpers.ladder.rungs import catalog, cores
 from nogpu.errors import ConfigError, ShapeError, UnknownKernelError
 
@@ -37,7 +37,7 @@ def test_a_tile_that_cannot_run_is_not_named_as_its_own_remedy():
         geometry(wrong, 64, 64, 64)
 
 
-def test_rules_hold_for_the_defaults_and_can_fail():
+def test_rules_hold_for_the_defaults_and_have_reasons():
     for name, kernel in catalog.items():
         assert not broken_rules(kernel), name
         assert all(r.reason and not r.reason.endswith(".") for r in kernel.rules), name
@@ -87,12 +87,6 @@ def test_what_breaks_a_rule_is_refused_with_the_rule(call, error, words):
     with pytest.raises(error) as caught:
         call()
     assert all(word in str(caught.value) for word in words)
-
-
-def test_cdiv_and_rules():
-    assert [cdiv(n, 8) for n in (1, 7, 8, 9)] == [1, 1, 1, 2]
-    rule = Rule("BM % TM == 0", "whole thread tiles")
-    assert rule.holds({"BM": 8, "TM": 4}) and not rule.holds({"BM": 9, "TM": 4})
 
 
 def test_each_kernel_file_is_in_the_catalog():

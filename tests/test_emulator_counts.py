@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.ladder import launch
 from nogpu import emulator
 
 STRIDE = """
@@ -27,22 +28,23 @@ def row(report, op, array=None, space="global"):
 
 
 @pytest.mark.parametrize(
-    ("s", "sectors"), [(0, 1), (1, 4), (2, 8), (3, 12), (4, 16), (8, 32), (32, 32)]
+    ("s", "first", "sectors"),
+    [
+        *(
+            (s, 0, sectors)
+            for s, sectors in {0: 1, 1: 4, 2: 8, 3: 12, 4: 16, 8: 32, 32: 32}.items()
+        ),
+        *((1, first, 5) for first in (1, 7, 9)),  # a row that starts off a sector: one more
+        (1, 8, 4),
+    ],
 )
-def test_stride_sweep(s, sectors):
+def test_strides_and_rows_that_start_off_a_sector(s, first, sectors):
     x, y = np.zeros(32 * 32, np.float32), np.zeros(32, np.float32)
-    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, s, 0], samples=True)
+    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, s, first], samples=True)
     load = row(report, "load", "x")
     assert load.sectors_per_request == sectors
     assert load.ideal_sectors_per_request == (4 if s else 1)
     assert row(report, "store").sectors == 4
-
-
-@pytest.mark.parametrize(("first", "sectors"), [(0, 4), (1, 5), (7, 5), (8, 4), (9, 5)])
-def test_a_row_that_starts_off_a_sector_costs_one_more(first, sectors):
-    x, y = np.zeros(64, np.float32), np.zeros(32, np.float32)
-    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, 1, first])
-    assert row(report, "load", "x").sectors == sectors
 
 
 def test_descending_and_shuffled_lanes_touch_the_same_sectors():
@@ -142,23 +144,14 @@ extern "C" __global__ void k(const int* at, KIND* out)
 
 def wavefronts(at, kind="float", store=False):
     """Wavefronts of one shared access of a warp at elements `at` (-1: inactive)."""
-    size = {"float": 1, "float2": 2, "float4": 4}[kind]
-    make = {
-        "float": "__device__ float make(int i) { return i; }",
-        "float2": "__device__ float2 make(int i) { return make_float2(i, i); }",
-        "float4": "__device__ float4 make(int i) { return make_float4(i, i, i, i); }",
-    }[kind]
+    made = {"float": "i", "float2": "make_float2(i, i)", "float4": "make_float4(i, i, i, i)"}[kind]
     line = "s[a] = make(threadIdx.x);" if store else "out[threadIdx.x] = s[a];"
+    make = f"__device__ {kind} make(int i) {{ return {made}; }}"
     source = (make + SHARED).replace("KIND", kind).replace("LINE", line)
-    out = np.zeros(64 * size, np.float32)
+    out = np.zeros(64 * 4, np.float32)
     report = emulator.launch(source, "k", 1, 32, [np.asarray(at, np.int32), out])
-    return row_at(report, 9, "store" if store else "load").wavefronts
-
-
-def row_at(report, line, op):
-    return next(
-        a for a in report.by_line() if a.line == line and a.op == op and a.space == "shared"
-    )
+    op = "store" if store else "load"
+    return next(a for a in report.by_line() if (a.line, a.op) == (9, op)).wavefronts
 
 
 L = np.arange(32)
@@ -289,8 +282,6 @@ def test_wavefronts_of_every_block_shape_against_the_definition(block):
 
 def test_a_row_and_a_column_of_c():
     """The chapter on coalescing: one sector or 4 where threads walk a row, 32 down a column."""
-    from helpers.ladder import launch
-
     across = {a.array: a for a in launch.trace("coalesced", 64, 64, 64).by_line() if a.op == "load"}
     down = {a.array: a for a in launch.trace("naive", 64, 64, 64).by_line() if a.op == "load"}
     assert across["A"].sectors_per_request == 1
@@ -302,8 +293,6 @@ def test_a_row_and_a_column_of_c():
 
 
 def test_global_loads_shrink_by_the_tile():
-    from helpers.ladder import launch
-
     for tile in (8, 16, 32):
         loads = [
             a for a in launch.trace(f"tiled_{tile}", 64, 64, 64).by_line()
@@ -362,8 +351,6 @@ extern "C" __global__ void k(float* y, int last, int n)
     if (t < n) y[t] = s[t == 31 ? last : t];
 }
 """
-    y = np.zeros(32, np.float32)
     threads = 32 if whole else 40  # with lanes that do not take part, another way of counting
     report = emulator.launch(source, "k", 1, threads, [np.zeros(40, np.float32), last, 32])
     assert row(report, "load", "s", "shared").wavefronts == waves
-    assert y.size == 32

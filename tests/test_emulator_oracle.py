@@ -11,6 +11,7 @@ from helpers.ladder import launch
 from helpers.ladder.rungs import catalog
 from nogpu import emulator
 from nogpu.errors import ConfigError, EmulationError, UnknownNameError
+from tests.common import twin
 
 ADD = """
 __device__ float shift[2];
@@ -208,10 +209,8 @@ TWINS = [
 @pytest.mark.parametrize(("name", "text", "instead", "blamed"), TWINS)
 def test_a_trace_names_the_line_of_what_only_the_result_shows(name, text, instead, blamed):
     kernel = catalog[name]
-    assert text in kernel.source and blamed in kernel.source
-    assert launch.trace(name, 33, 37, 35).ok
-    twin = kernel.with_source(kernel.source.replace(text, instead))
-    trace = launch.trace(twin, 33, 37, 35)
+    assert blamed in kernel.source and launch.trace(name, 33, 37, 35).ok
+    trace = launch.trace(twin(name, (text, instead)), 33, 37, 35)
     (found,) = wrong(trace.report)
     assert found.count == trace.wrong > 0
     assert blamed in found.text
