@@ -53,31 +53,11 @@ ELEMENT = (
     "float s = 0; for (int k = 0; k < K; ++k) s += A[r * K + k] * B[k * N + c]; C[r * N + c] = s;"
 )
 
-FIXED_BY_ONE_THREAD = """
-extern "C" __global__ void fixed_grid(const float* A, const float* B, float* C, int M, int N, int K)
-{
-    if (threadIdx.x || threadIdx.y) return;
-    for (int row = blockIdx.x * 32; row < M && row < blockIdx.x * 32 + 32; ++row)
-        for (int col = blockIdx.y * 8; col < N && col < blockIdx.y * 8 + 8; ++col) {
-            float sum = 0.0f;
-            for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
-            C[row * N + col] = sum;
-        }
-}
-"""
-WITHOUT_TILES = """
-extern "C" __global__ void repaired(const float* A, const float* B, float* C, int M, int N, int K)
-{
-    __shared__ float A_tile[16][16];
-    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
-    A_tile[threadIdx.y][threadIdx.x] = 0.0f;
-    __syncthreads();
-    if (row >= M || col >= N) return;
-    float sum = A_tile[threadIdx.y][0];
-    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
-    C[row * N + col] = sum;
-}
-"""
+FIXED_BY_ONE_THREAD = [
+    ("const int t = threadIdx.y * 32 + threadIdx.x;",
+     "if (threadIdx.x || threadIdx.y) return;\n    for (int t = 0; t < 256; ++t) {"),
+    ("return;\n    float", "continue;\n    float"), ("= sum;", "= sum; }"),
+]  # fmt: skip
 TRANSPOSED_BY_ONE_THREAD = """
 extern "C" __global__ void transpose(const float* x, float* y, int rows, int cols)
 {
@@ -87,36 +67,14 @@ extern "C" __global__ void transpose(const float* x, float* y, int rows, int col
             y[c * rows + r] = x[r * cols + c];
 }
 """
-COPY_BY_ONE_THREAD = """
-extern "C" __global__ void copy(const float* x, float* y, int n)
-{
-    if (blockIdx.x + threadIdx.x) return;
-    for (int i = 0; i < n; i += 4) {
-        if (i + 3 < n) *reinterpret_cast<float4*>(y + i) = *reinterpret_cast<const float4*>(x + i);
-        else for (int j = i; j < n; ++j) y[j] = x[j];
-    }
-}
-"""
-SCALAR = """
-#include <cuda_fp16.h>
-#include <mma.h>
-using namespace nvcuda;
-extern "C" __global__ void two_tiles(const half* A, const half* B, float* C, int M, int N, int K)
-{
-    int row = blockIdx.y * 16, col = blockIdx.x * 32;
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c[2];
-    for (int j = 0; j < 2; ++j) wmma::fill_fragment(c[j], 0.0f);
-    for (int k = 0; k < STEPS; k += 16) {
-        wmma::load_matrix_sync(a, A + row * K + k, K);
-        for (int j = 0; j < 2; ++j) {
-            wmma::load_matrix_sync(b, B + k * N + col + 16 * j, N);
-            wmma::mma_sync(c[j], a, b, c[j]);
-        }
-    }
-    for (int j = 0; j < 2; ++j) {
-        wmma::store_matrix_sync(C + row * N + col + 16 * j, c[j], N, wmma::mem_row_major);
+COPY_BY_ONE_THREAD = [
+    ("int t = blockIdx.x * blockDim.x + threadIdx.x;",
+     "if (blockIdx.x + threadIdx.x) return;\n    for (int t = 0; 4 * t < n; ++t) {"),
+    ("y[i] = x[i];\n    }", "y[i] = x[i];\n    }}"),
+]  # fmt: skip
+SCALAR = (
+    "wmma::mem_row_major);\n    }",
+    """wmma::mem_row_major);
     }
     __syncwarp();
     for (int i = 0; i < 16; ++i) {
@@ -124,9 +82,9 @@ extern "C" __global__ void two_tiles(const half* A, const half* B, float* C, int
         for (int k = 0; k < K; ++k)
             sum += __half2float(A[(row + i) * K + k]) * __half2float(B[k * N + col + threadIdx.x]);
         C[(row + i) * N + col + threadIdx.x] = sum;
-    }
-}
-"""
+    }""",
+)
+"""What the Tensor Cores stored is computed again without them."""
 BLOCK = ("__syncthreads();", "")
 STORE = "if (yr < cols && yc < rows) y[yr * rows + yc]"
 PLACES = "int yr = blockIdx.x * 32 + threadIdx.y, yc = blockIdx.y * 32 + threadIdx.x;"
@@ -292,7 +250,8 @@ FAILED: Mapping[str, Sequence[tuple[Kernel, str]]] = {
                  f"if (t < M) for (int c = 0; c < N; ++c) {{ int r = t; {ELEMENT} }}",
                  f"if (t < N) for (int r = 0; r < M; ++r) {{ int c = t; {ELEMENT} }}")],
     "05.2": [(FIXED_BY_ONE_THREAD, "ask together")],
-    "06.2": [(WITHOUT_TILES, "read the operands of the product from there")],
+    "06.2": [([("A_tile[ty][k] * B_tile[k][tx];", f"{global_a('row')} * {global_b('col')};")],
+              "read the operands of the product from there")],
     "07.3": [(TRANSPOSED_BY_ONE_THREAD, "ask together")],
     "08.2": [([("A_tile[ty + i * T][k] * b;", f"{global_a('row0 + i * T')} * {global_b('col')};")],
               "come from A_tile and B_tile")],
@@ -307,8 +266,8 @@ FAILED: Mapping[str, Sequence[tuple[Kernel, str]]] = {
     "10.3": [(COPY_BY_ONE_THREAD, "1024 floats take 8 requests to load and 8 to store")],
     "11.3": [([("A_tile[buffer][ty][k] * B_tile[buffer][k][tx]",
                 f"{global_a('row')} * {global_b('col')}")], "from shared memory")],
-    "17.3": [(SCALAR.replace("STEPS", "16"), "the Tensor Cores do the work"),
-             (SCALAR.replace("STEPS", "K"), "the Tensor Cores do the work"),
+    "17.3": [([SCALAR, ("k < K; k += 16", "k < 16; k += 16")], "the Tensor Cores do the work"),
+             ([SCALAR], "the Tensor Cores do the work"),
              ([(LOAD_A, ""), ("wmma::mma_sync(c[j]", f"{LOAD_A} wmma::mma_sync(c[j]")],
               "load it once a step")],
     "18.3": [([(LDMATRIX, f"{LDMATRIX}\n        {FOR_SHOW}")], "ldmatrix does the reading")],
