@@ -8,7 +8,6 @@ import importlib
 import os
 import pkgutil
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -245,32 +244,26 @@ def every_module(package: ModuleType) -> list[ModuleType]:
     return [importlib.import_module(m.name) for m in found if not m.name.endswith("__main__")]
 
 
-def shadowed(modules: list[ModuleType]) -> set[str]:
-    """Modules whose name in their package is something else: `import a.b as x` then gives that."""
-    parents = {m.__name__: sys.modules[m.__name__.rpartition(".")[0]] for m in modules}
-    names = {m: m.__name__.rpartition(".")[2] for m in modules}
-    return {m.__name__ for m in modules if getattr(parents[m.__name__], names[m], None) is not m}
+def misleading(modules: list[ModuleType]) -> set[str]:
+    """Modules whose name is something else in their package, or no module's within themselves.
 
-
-def alike(modules: list[ModuleType]) -> set[str]:
-    """Modules whose name an object has that lives in them, or that their package shows."""
+    `import a.b as x` then gives that something.
+    """
     found = set()
     for module in modules:
         package, _, name = module.__name__.rpartition(".")
-        for place in (module, sys.modules[package]):
-            if not isinstance(getattr(place, name, module), ModuleType):
-                found.add(module.__name__)
+        beside, within = getattr(sys.modules[package], name), getattr(module, name, module)
+        if beside is not module or not isinstance(within, ModuleType):
+            found.add(module.__name__)
     return found
 
 
 def test_a_module_is_what_its_name_says() -> None:
     """`import helpers.x as x` gives the module x, nothing else in it or beside it is called x."""
     modules = [m for p in (helpers, nogpu, tilelabs) for m in every_module(p)]
-    assert {"helpers.ladder.kernel", "helpers.record.plans", "helpers.draw"} <= {
-        m.__name__ for m in modules
-    }
-    assert shadowed(modules) == set()
-    assert alike(modules) == set()
+    names = {m.__name__ for m in modules}
+    assert {"helpers.ladder.kernel", "helpers.record.plans", "helpers.draw"} <= names
+    assert misleading(modules) == set()
 
 
 def test_a_module_that_an_object_shadows_is_told(
@@ -284,9 +277,7 @@ def test_a_module_that_an_object_shadows_is_told(
     (house / "hoe.py").write_text("def dig(): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     modules = every_module(importlib.import_module("shed_of_names"))
-    assert {m if isinstance(m, str) else m.__name__ for m in modules} >= {"shed_of_names.rake"}
-    assert shadowed(modules) == {"shed_of_names.spade"}
-    assert alike(modules) == {"shed_of_names.spade", "shed_of_names.rake"}
+    assert misleading(modules) == {"shed_of_names.spade", "shed_of_names.rake"}
 
 
 # --- rooms of the chapters -----------------------------------------------------------------------
@@ -428,15 +419,12 @@ def test_a_notebook_starts_without_the_tool_that_made_it() -> None:
         ("from helpers.notebook import start", True),
         ("import tools.notebooks.commands", False),
     ):
-        ran = subprocess.run(
-            [sys.executable, "-c", f"import sys; {what}{tool}"], cwd=ROOT, capture_output=True
-        )
+        ran = completed([sys.executable, "-c", f"import sys; {what}{tool}"], cwd=ROOT)
         assert (ran.returncode == 0) is fine
 
 
 def test_the_guard_guards() -> None:
-    ran = subprocess.run([sys.executable, "-c", GUARD + "import yaml"], capture_output=True)
-    assert ran.returncode != 0
+    assert completed([sys.executable, "-c", GUARD + "import yaml"]).returncode != 0
 
 
 # --- sources --------------------------------------------------------------------------------------
@@ -562,15 +550,13 @@ def test_prose_types_no_measured_number(path: Path) -> None:
     "path", [path for path in chapters() if path.stem[:2].isdigit()], ids=lambda path: path.stem
 )
 def test_a_chapter_keeps_the_contract(path: Path) -> None:
-    assert (
-        contract(path.read_text("utf-8"), path.stem[:2], "".join(texts_of(path.stem[:2])[1:])) == []
-    )
+    page, *aside = texts_of(path.stem[:2])
+    assert contract(page, path.stem[:2], "".join(aside)) == []
 
 
 SHOWN = ("table", "quiz", "say", "provenance", "show_kernel", "check", "evidence", "tuned_note")
-SHOWN += ("Markdown",)
-"""What a cell displays only if it is the cell's last expression, beside plots, pictures, explorers
-and live."""
+SHOWN += ("Markdown", "plots", "pictures", "explorers", "live")
+"""What a cell displays only if it is the cell's last expression: functions, and rooms of them."""
 
 
 def page_cells(text: str) -> list[ast.Module]:
@@ -587,12 +573,7 @@ def lost(text: str) -> list[str]:
         for step in cell.body[:-1]:
             if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call):
                 call = ast.unparse(step.value.func)
-                if call in SHOWN or call.split(".")[0] in (
-                    "plots",
-                    "pictures",
-                    "explorers",
-                    "live",
-                ):
+                if call in SHOWN or call.split(".")[0] in SHOWN:
                     found.append(ast.unparse(step)[:60])
     return found
 
