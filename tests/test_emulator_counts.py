@@ -280,18 +280,6 @@ def test_wavefronts_of_every_block_shape_against_the_definition(block):
 # -- the kernels of the book ---------------------------------------------------------------------
 
 
-def test_a_row_and_a_column_of_c():
-    """The chapter on coalescing: one sector or 4 where threads walk a row, 32 down a column."""
-    across = {a.array: a for a in launch.trace("coalesced", 64, 64, 64).by_line() if a.op == "load"}
-    down = {a.array: a for a in launch.trace("naive", 64, 64, 64).by_line() if a.op == "load"}
-    assert across["A"].sectors_per_request == 1
-    assert across["B"].sectors_per_request == 4
-    assert down["A"].sectors_per_request == 32
-    assert down["B"].sectors_per_request == 1
-    for rows in (across, down):
-        assert all(a.requests == 64 * 64 // 32 * 64 for a in rows.values())
-
-
 def test_global_loads_shrink_by_the_tile():
     for tile in (8, 16, 32):
         loads = [
