@@ -157,9 +157,8 @@ def wavefronts(at, kind="float", store=False):
 L = np.arange(32)
 
 
-@pytest.mark.parametrize(
-    ("at", "want"),
-    [
+BANKS = {
+    "float": [
         (L, 1),
         (L * 0 + 5, 1),  # one word for all: broadcast
         (L * 2, 2),
@@ -176,15 +175,7 @@ L = np.arange(32)
         (np.where(L < 16, L * 32, -1), 16),  # half of the lanes inactive
         (np.where(L == 3, 7, -1), 1),
     ],
-)
-def test_bank_conflicts_of_words(at, want):
-    assert wavefronts(at) == want
-    assert wavefronts(at, store=True) == want
-
-
-@pytest.mark.parametrize(
-    ("at", "want"),
-    [
+    "float2": [
         (L, 2),  # 256 bytes
         (L * 0, 1),
         (L // 2, 1),  # neighbours agree: one phase
@@ -194,14 +185,7 @@ def test_bank_conflicts_of_words(at, want):
         (L * 16, 32),
         (L * 17 % 1024, 2),
     ],
-)
-def test_bank_conflicts_of_float2(at, want):
-    assert wavefronts(at, "float2") == want
-
-
-@pytest.mark.parametrize(
-    ("at", "want"),
-    [
+    "float4": [
         (L, 4),  # 512 bytes
         (L * 0, 2),
         (L // 2, 2),
@@ -210,9 +194,16 @@ def test_bank_conflicts_of_float2(at, want):
         (L * 9 % 1024, 4),  # rows of 36 words: conflict-free
         (np.where(L < 8, L, -1), 1),
     ],
+}
+"""Elements that the lanes of a warp take, and wavefronts."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "want"), [(kind, *case) for kind, cases in BANKS.items() for case in cases]
 )
-def test_bank_conflicts_of_float4(at, want):
-    assert wavefronts(at, "float4") == want
+def test_bank_conflicts(kind, at, want):
+    assert wavefronts(at, kind) == want
+    assert kind != "float" or wavefronts(at, store=True) == want
 
 
 def test_stores_of_several_words_do_not_merge():

@@ -14,6 +14,7 @@ from helpers.page.exercises import KernelTask, check, check_kernel_source
 from helpers.page.exercises.registry import starter
 from helpers.page.exercises.results import STARTER
 
+IMPORTS = "import numpy as np\nfrom helpers import *\nfrom helpers.page.exercises import check\n"
 IDS = [e.id for chapter in exercises.chapters() for e in exercises.load(chapter)]
 
 
@@ -33,10 +34,7 @@ def given(id: str, folder: Path, change: str = "") -> Any:
     if change:
         code = re.sub(r"(?m)^(\s*)(return .*|sum [+]?= .*)$", rf"\1{change}\2", code, count=1)
     file = folder / f"starter_{id.replace('.', '_')}{len(change)}.py"
-    imports = (
-        "import numpy as np\nfrom helpers import *\nfrom helpers.page.exercises import check\n"
-    )
-    file.write_text(imports + code, encoding="utf-8")
+    file.write_text(IMPORTS + code, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -50,7 +48,6 @@ def test_an_untouched_starter_is_not_answered_yet(id: str, tmp_path: Path) -> No
     assert not result.passed
     assert result.verdict == "not answered yet", result
     assert 'tile-open"' in result._repr_html_()
-    assert "not yet" not in result.verdict.replace("not answered yet", "")
 
 
 def kernels() -> list[str]:
@@ -77,11 +74,10 @@ def test_a_changed_starter_is_an_answer(tmp_path: Path) -> None:
 
 
 def test_a_wrong_number_is_never_left_without_a_word() -> None:
+    wrong = {"number": -12345.678, "choice": "none of them"}
     for id in IDS:
-        if exercises.find(id).kind in ("number", "choice"):
-            result = check(
-                id, -12345.678 if exercises.find(id).kind == "number" else "none of them"
-            )
+        if (kind := exercises.find(id).kind) in wrong:
+            result = check(id, wrong[kind])
             assert not result.passed
             assert all(c.ok or c.hint or c.expected for c in result.checks), id
 
@@ -89,9 +85,8 @@ def test_a_wrong_number_is_never_left_without_a_word() -> None:
 def test_a_header_of_the_host_does_not_stand_in_the_way(tmp_path: Path) -> None:
     answer = given("06.2", tmp_path)
     said = [c.ok for c in check("06.2", answer).checks]
-    with_host = (
-        "#include <stdio.h>\n#include <vector>\n" + answer + '\nint main() { printf("\\n"); }\n'
-    )
+    host = '\nint main() { printf("\\n"); }\n'
+    with_host = f"#include <stdio.h>\n#include <vector>\n{answer}{host}"
     assert [c.ok for c in check("06.2", with_host).checks] == said
     assert "no_such.h" in repr(check("06.2", "#include <cuda/no_such.h>\n" + answer))
 

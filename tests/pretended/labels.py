@@ -1,12 +1,9 @@
 """Numbers that stand under the name of a GPU that did not measure them.
 
 A page is run three times: on a pretended GPU, on one whose times are all others, and with a record
-whose times are all others. A number that differs in the second run was measured here; one that
-differs in the third comes from the record; one that differs in neither is a count, a limit or a
-printed number. So no number has to be known beforehand. What a number is said to be of is read as a
-reader would: from the head of its row or column, else from another cell of the row, else from the
-caption and note; in prose from the nearest name in its sentence, else the last one before it in the
-paragraph.
+whose times are all others. A number that differs in the second run was measured here, one that
+differs in the third comes from the record. Whose it is said to be is read as a reader would: from
+the head of its row or column, another cell, the caption and note; in prose from the nearest name.
 """
 
 from __future__ import annotations
@@ -178,12 +175,10 @@ def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str,
                     taken = numbers(cell, other.rows[r][c], changed.rows[r][c])
                 except IndexError:
                     continue
+                head = f"{row[0] if c else ''} | {t.heads[c] if c < len(t.heads) else ''}"
+                places = (names(words, here) for words in (head, " | ".join(row), t.about))
+                said = {who for _, who in next(filter(None, places), [])}
                 for number in taken:
-                    head = f"{row[0] if c else ''} | {t.heads[c] if c < len(t.heads) else ''}"
-                    places = (names(words, here) for words in (head, " | ".join(row), t.about))
-                    said = next(
-                        ({who for _, who in found} for found in places if found), set[str]()
-                    )
                     if of := _verdict(number, said):
                         where = f"{t.about} [{head}]"
                         yield cell[number.start : number.end], of, " and ".join(said), where
