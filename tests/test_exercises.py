@@ -34,7 +34,6 @@ from helpers.page.exercises import (
 from helpers.record.protocol import Spread
 from nogpu import device, emulator
 from nogpu.errors import UnknownNameError
-from nogpu.text import without_comments
 from tests.common import ROOT, page, texts_of
 
 NUMBERS = sorted(path.name[:2] for path in (ROOT / "book").glob("[0-9][0-9]_*.md"))
@@ -346,14 +345,6 @@ def test_same_array() -> None:
     assert not told.ok and "[1, 2]" in told.got and "1 of 6" in told.what
     assert not same_array("words", a).ok
     assert not same_array([["x"] * 3] * 2, a).ok
-
-
-def test_comments_are_blanked_and_lines_kept() -> None:
-    source = 'a = 1; // __syncthreads()\n/* b\n c */ d = "// not";\n'
-    bare = without_comments(source)
-    assert len(bare.splitlines()) == len(source.splitlines())
-    assert "__syncthreads" not in bare and " c " not in bare
-    assert '"// not"' in bare and "d =" in bare
 
 
 # -- kernels -------------------------------------------------------------------------------------

@@ -8,17 +8,18 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from helpers.chapters.teaching import facts, starters
 from nogpu.errors import DataError
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tilelabs import apart
 from tilelabs.labs import Lab, all_labs, courses, lab, rehearsing
 from tools import essays
@@ -118,11 +119,16 @@ def prepared(folder: Path) -> None:
     autograder = folder / "autograder"
     (autograder / "submission").mkdir(parents=True)
     (autograder / "results").mkdir()
-    (autograder / "submission" / "lab2.cu").write_text(
-        next(iter(solved.values())), encoding="utf-8"
-    )
+    handed_in, *_ = solved.values()
+    (autograder / "submission" / "lab2.cu").write_text(handed_in, encoding="utf-8")
     whose = {"users": [{"id": 5, "name": "Student"}], "previous_submissions": []}
     (autograder / "submission_metadata.json").write_text(json.dumps(whose), encoding="utf-8")
+
+
+def ran(folder: Path, *line: str, box: Sequence[str] = ()) -> CompletedProcess[str]:
+    """What Python says in a folder, with nothing of this process's environment. box: goes before."""
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    return completed([*box, sys.executable, *line], cwd=folder, env=env, timeout=300)
 
 
 @pytest.mark.nvrtc
@@ -133,16 +139,10 @@ def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path: Path) -> None:
         if "--rehearse" in line or "--dask" in line:
             continue  # tests/test_labs.py rehearses each lab; tests of workers have a scheduler
         line = line.replace(" /autograder/", " autograder/")
-        done = subprocess.run(
-            [sys.executable, *shlex.split(line)[1:]], cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+        done = ran(tmp_path, *shlex.split(line)[1:])
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert not (tmp_path / "COURSE" / courses.FILE).exists(), "--forget-course"
-    told = json.loads(
-        (tmp_path / "autograder" / "results" / "results.json").read_text(encoding="utf-8")
-    )
+    told = json.loads((tmp_path / "autograder/results/results.json").read_text(encoding="utf-8"))
     assert {test["visibility"] for test in told["tests"]} <= {"after_published", "visible"}
     out = tmp_path / "RESULTS"
     for name in re.findall(r"^\| `(lab-2-[\w./-]+)` \|", PAGE, re.MULTILINE):
@@ -180,31 +180,26 @@ def test_grading_needs_no_network(tmp_path: Path) -> None:
     (tmp_path / "in" / "s1").mkdir(parents=True)
     (tmp_path / "in" / "s1" / "lab2.cu").write_text(text, encoding="utf-8")
     box = ["unshare", "--user", "--map-root-user", "--net"]
-    if subprocess.run([*box, "true"], capture_output=True).returncode:
+    if completed([*box, "true"]).returncode:
         pytest.skip("this kernel lets nobody make a network of its own")
     probe = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
-    assert subprocess.run([*box, sys.executable, "-c", probe], capture_output=True).returncode
+    assert completed([*box, sys.executable, "-c", probe]).returncode
     lock = [] if apart.landlock() else ["--without-landlock"]
     asked = ["grade", "2", "in", "--course", "COURSE", "--out", "R", *lock]
-    done = subprocess.run(
-        [*box, sys.executable, "-m", "helpers", *asked],
-        cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    done = ran(tmp_path, "-m", "helpers", *asked, box=box)
     assert done.returncode == 0 and "9 of 9 shapes right" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    shutil.which("docker") is None
-    or subprocess.run(["docker", "info"], capture_output=True).returncode != 0,
+    shutil.which("docker") is None or completed(["docker", "info"]).returncode != 0,
     reason="no Docker answers here: the container did not run",
 )
 def test_the_container_grades(tmp_path: Path) -> None:
     prepared(tmp_path)
     courses.new(tmp_path / "COURSE")
     build, run = (shlex.split(c) for c in COMMANDS if c.startswith("docker "))
-    subprocess.run(build, cwd=ROOT, check=True, timeout=1800)
+    completed(build, cwd=ROOT, check=True, timeout=1800)
     run[run.index("-v") + 1] = f"{tmp_path}:/class"
-    subprocess.run(run, cwd=tmp_path, check=True, timeout=600)
+    completed(run, cwd=tmp_path, check=True, timeout=600)
     assert list((tmp_path / "RESULTS" / "lab-2").glob("*.json"))
