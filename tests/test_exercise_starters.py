@@ -13,6 +13,7 @@ from helpers.page import exercises
 from helpers.page.exercises import KernelTask, check, check_kernel_source
 from helpers.page.exercises.registry import starter
 from helpers.page.exercises.results import STARTER
+from tests.test_exercises import sections
 
 IMPORTS = "import numpy as np\nfrom helpers import *\nfrom helpers.page.exercises import check\n"
 IDS = [e.id for chapter in exercises.chapters() for e in exercises.load(chapter)]
@@ -20,9 +21,8 @@ IDS = [e.id for chapter in exercises.chapters() for e in exercises.load(chapter)
 
 def cell(id: str) -> str:
     """The code of an exercise's first cell with a call of check."""
-    found = re.findall(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$", starter(id))
-    [code] = [c for c in found if f'check("{id}"' in c]
-    return re.sub(r"\A(?::[\w-]+:[^\n]*\n)+", "", code)
+    [code] = [c for part in sections(starter(id)) for c in part.cells if f'check("{id}"' in c]
+    return code
 
 
 def given(id: str, folder: Path, change: str = "") -> Any:

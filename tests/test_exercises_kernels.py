@@ -85,7 +85,6 @@ SCALAR = (
     }""",
 )
 """What the Tensor Cores stored is computed again without them."""
-BLOCK = ("__syncthreads();", "")
 STORE = "if (yr < cols && yc < rows) y[yr * rows + yc]"
 PLACES = "int yr = blockIdx.x * 32 + threadIdx.y, yc = blockIdx.y * 32 + threadIdx.x;"
 
@@ -175,7 +174,7 @@ WRONG: Mapping[str, Sequence[tuple[Kernel, str]]] = {
              ([("\n        __syncthreads();\n    }", "\n    }")], "__syncthreads"),
              ([("sum += A_tile[ty][k] * B_tile[k][tx]",
                 "if (row < M && k0 + k < K) sum += A[row * K + k0 + k] * B_tile[k][tx]")], "")],
-    "11.3": [([BLOCK], "one belongs between the stores and the reads"),
+    "11.3": [([("__syncthreads();", "")], "one belongs between the stores and the reads"),
              ([("__syncthreads();", "__syncthreads(); __syncthreads();")], "Keep the one between"),
              ([("__syncthreads();", "__syncthreads(); __syncwarp();")], "__syncwarp is not used")],
     "17.3": [([("+ col + 16 * j, c[j]", "+ col, c[j]")], ""),
