@@ -8,11 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers import catalog, matmul
+from helpers import matmul
 from helpers.chapters.ch06 import pictures as ch06
 from helpers.chapters.investigations import pictures as investigations
 from helpers.draw import Figure
+from helpers.ladder import launch
 from nogpu import emulator
+from tests.common import twin
 
 A = np.array([[1, 2, 3, 1], [2, 1, 1, 3], [4, 1, 2, 2], [1, 3, 1, 2]], np.float32)
 B = np.array([[1, 2, 2, 1], [3, 1, 1, 2], [2, 2, 1, 3], [1, 1, 4, 1]], np.float32)
@@ -37,12 +39,13 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 
 def as_the_kernel(phases: list[ch06.Phase], row: int, col: int) -> bool:
     """Whether the sums after each phase are those of the kernel, stopped there, in the emulator."""
-    same = []
-    for phase in phases:
+
+    def until(phase: ch06.Phase) -> np.ndarray:
         deep = phase.k0 + len(phase.a_tile)
-        C = matmul("tiled_32", A[:, :deep].copy(), B[:deep].copy(), backend="emulator", TILE=2)
-        same.append((phase.after == C[2 * row : 2 * row + 2, 2 * col : 2 * col + 2]).all())
-    return all(same)
+        return matmul("tiled_32", A[:, :deep].copy(), B[:deep].copy(), backend="emulator", TILE=2)
+
+    place = np.s_[2 * row : 2 * row + 2, 2 * col : 2 * col + 2]
+    return all((phase.after == until(phase)[place]).all() for phase in phases)
 
 
 @pytest.mark.parametrize(("row", "col"), [(0, 0), (0, 1), (1, 0), (1, 1)])
@@ -85,14 +88,8 @@ SECOND = "__syncthreads();  // everyone has read the tiles: they may be overwrit
 
 def races(*missing: str) -> int:
     """Races that the emulator finds in the tiled kernel without these barriers."""
-    source = catalog["tiled_32"].source
-    for barrier in missing:
-        assert source.count(barrier) == 1
-        source = source.replace(barrier, "")
-    one = np.ones((64, 64), np.float32)
-    args = [one, one.copy(), np.zeros_like(one), 64, 64, 64]
-    report = emulator.launch(source, "tiled", (2, 2, 1), (32, 32, 1), args)
-    return len(report.findings)
+    kernel = twin("tiled_32", *((barrier, "") for barrier in missing))
+    return len(launch.trace(kernel, 64, 64, 64).report.findings)
 
 
 @pytest.mark.parametrize(
