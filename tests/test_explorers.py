@@ -32,7 +32,7 @@ from helpers.page.explorers import _ring as ring_room
 from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _stream_k as stream_room
 from helpers.page.explorers import _tile as tile_room
-from helpers.page.explorers.core import Explorer, script, significant, text
+from helpers.page.explorers.core import Explorer, script
 from helpers.record import costs, load, store
 from helpers.record.entries import Point, Swept
 from helpers.wording import number
@@ -105,13 +105,6 @@ body{{font-family:sans-serif;background:Canvas;color:CanvasText;margin:0 auto;pa
 
 
 # -- Python alone ---------------------------------------------------------------------------------
-
-
-def test_text_rounds_as_the_page_does() -> None:
-    assert [text(x) for x in (0.5, 1.5, 2.5, 1234567.0)] == ["1", "2", "3", "1,234,567"]
-    assert [text(x, 1) for x in (0.25, 0.05, 12.349)] == ["0.3", "0.1", "12.3"]
-    told = [significant(x) for x in (0, 0.001234, 12.345, 98765.4)]
-    assert told == ["0", "0.00123", "12.3", "98,765"]
 
 
 READ = """
@@ -690,30 +683,6 @@ def test_stream_k_says_what_its_bars_show() -> None:
 
 
 @dataclass
-class Mbarrier:
-    """An mbarrier of one arrival, by the PTX manual: a phase ends with its arrivals and bytes."""
-
-    phase: int = 0
-    arrived: bool = False
-    bytes: int = 0
-
-    def arrive(self, expected: int = 0) -> None:
-        self.arrived, self.bytes = True, self.bytes + expected
-        self.turn()
-
-    def land(self, count: int) -> None:
-        self.bytes -= count
-        self.turn()
-
-    def turn(self) -> None:
-        if self.arrived and not self.bytes:
-            self.phase, self.arrived = self.phase + 1, False
-
-    def ended(self, parity: int) -> bool:
-        return self.phase % 2 != parity
-
-
-@dataclass
 class Place:
     """RingPlace of kernels/common/mbarrier.cuh, which tile it is at, and since when it waits."""
 
@@ -730,25 +699,28 @@ class Place:
 
 
 def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tuple[str, ...]]:
-    """What both sides do at each clock, and the barriers: mma_tma's loops, clock by clock."""
-    full, empty = ([Mbarrier() for _ in range(stages)] for _ in "fe")
+    """What both sides do at each clock, and the barriers: mma_tma's loops, clock by clock.
+
+    full, empty: phases of each mbarrier that have ended; by the PTX manual one ends with its
+    arrivals and bytes. A wait for a parity goes on while the phase that runs has it.
+    """
+    full, empty = [0] * stages, [0] * stages
     asks, reads, copies = Place(stages), Place(stages), [(-1, 0)]
     until = 0  # when the products end, if some run
     for now in ring_room.CLOCKS:
         for _, at in (one for one in copies if one[0] == now):
-            full[at].land(32)
+            full[at] += 1
         asked = []
         if until and until == now:
-            empty[reads.stage].arrive()
+            empty[reads.stage] += 1
             reads.advance()
             until, reads.since = 0, now
-        while empty[asks.stage].ended(asks.parity ^ flip):
-            full[asks.stage].arrive(32)
+        while empty[asks.stage] % 2 != asks.parity ^ flip:
             copies.append((now + copy, asks.stage))
             asked.append(asks.tile)
             asks.advance()
             asks.since = now
-        if not until and full[reads.stage].ended(reads.parity):
+        if not until and full[reads.stage] % 2 != reads.parity:
             until = now + compute
         wait = f"parity {asks.parity ^ flip}, since clock {asks.since:,}"
         first = f"waits for empty[{asks.stage}], {wait}"
@@ -759,7 +731,7 @@ def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tup
             wait = f"parity {reads.parity}, since clock {reads.since:,}"
             second = f"wait for full[{reads.stage}], {wait}"
         both = zip(full, empty, strict=True)
-        digits = (f"full {f.phase % 2}, empty {e.phase % 2}" for f, e in both)
+        digits = (f"full {f % 2}, empty {e % 2}" for f, e in both)
         yield first, second, *digits
 
 
@@ -858,51 +830,28 @@ def test_sizes(name: str) -> None:
     assert markup.count("<script") == markup.count("</script>") == 2
 
 
-PLACES = {
-    "ladder": ("ladder", "roofline"),
-    "05_coalescing": ("coalescing", "request"),
-    "06_tiling": ("march", "roofline"),
-    "deeper_06_tiling": ("tile",),
-    "07_latency": ("occupancy", "banks"),
-    "08_block_1d": ("stepper",),
-    "deeper_08_block_1d": ("tile",),
-    "09_block_2d": ("stepper",),
-    "deeper_09_block_2d": ("tile",),
-    "10_vectorised": ("banks",),
-    "11_pipelining": ("pipeline",),
-    "deeper_11_pipelining": ("stepper",),
-    "12_lane_map": ("hierarchy",),
-    "13_loop_registers": ("tile",),
-    "14_ring_of_tiles": ("ring",),
-    "18_who_holds_what": ("fragments", "swizzle"),
-    "deeper_18_who_holds_what": ("ldmatrix",),
-    "19_feeding": ("ring",),
-    "20_copy_engine": ("ring",),
-    "deeper_21_wgmma": ("descriptor",),
-    "22_last_ten_percent": ("stream_k",),
-    "deeper_22_last_ten_percent": ("stream_k",),
-    "25_summit": ("scorecard", "ladder"),
-}
+PLACES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md")}
+PLACES = {page: text for page, text in PLACES.items() if re.search(r"(?m)^explorers\.", text)}
 
 
 @pytest.mark.parametrize("chapter", PLACES)
-def test_each_stands_in_its_chapter_behind_a_question(chapter: str) -> None:
+def test_each_stands_behind_a_question(chapter: str) -> None:
     """And the explorers of a page together keep to 60 KB of script and 300 KB of data."""
-    source = (ROOT / "book" / f"{chapter}.md").read_text(encoding="utf-8")
     cells = re.findall(
         r"\n([^\n]+)\n\n```\{code-cell\}[^\n]*\n:tags: \[remove-input\]\n"
-        r"(?:from helpers import explorers\n\n)?explorers\.(\w+)\(([^)]*)\)\n```",
-        source,
+        r"(?:from helpers import explorers\n\n)?(explorers\.\w+\([^)]*\))\n```",
+        PLACES[chapter],
     )
-    assert tuple(kind for _, kind, _ in cells) == PLACES[chapter]
-    scripts = data = 0
-    for question, kind, given in cells:
-        assert "?" in question
-        explorer = eval(f"explorers.{kind}({given})", {"explorers": explorers})
-        scripts += len((script("core") + script(explorer.kind)).encode())
-        data += len(explorer.payload().encode())
-    assert scripts <= 60_000
-    assert data <= 300_000
+    assert len(cells) == len(re.findall(r"(?m)^explorers\.", PLACES[chapter]))
+    assert all("?" in question for question, _ in cells)
+    shown = [eval(call, {"explorers": explorers}) for _, call in cells]
+    assert sum(len((script("core") + script(e.kind)).encode()) for e in shown) <= 60_000
+    assert sum(len(e.payload().encode()) for e in shown) <= 300_000
+
+
+def test_each_stands_on_a_page() -> None:
+    on_pages = set(re.findall(r"(?m)^explorers\.(\w+)", "\n".join(PLACES.values())))
+    assert on_pages == {e.kind for e in map(made, MAKE)}
 
 
 @pytest.mark.parametrize("name", MAKE)
@@ -1112,16 +1061,6 @@ def test_without_script_a_picture_and_a_table_remain(opened: Any, width: int) ->
     assert page.evaluate(FIND_CRAMPED) == []
 
 
-def test_an_element_is_defined_once_and_may_stand_twice(opened: Any) -> None:
-    body = explorers.banks()._repr_html_() + explorers.banks(pad=1)._repr_html_()
-    page = opened("twice", body)
-    said = page.evaluate(
-        "[...document.querySelectorAll('.tile-explorer')].map(e =>"
-        " e.shadowRoot.querySelector('.say').textContent)"
-    )
-    assert said == [explorers.banks().sentence(), explorers.banks(pad=1).sentence()]
-
-
 def test_it_works_when_inserted_late_as_jupyterlab_does(opened: Any) -> None:
     """Output arrives by innerHTML, and its scripts are run again one by one."""
     page = opened("late", "")
@@ -1163,31 +1102,6 @@ def test_nothing_moves_by_itself() -> None:
         assert script(kind).count("setInterval") == (kind == "core")  # in play(), below
 
 
-@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_a_request_plays_when_asked(opened: Any, motion: str) -> None:
-    """From its end it begins anew, and stops by a press; with less motion a press is a step."""
-    page = opened("request", reduced_motion=motion)
-    lanes = f"{EXPLORER}.state().lanes"
-    button = page.locator(".tile-explorer .play")
-    page.wait_for_timeout(600)
-    assert page.evaluate(lanes) == 32
-    button.click()
-    if motion == "reduce":
-        assert button.inner_text() == "Next step"
-        button.click()
-    else:
-        assert button.inner_text() == "Pause"
-        page.wait_for_function(f"{lanes} === 2")
-        button.click()
-    stood = page.evaluate(lanes)
-    page.wait_for_timeout(600)
-    assert page.evaluate(lanes) == stood and 0 < stood < 32
-    page.locator(".tile-explorer svg [data-set='lanes=20']").last.click()
-    assert page.evaluate(lanes) == 20
-    said = page.locator(".tile-explorer .say").inner_text()
-    assert said == made("request").sentence(lanes=20)
-
-
 MOVED = """
 kept => {
   const host = document.querySelector('.tile-explorer'), root = host.shadowRoot;
@@ -1227,7 +1141,6 @@ def test_controls_stand_beside_a_drawing_where_there_is_room(opened: Any, width:
 CHOSEN = {
     "fragments": ("lane=20 slot=13", {"lane": 20, "slot": 13}),
     "swizzle": ("row=6 chunk=1", {"row": 6, "chunk": 1}),
-    "ldmatrix": ("lane=20", {"lane": 20}),
     "descriptor": ("change=11", {"change": 11}),
 }
 """A shape of a drawing, and what it chooses."""
@@ -1293,25 +1206,35 @@ def test_what_a_mouse_points_at_is_shown_and_not_chosen(opened: Any, touch: bool
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-@pytest.mark.parametrize("name,first", [("march", "at"), ("stepper_block_2d_core", "step")])
-def test_steps_play_when_asked(opened: Any, name: str, first: str, motion: str) -> None:
-    """By a key; with less motion a press is one step. A moment of the drawing can be touched."""
+@pytest.mark.parametrize(
+    ("name", "first", "touched"),
+    [("request", "lanes", 20), ("march", "at", 6), ("stepper_block_2d_core", "step", 6)],
+)
+def test_steps_play_when_asked(
+    opened: Any, name: str, first: str, touched: int, motion: str
+) -> None:
+    """By a key, and from its end anew; with less motion a press is one step. A moment of the
+    drawing can be touched."""
     page = opened(name, reduced_motion=motion, has_touch=True)
     at = f"{EXPLORER}.state().{first}"
-    begin = made(name).default[first]
+    [played] = [c for c in made(name).controls if c.plays]
     button = page.locator(".tile-explorer .play")
     page.wait_for_timeout(900)
-    assert page.evaluate(at) == begin
+    assert page.evaluate(at) == played.value
+    begin = -1 if played.value == played.values[-1] else played.value
+    steps = 1 if motion == "reduce" else 2
     button.press("Enter")
     assert button.inner_text() == ("Next step" if motion == "reduce" else "Pause")
     if motion != "reduce":
-        page.wait_for_function(f"{at} === {begin + 2}")
+        page.wait_for_function(f"{at} === {begin + steps}")
         button.press("Enter")
     stood = page.evaluate(at)
     page.wait_for_timeout(900)
-    assert page.evaluate(at) == stood == begin + (1 if motion == "reduce" else 2)
-    page.locator(f".tile-explorer svg [data-set='{first}=6']").first.tap()
-    assert page.evaluate(at) == 6
+    assert page.evaluate(at) == stood == begin + steps
+    page.locator(f".tile-explorer svg [data-set='{first}={touched}']").last.tap()
+    assert page.evaluate(at) == touched
+    said = page.locator(".tile-explorer .say").inner_text()
+    assert said == made(name).sentence(**{first: touched})
 
 
 def test_the_march_lights_the_line_of_each_warp(opened: Any) -> None:
