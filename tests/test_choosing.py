@@ -42,26 +42,23 @@ def test_slices_are_right_and_the_same_to_the_bit(
     assert (found.C.view(np.uint32) == again.C.view(np.uint32)).all()
 
 
-TWINS = {
-    "no fence before the arrival": (
-        "    __threadfence();  // the sums are visible before the arrival\n",
-        "",
-        "race",
-    ),
-    "one arrival too few": ("piece.slices - 1;", "piece.slices - 2;", "uninitialised"),
-    "a slice is left out": ("s < piece.slices; ++s", "s < piece.slices - 1; ++s", "wrong-result"),
-}
+FENCE = "    __threadfence();  // the sums are visible before the arrival\n"
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_a_wrong_hand_over_is_found(name: str) -> None:
-    old, new, kind = TWINS[name]
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        (FENCE, "", "race"),
+        ("piece.slices - 1;", "piece.slices - 2;", "uninitialised"),  # an arrival too few
+        ("s < piece.slices; ++s", "s < piece.slices - 1; ++s", "wrong-result"),
+    ],
+)
+def test_a_wrong_hand_over_is_found(old: str, new: str, kind: str) -> None:
     kernel = catalog["fp32_sliced"]
     assert kernel.source.count(old) == 1
-    wrong = replace(
-        sliced(40, 40, 100, SLICES=3), kernel=kernel.with_source(kernel.source.replace(old, new))
-    )
-    traces = (launch.trace_of(wrong, schedule=s) for s in ("ascending", "permuted"))
+    wrong = kernel.with_source(kernel.source.replace(old, new))
+    given = replace(sliced(40, 40, 100, SLICES=3), kernel=wrong)
+    traces = (launch.trace_of(given, schedule=s) for s in ("ascending", "permuted"))
     kinds = {f.kind for trace in traces for f in trace.report.findings}
     assert kind in kinds or kinds & {"race", "uninitialised", "uninitialised-read"}, kinds
 
@@ -226,20 +223,15 @@ def test_a_gpu_by_its_key_and_a_type_by_its_name() -> None:
             choose("auto", 300, 300, 300, gpu=H200, dtype=dtype)  # type: ignore[arg-type]
 
 
-def test_code_for_hopper_is_refused_before_a_compiler_sees_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_code_for_hopper_is_refused_unbuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     later = SimpleNamespace(name="NVIDIA B200", arch="sm_100", known=None)
     monkeypatch.setattr(device, "current", lambda: later)
     for name, arch in (("hopper_5", "sm_100"), ("fp32_sliced", "sm_75")):
         later.arch = arch
-        with pytest.raises(
-            ConfigError, match=rf"{name} needs sm_\S+ (and nothing|or) later.*{arch}"
-        ):
+        says = rf"{name} needs sm_\S+ (and nothing|or) later.*{arch}"
+        with pytest.raises(ConfigError, match=says):
             launch.cuda_function(plan(name, 64))
-    with pytest.raises(
-        ConfigError, match="fp32_sliced needs sm_80 or later; the Tesla T4 is sm_75"
-    ):
+    with pytest.raises(ConfigError, match="needs sm_80 or later; the Tesla T4 is sm_75"):
         choose("fp32_sliced", 64, 64, 64, gpu=T4)
 
 
@@ -268,11 +260,16 @@ def test_whole_tiles_have_no_room_for_sums() -> None:
     assert cut.rooms[0][2] == 2 * 4096 * 4096
 
 
-def test_a_launch_in_words() -> None:
-    assert choosing.words(plan("fp32_sliced", 64, 64, 64)) == "fp32_sliced 128x256"
-    assert choosing.words(sliced(96, 64, 200, SLICES=4)) == "fp32_sliced 32x32 in 4 slices"
-    some = choosing.words(sliced(96, 64, 200, SLICES=4, CUT=2))
-    assert some == "fp32_sliced 32x32 in 4 slices of the last 2 tiles"
+@pytest.mark.parametrize(
+    ("cut", "told"),
+    [
+        ({}, ""),
+        ({"SLICES": 4}, " in 4 slices"),
+        ({"SLICES": 4, "CUT": 2}, " in 4 slices of the last 2 tiles"),
+    ],
+)
+def test_a_launch_in_words(cut: dict[str, int], told: str) -> None:
+    assert choosing.words(sliced(96, 64, 200, **cut)) == f"fp32_sliced 32x32{told}"
 
 
 @pytest.mark.parametrize("name", ["mma_pipelined", "mma_pipelined_bf16"])

@@ -222,36 +222,7 @@ def test_a_label_fits_its_bar() -> None:
     assert live.bar_name(catalog["warp_tiled"]) == "128/256/8/64/64/16/8/1"
 
 
-def test_a_compile_error_is_shown() -> None:
-    error = CompileError("x.cu does not compile:\nx.cu(3): error: no <y>", log="no <y>")
-    shown = live.failure(catalog["tiled_32"], error)
-    assert "TILE=32" in shown and "CompileError" in shown
-    assert "x.cu(3): error: no &lt;y&gt;" in shown
-
-
-# --- one at a time, the latest wins
-# ----------------------------------------------------------------
-
-
-def test_the_latest_request_wins() -> None:
-    go, begun, done = threading.Event(), threading.Event(), []
-
-    def work(kernel: Kernel) -> None:
-        begun.set()
-        assert go.wait(10)
-        done.append(kernel.params["TILE"])
-
-    runner = live.Latest(work)
-    tiles = [catalog["tiled_32"].with_params(TILE=n) for n in (4, 8, 16, 32)]
-    assert runner.submit(tiles[0])
-    assert begun.wait(10)
-    assert [runner.submit(t) for t in tiles[1:]] == [False, False, False]
-    go.set()
-    runner.wait()
-    assert done == [4, 32]
-    assert runner.submit(tiles[1])  # and it begins again
-    runner.wait()
-    assert done == [4, 32, 8]
+# --- one at a time, the latest wins -----------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -269,8 +240,7 @@ def test_a_crash_does_not_stop_the_queue() -> None:
     assert done == ["tiled_8", "tiled_8"]
 
 
-# --- the book
-# ---------------------------------------------------------------------------------------
+# --- the book ---------------------------------------------------------------------------------
 
 
 def test_the_book_has_a_sentence_and_no_widget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,8 +270,7 @@ def test_chapters_have_their_sliders(stem: str, name: str) -> None:
         assert text.count(call) == 1, path
 
 
-# --- the widgets
-# ------------------------------------------------------------------------------------
+# --- the widgets ------------------------------------------------------------------------------
 
 
 class Page:
@@ -364,15 +333,18 @@ def test_the_page_says_what_runs_and_what_is_next(monkeypatch: pytest.MonkeyPatc
     assert ran == [32, 8]
     assert page.result.value == "result of 8"
     assert "Done: TILE=8" in page.status.value and "is legal" in page.rule.value
+    page.run(TILE=16)  # and it begins again
+    assert ran == [32, 8, 16]
 
 
 def test_an_error_is_shown_and_the_next_run_works(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page("tiled_32")
     with monkeypatch.context() as patch:
-        log = "06_tiled.cu(9): error: no such thing"
+        log = "06_tiled.cu(9): error: no <y>"
         patch.setattr(live, "emulated", lambda k: (_ for _ in ()).throw(CompileError(log, log)))
         page.run(TILE=8)
-    assert "Failed: TILE=8" in page.status.value and log in page.result.value
+    assert "Failed: TILE=8" in page.status.value and "CompileError" in page.result.value
+    assert "06_tiled.cu(9): error: no &lt;y&gt;" in page.result.value
     page.run(TILE=4)
     assert "Done: TILE=4" in page.status.value and "<table" in page.result.value
 
