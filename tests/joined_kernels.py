@@ -40,13 +40,6 @@ def cuda(name: str) -> str:
     return (Path(__file__).parent / "joined" / f"{name}.cu").read_text(encoding="utf-8")
 
 
-BLOCKED = cuda("blocked")
-COLUMN = cuda("column")
-SQUARE = cuda("square")
-WARPS = cuda("warps")
-NEIGHBOURS = cuda("neighbours")
-
-
 @dataclass(frozen=True)
 class Subject:
     """A kernel: what it shows, its source, launch and macros."""
@@ -70,17 +63,17 @@ def _blocked(
 ) -> Subject:
     macros = {"KERNEL": name, "A_SIZE": size, "A_AT(r,k)": at, "VOLATILE": volatile,
               "UNROLL": str(unroll)}  # fmt: skip
-    return Subject(name, shows, BLOCKED, (N // 64, N // 64), 64, defines=macros)
+    return Subject(name, shows, cuda("blocked"), (N // 64, N // 64), 64, defines=macros)
 
 
 def _warps(name: str, shows: str, unroll: int) -> Subject:
     macros = {"KERNEL": name, "UNROLL": str(unroll)}
-    return Subject(name, shows, WARPS, (N // 64, N // 64), 128, defines=macros)
+    return Subject(name, shows, cuda("warps"), (N // 64, N // 64), 128, defines=macros)
 
 
 SUBJECTS = (
-    Subject("square", "one tile, A along rows", SQUARE, (N // 32, N // 32), 1024),
-    Subject("column", "a loop that ptxas unrolls", COLUMN, (N // 64, N // 64), 512),
+    Subject("square", "one tile, A along rows", cuda("square"), (N // 32, N // 32), 1024),
+    Subject("column", "a loop that ptxas unrolls", cuda("column"), (N // 64, N // 64), 512),
     _blocked("by_rows", "A by rows: joined along k, across steps of the loop",
              "BM * BK", "((r) * BK + (k))"),
     _blocked("transposed", "A transposed: joined along the column", "BM * BK", "((k) * BM + (r))"),
@@ -91,8 +84,8 @@ SUBJECTS = (
              "BM * BK", "((k) * BM + (r))", 8, "*(volatile float*)&"),
     _warps("warps", "tiles of warps in two-dimensional arrays", 16),
     _warps("peeled", "a loop of which ptxas joins the first round otherwise than the others", 0),
-    Subject("neighbours", "neighbours on two lines, doubles, shorts, a stencil", NEIGHBOURS,
-            (N, 1), 128),
+    Subject("neighbours", "neighbours on two lines, doubles, shorts, a stencil",
+            cuda("neighbours"), (N, 1), 128),
 )  # fmt: skip
 
 
@@ -141,13 +134,10 @@ def run_all(folder: Path) -> None:
 
     for subject in SUBJECTS:
         A, B, C = operands()
-        function = cupy.RawModule(path=str(folder / f"{subject.name}.cubin")).get_function(
-            subject.name
-        )
+        module = cupy.RawModule(path=str(folder / f"{subject.name}.cubin"))
         out = cupy.asarray(C)
-        function(
-            subject.grid, (subject.threads,), (cupy.asarray(A), cupy.asarray(B), out, np.int32(N))
-        )
+        given = (cupy.asarray(A), cupy.asarray(B), out, np.int32(N))
+        module.get_function(subject.name)(subject.grid, (subject.threads,), given)
         assert (out.get() == wanted(subject, A, B)).all(), f"{subject.name} is wrong on the GPU"
 
 

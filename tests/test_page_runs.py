@@ -151,25 +151,16 @@ def test_nothing_is_loaded_before_the_press(browser: Any, folder: Path) -> None:
         assert not any(path.startswith("/run/clang/") for path in loaded)
 
 
+MEMORY = "Object.defineProperty(Navigator.prototype, 'deviceMemory', {get: () => GB})"
+NO_WORKERS = "globalThis.Worker = class { constructor() {} terminate() {} }"
 OBSTACLES = {
     "a phone": ("", "iPhone", "phone"),
-    "little memory": (
-        "Object.defineProperty(Navigator.prototype, 'deviceMemory', {get: () => 2})",
-        "",
-        "2 GB",
-    ),
+    "little memory": (MEMORY.replace("GB", "2"), "", "2 GB"),
     "no WebAssembly": ("delete globalThis.WebAssembly", "", "WebAssembly"),
-    "no module workers": (
-        "globalThis.Worker = class { constructor() {} terminate() {} }",
-        "",
-        "workers",
-    ),
-    "nothing in the way": (
-        "Object.defineProperty(Navigator.prototype, 'deviceMemory', {get: () => 8})",
-        "",
-        "",
-    ),
+    "no module workers": (NO_WORKERS, "", "workers"),
+    "nothing in the way": (MEMORY.replace("GB", "8"), "", ""),
 }
+"""What is in the way: a script, the name of a browser, and a word of what the page says."""
 
 
 @pytest.mark.parametrize("what", OBSTACLES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -48,20 +48,25 @@ class Session(FakeSession):
     wrong = frozenset({"bad"})
 
 
+def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, session: type[Session]) -> None:
+    """A pretend H200 whose sessions are these, and an empty folder for records."""
+    monkeypatch.setattr(store, "FOLDER", folder / "measurements")
+    monkeypatch.setattr(sweep_section, "EFFORT", QUICK)
+    monkeypatch.setattr(sweep_section, "compilers", threads)
+    monkeypatch.setattr(campaign, "RecordingSession", session)
+    monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
+    monkeypatch.setattr(stamps, "query", lambda *_: None)
+
+
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Session]]:
-    """A pretend H200 and an empty folder for records."""
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Session]:
+    """A pretend H200, whose class a test may change."""
 
     class Own(Session):
         pass
 
-    monkeypatch.setattr(store, "FOLDER", tmp_path / "measurements")
-    monkeypatch.setattr(sweep_section, "EFFORT", QUICK)
-    monkeypatch.setattr(sweep_section, "compilers", threads)
-    monkeypatch.setattr(campaign, "RecordingSession", Own)
-    monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
-    monkeypatch.setattr(stamps, "query", lambda *_: None)
-    yield Own
+    pretend(monkeypatch, tmp_path, Own)
+    return Own
 
 
 def threads(workers: int) -> Executor:
@@ -131,17 +136,16 @@ def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
     assert run("tiled_32", again=True).measured == 4
 
 
-def test_what_is_measured_already_stays(gpu: type[Session]) -> None:
-    campaign.run(Request(("points",), sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
-    outcome = run("tiled_32", limit=1)
-    assert len(store.read(outcome.path).points) == 1
-
-
-def test_another_file_goes_on_from_the_record(gpu: type[Session], tmp_path: Path) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_is_measured_already_stays(
+    gpu: type[Session], tmp_path: Path, elsewhere: bool
+) -> None:
     """A machine that hands back one folder only must not hand back half a record."""
     campaign.run(Request(("points",), sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
-    assert run("tiled_32", out=tmp_path / "h200.json").path == tmp_path / "h200.json"
-    assert len(store.read(tmp_path / "h200.json").points) == 1
+    options = {"out": tmp_path / "h200.json"} if elsewhere else {}
+    outcome = run("tiled_32", limit=1, **options)
+    assert outcome.path == (options.get("out") or store.FOLDER / "h200.json")
+    assert len(store.read(outcome.path).points) == 1
 
 
 def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> None:

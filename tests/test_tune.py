@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,13 @@ import pytest
 
 from helpers import page as pages
 from helpers.ladder.rungs import catalog, fingerprint
-from helpers.record import protocol, reading, shape_sets, stamps, store, tile_times, tiles
+from helpers.record import protocol, reading, shape_sets, store, tile_times, tiles
 from helpers.record.entries import Swept, Tuned
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError
-from tests.test_measure import H200, QUICK, FakeSession
-from tests.test_sweep import Session, threads
+from tests.test_measure import QUICK, FakeSession
+from tests.test_sweep import Session, pretend
 from tools.recorder import campaign
-from tools.recorder.sections import sweep as sweep_section
 from tools.recorder.sections import tuned as tuned_section
 from tools.recorder.steps import Outcome, Request
 
@@ -27,7 +26,7 @@ SIZE = (256, 256, 256)
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Session]]:
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Session]:
     """A pretend H200 and an empty folder for records. lucky: a tile with first times too short."""
 
     class Own(Session):
@@ -54,14 +53,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Sessio
             bench.sample = drawn
             return bench
 
-    monkeypatch.setattr(store, "FOLDER", tmp_path / "measurements")
-    monkeypatch.setattr(sweep_section, "EFFORT", QUICK)
-    monkeypatch.setattr(sweep_section, "compilers", threads)
+    pretend(monkeypatch, tmp_path, Own)
     monkeypatch.setattr(tuned_section, "EFFORT", QUICK)
-    monkeypatch.setattr(campaign, "RecordingSession", Own)
-    monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
-    monkeypatch.setattr(stamps, "query", lambda *_: None)
-    yield Own
+    return Own
 
 
 def run(
