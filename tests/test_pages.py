@@ -104,9 +104,9 @@ def test_new_lines_are_marked_by_sign_tint_and_words() -> None:
         assert part.count("new line ") == 2
         assert part.count('class="tile-new"') == 2
         assert part.count('<span aria-hidden="true">+</span>') == 2
-    marked = [line for line in shown.text.splitlines() if re.match(r" *\d+ \+ ", line)]
-    assert {int(line.split()[0]) for line in marked} == expected
-    assert all("threadIdx" in line for line in marked)
+    marked = dict(re.findall(r"(?m)^ *(\d+) \+ (.*)", shown.text))
+    assert {int(number) for number in marked} == expected
+    assert all("threadIdx" in line for line in marked.values())
 
 
 def test_what_is_new_stands_before_the_whole_file() -> None:
@@ -153,9 +153,7 @@ def test_lines_are_marked_by_their_text_in_place_of_the_difference() -> None:
     shown = show_kernel("naive", mark=spans)
     source = catalog["naive"].source.splitlines()
     at = next(i for i, line in enumerate(source, 1) if "for (int k" in line)
-    marked = {
-        int(line.split()[0]) for line in shown.text.splitlines() if re.match(r" *\d+ \+ ", line)
-    }
+    marked = {int(number) for number in re.findall(r"(?m)^ *(\d+) \+ ", shown.text)}
     declared = next(i for i, line in enumerate(source, 1) if "sum = 0" in line)
     assert marked == {declared, at, at + 1}
     since = show_kernel("coalesced", since="naive", mark=[("sum = 0", "sum = 0")])
@@ -260,15 +258,12 @@ def test_many_are_glued_at_once_and_objects_by_their_leaves() -> None:
     derived = say("{pair.block_1d.4096.tflops:.4f} {pair.block_1d.4096.percent:.3f}").markdown
     rate, ratio = (m.value("block_1d", 4096, c) for c in ("gflops", "cublas_ratio"))
     assert derived == f"{rate / 1e3:.4f} {100 * ratio:.3f}"
-    counts = say(
-        "{seen.shared.load.requests} {seen.B_tile.load.wavefronts_per_request:.1f}"
-    ).markdown
-    loads = [row for row in t.by_line() if row.array == "B_tile" and row.op == "load"]
-    waves = [row.wavefronts_per_request for row in loads]
-    assert counts == f"{t.requests('shared')} {waves[0]:.1f}"
-    assert say("{held.registers} {held.occupancy.fraction:.2f}").markdown == (
-        f"{r.registers} {r.occupancy.fraction:.2f}"
-    )
+    counts = "{seen.shared.load.requests} {seen.B_tile.load.wavefronts_per_request:.1f}"
+    loads = [row for row in t.by_line() if (row.array, row.op) == ("B_tile", "load")]
+    told = f"{t.requests('shared')} {loads[0].wavefronts_per_request:.1f}"
+    assert say(counts).markdown == told
+    told = f"{r.registers} {r.occupancy.fraction:.2f}"
+    assert say("{held.registers} {held.occupancy.fraction:.2f}").markdown == told
     assert say("{gain} {at.x.512} {at.mix.LDS.128:d}").markdown == "1.5 2.5 3"
 
 

@@ -3,6 +3,7 @@ each number that they print is on the page that goes through them."""
 
 import csv
 import re
+from collections import Counter
 
 import pytest
 
@@ -58,8 +59,7 @@ def test_a_section_has_a_place(row):
 
 
 def test_the_check_sees_a_section_without_a_place():
-    assert missing({"places": "", "document": "L"}, parts())
-    assert missing({"places": "doc-q", "document": "L"}, parts())
+    assert all(missing({"places": place, "document": "L"}, parts()) for place in ("", "doc-q"))
     assert missing({"places": "doc-p", "document": "L"}, parts()) == ["doc-p"]
     assert not page("99_nowhere")
 
@@ -88,9 +88,7 @@ def test_a_letter_alone_names_no_document(text, named):
 
 def test_every_document_and_every_part_of_it_is_listed():
     """Counts by hand of the headings that carry content in each document."""
-    listed = {}
-    for row in rows():
-        listed[row["document"]] = listed.get(row["document"], 0) + 1
+    listed = Counter(row["document"] for row in rows())
     assert listed == {"L": 20, "B": 10, "N": 7, "S": 10, "P": 8}
 
 
@@ -111,8 +109,7 @@ def test_each_measured_section_of_published_csv_is_listed():
         assert found, (document, section)
 
 
-# -- the rows of the page
-# ------------------------------------------------------------------------------
+# -- the rows of the page ------------------------------------------------------------------------
 
 
 def test_every_row_ends_in_one_of_the_words_that_the_page_explains():
