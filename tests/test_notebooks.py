@@ -32,14 +32,7 @@ from tools import reading
 from tools.notebooks import commands, exporting, running, storing, watching
 from tools.notebooks.books import read_book
 
-FRONT = """\
----
-kernelspec:
-  display_name: Python 3
-  language: python
-  name: python3
----
-"""
+FRONT = "---\nkernelspec: {name: python3}\n---\n"
 CONFIG = """\
 title: A book
 repository:
@@ -110,41 +103,104 @@ def cells(book: Path, text: str) -> list[dict[str, Any]]:
     return found
 
 
-def markdown(book: Path, text: str) -> str:
-    """The Markdown that a chapter with this text gives, all cells together."""
-    return "\n\n".join("".join(c["source"]) for c in cells(book, text))
+def sources(book: Path, text: str) -> list[str]:
+    """The text of each of these cells."""
+    return ["".join(c["source"]) for c in cells(book, text)]
+
+
+def code_cell(code: str, options: str = "") -> str:
+    """A code cell, as a chapter has it."""
+    return f"```{{code-cell}} ipython3\n{options}{code}\n```\n"
 
 
 # --- what each construct becomes ---------------------------------------------------------------
 
+PLAIN = (
+    "A *b* **c** `d` $e_1$ [f](https://example.org) \\$5.\n\n"
+    "1. one\n2. two\n   - three\n\n   ```python\n   x = 1\n   ```\n\n"
+    "| a | b |\n|---|---|\n| 1 | $x$ |\n\n> quoted\n\n```cuda\n__syncthreads();\n```"
+)
+MANY = 'glue("ms", 1.5)\nfor s in (1, 2):\n    glue(f"r_{s}", s)'
+LEAVES = "glue(pair=m, n=2)\nglue(f'at_{n}', t)"
+KERNEL_CELL = code_cell("%%cuda tiled_32 TILE=16\n// the book's text", ":tags: [hide-output]\n\n")
+OWN_BODY = '%%cuda tiled_32\nextern "C" glue("x", 1)\n// rest'
 
-def test_plain_markdown_is_left_alone(book: Path) -> None:
-    text = (
-        "# Title\n\nA *b* **c** `d` $e_1$ [f](https://example.org) \\$5.\n\n"
-        "1. one\n2. two\n   - three\n\n   ```python\n   x = 1\n   ```\n\n"
-        "| a | b |\n|---|---|\n| 1 | $x$ |\n\n> quoted\n\n```cuda\n__syncthreads();\n```"
-    )
-    assert markdown(book, text + "\n") == text
+BECOMES: dict[str, tuple[str, list[str]]] = {
+    "plain Markdown": (PLAIN, [f"# A\n\n{PLAIN}"]),
+    "headings and code": (
+        "p\n\n## B\n\nq\n\n" + code_cell("\nx = 1\n\ny = 2") + "\nr",
+        ["# A\n\np", "## B\n\nq", "x = 1\n\ny = 2", "r"],
+    ),
+    "comments": ("<!-- one\ntwo -->\n\nText <!-- three --> here.", ["# A\n\nText  here."]),
+    "equations": (
+        "$$\nx\n$$ (here)\n\nBy {eq}`here` and {eq}`eq-far`.",
+        [f"# A\n\n$$\nx\n\\tag{{1.1}}\n$$\n\nBy (1.1) and [(2.1)]({COLAB}/02_other.ipynb)."],
+    ),
+    "glued numbers": (
+        code_cell(MANY)
+        + "\nIt takes {glue:text}`ms:.1f` ms for $x_{i}$, {glue:text}`r_2`.\n\nEnd.",
+        ["# A", MANY, 'say(r"""\nIt takes {ms:.1f} ms for $x_{{i}}$, {r_2}.\n""")', "End."],
+    ),
+    "leaves of glued objects": (
+        code_cell(LEAVES) + "\n{glue:text}`pair.block_1d.4096.gflops:.0f` {glue:text}`n` "
+        "{glue:text}`at_2.A.load.requests`",
+        [
+            "# A",
+            LEAVES,
+            'say(r"""\n{pair.block_1d.4096.gflops:.0f} {n} {at_2.A.load.requests}\n""")',
+        ],
+    ),
+    "a glued heading": (
+        code_cell('glue("n", 2)') + "\n## {glue:text}`n` lanes\n\nText.",
+        ["# A", 'glue("n", 2)', 'say(r"""\n## {n} lanes\n""")', "Text."],
+    ),
+    "a listing": (
+        ":::{kernel} tiled_32\n:since: coalesced\n:lines: sum = 0 .. = sum;\n:folded:\n"
+        ":mark: sum ; for (int k .. +=\n:::",
+        [
+            "# A",
+            "from helpers.page import show_kernel\n\nshow_kernel('tiled_32', since='coalesced', "
+            "lines=('sum = 0', '= sum;'), folded=True, "
+            "mark=(('sum', 'sum'), ('for (int k', '+=')))",
+        ],
+    ),
+    "a core": (
+        code_cell("%%cuda block_1d_core\n// the book's own text"),
+        ["# A", f"%%cuda block_1d_core\n{find('block_1d_core').source.rstrip()}"],
+    ),
+    "a kernel": (
+        KERNEL_CELL,
+        ["# A", f"%%cuda tiled_32 TILE=16\n{catalog['tiled_32'].source.rstrip()}"],
+    ),
+    "a kernel with a body": (code_cell(OWN_BODY), ["# A", OWN_BODY]),
+    "a kernel's line alone": (code_cell("%%cuda tiled_32 TILE=8"), ["# A", "%%cuda tiled_32 TILE=8"]),
+}  # fmt: skip
 
 
-def test_cells_are_cut_at_headings_and_code(book: Path) -> None:
-    text = (
-        "# A\n\np\n\n## B\n\nq\n\n```{code-cell} ipython3\n:tags: [hide-input]\n\nx = 1\n\ny ="
-        " 2\n```\n\nr\n"
-    )
-    made = cells(book, text)
-    assert ["".join(c["source"]) for c in made] == ["# A\n\np", "## B\n\nq", "x = 1\n\ny = 2", "r"]
-    assert made[2]["metadata"]["tags"] == ["hide-input"]
-    assert made[2]["metadata"]["jupyter"] == {"source_hidden": True}
-    assert made[2]["outputs"] == []
+@pytest.mark.parametrize("name", BECOMES)
+def test_what_a_text_becomes(book: Path, name: str) -> None:
+    text, wanted = BECOMES[name]
+    assert sources(book, f"# A\n\n{text}\n") == wanted
 
 
-def test_the_name_of_a_picture_is_the_books_alone(book: Path) -> None:
-    option = ':mystnb: {image: {alt: "Bars: two kernels."}}'
-    text = f"# A\n\n```{{code-cell}} ipython3\n:tags: [hide-input]\n{option}\nfig = 1\n```\n"
-    [_, made] = cells(book, text)
-    assert "".join(made["source"]) == "fig = 1"
-    assert made["metadata"]["tags"] == ["hide-input"] and "mystnb" not in made["metadata"]
+FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}
+PICTURE = ':tags: [hide-input]\n:mystnb: {image: {alt: "Bars: two."}}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "tag", "how"),
+    [
+        (code_cell("x = 1", ":tags: [hide-input]\n"), "hide-input", FOLDED),
+        (code_cell("x = 1", PICTURE), "hide-input", FOLDED),  # its name is the book's alone
+        (KERNEL_CELL, "hide-output", {"jupyter": {"outputs_hidden": True}}),
+        (BECOMES["a listing"][0], "remove-input", FOLDED),
+        (BECOMES["glued numbers"][0].removesuffix("\n\nEnd."), "hide-input", FOLDED),
+    ],
+    ids=["code", "a picture", "a kernel", "a listing", "a glued number"],
+)
+def test_what_is_folded(book: Path, text: str, tag: str, how: dict[str, Any]) -> None:
+    *_, made = cells(book, f"# A\n\n{text}\n")
+    assert made["metadata"] == {"id": made["id"], "tags": [tag], **how}
 
 
 def test_admonitions_and_dropdowns(book: Path) -> None:
@@ -152,82 +208,38 @@ def test_admonitions_and_dropdowns(book: Path) -> None:
         "# A\n\n::::{admonition} Exercise `05.1`\n:class: tip\n\nDo {term}`warp`.\n\n"
         ":::{dropdown} Hint <1>\nLook.\n\n```python\nx\n```\n:::\n::::\n\n:::{note}\nRead.\n:::\n"
     )
-    made = markdown(book, text)
+    [made] = sources(book, text)
     assert "> **Exercise `05.1`**\n>\n> Do [warp](" in made
     assert "> <details>\n> <summary>Hint &lt;1&gt;</summary>\n>\n> Look." in made
     assert "> ```python\n> x\n> ```\n>\n> </details>" in made
     assert made.endswith("> **Note**\n>\n> Read.")
 
 
-def test_roles(book: Path) -> None:
+DEFINITION = "A group of 32 threads, called lanes."
+
+
+@pytest.mark.parametrize(
+    ("role", "made"),
+    [
+        ("{ref}`other-deep`", f"[Deep x]({COLAB}/02_other.ipynb#scrollTo=DEEP)"),
+        ("{ref}`go\non <other-deep>`", f"[go on]({COLAB}/02_other.ipynb#scrollTo=DEEP)"),
+        ("{doc}`Other <02_other>`", f"[Other]({COLAB}/02_other.ipynb)"),
+        ("{doc}`chapter 2 <02_other>`", f"[chapter 2]({COLAB}/02_other.ipynb)"),
+        ("{ref}`glossary`", f"[Glossary]({PAGES}/glossary.html)"),
+        ("{term}`warps <warp>`", f'[warps]({PAGES}/glossary.html#term-warp "{DEFINITION}")'),
+        ("``{term}`warp` ``", "``{term}`warp` ``"),  # code is text
+        ("{term}`bank conflict`",
+         f"[bank conflict]({PAGES}/glossary.html#term-Bank-conflict "
+         "\"Two lanes that want 'one' bank.\")"),
+        ("{cite}`one1999,two2000` {cite}`three2001`",
+         "([Doe, 1999](https://doi.org/10.1/abc); [Doe and van der Roe, 2000]"
+         f"(https://example.org/x)) ([A et al., 2001]({PAGES}/references.html))"),
+    ],
+)  # fmt: skip
+def test_roles(book: Path, role: str, made: str) -> None:
     far = commands.export(book)[book / "book" / "02_other.ipynb"]["cells"]
     deep = next(c["id"] for c in far if "Deep" in "".join(c["source"]))
-    assert f"[Deep x]({COLAB}/02_other.ipynb#scrollTo={deep})" in markdown(
-        book, "# A\n\nSee {ref}`other-deep`.\n"
-    )
-    assert f"[go on]({COLAB}/02_other.ipynb#scrollTo={deep})" in markdown(
-        book, "# A\n\nSee {ref}`go\non <other-deep>`.\n"
-    )
-    assert f"[Other]({COLAB}/02_other.ipynb)" in markdown(book, "# A\n\n{doc}`Other <02_other>`\n")
-    assert f"[chapter 2]({COLAB}/02_other.ipynb)" in markdown(
-        book, "# A\n\nSee {doc}`chapter 2 <02_other>`.\n"
-    )
-    assert f"[Glossary]({PAGES}/glossary.html)" in markdown(book, "# A\n\n{ref}`glossary`\n")
-    definition = "A group of 32 threads, called lanes."
-    assert f'[warps]({PAGES}/glossary.html#term-warp "{definition}")' in markdown(
-        book, "# A\n\nMany {term}`warps <warp>`.\n"
-    )
-    assert "#term-Bank-conflict \"Two lanes that want 'one' bank.\")" in markdown(
-        book, "# A\n\nA {term}`bank conflict`.\n"
-    )
-    assert markdown(book, "# A\n\n{cite}`one1999,two2000` {cite}`three2001`\n").endswith(
-        "([Doe, 1999](https://doi.org/10.1/abc); [Doe and van der Roe,"
-        f" 2000](https://example.org/x)) ([A et al., 2001]({PAGES}/references.html))"
-    )
-
-
-def test_a_role_inside_code_is_text(book: Path) -> None:
-    made = markdown(book, "# A\n\nWrite ``{term}`warp` `` for {term}`warp`.\n")
-    assert made.count("``{term}`warp` ``") == 1
-    assert made.count("[warp](") == 1
-
-
-def test_equations_carry_the_books_numbers(book: Path) -> None:
-    made = markdown(book, "# A\n\n$$\nx\n$$ (here)\n\nBy {eq}`here` and {eq}`eq-far`.\n")
-    assert "$$\nx\n\\tag{1.1}\n$$" in made
-    assert f"By (1.1) and [(2.1)]({COLAB}/02_other.ipynb)." in made
-
-
-def test_glued_paragraphs_become_say_cells(book: Path) -> None:
-    text = (
-        '# A\n\n```{code-cell} ipython3\nglue("ms", 1.5)\nfor s in (1, 2):\n    glue(f"r_{s}", s)\n'
-        "```\n\nIt takes {glue:text}`ms:.1f` ms for $x_{i}$, {glue:text}`r_2`.\n\nEnd.\n"
-    )
-    made = cells(book, text)
-    assert (
-        "".join(made[2]["source"]) == 'say(r"""\nIt takes {ms:.1f} ms for $x_{{i}}$, {r_2}.\n""")'
-    )
-    assert made[2]["metadata"]["jupyter"] == {"source_hidden": True}
-    assert "".join(made[3]["source"]) == "End."
-
-
-def test_the_cell_of_a_core_holds_its_text(book: Path) -> None:
-    line = "%%cuda block_1d_core"
-    *_, made = cells(
-        book, f"# A\n\n```{{code-cell}} ipython3\n{line}\n// the book's own text\n```\n"
-    )
-    assert "".join(made["source"]) == f"{line}\n{find('block_1d_core').source.rstrip()}"
-
-
-def test_leaves_of_a_glued_object_are_known(book: Path) -> None:
-    code = "glue(pair=m, n=2)\nglue(f'at_{n}', t)"
-    text = "{glue:text}`pair.block_1d.4096.gflops:.0f` {glue:text}`n` "
-    text += "{glue:text}`at_2.A.load.requests`"
-    made = cells(book, f"# A\n\n```{{code-cell}} ipython3\n{code}\n```\n\n{text}\n")
-    assert (
-        "".join(made[2]["source"])
-        == 'say(r"""\n{pair.block_1d.4096.gflops:.0f} {n} {at_2.A.load.requests}\n""")'
-    )
+    assert sources(book, f"# A\n\nSee {role}.\n") == [f"# A\n\nSee {made.replace('DEEP', deep)}."]
 
 
 QUIZ = """\
@@ -242,10 +254,8 @@ QUIZ = """\
 
 
 def test_a_quiz_becomes_a_folded_cell_that_asks_it(book: Path) -> None:
-    glued = "# A\n\n```{code-cell} ipython3\nglue(n=32)\n```\n\n"
-    *_, made = cells(book, f"{glued}{QUIZ}")
-    assert made["metadata"]["tags"] == ["remove-input"]
-    assert made["metadata"]["jupyter"] == {"source_hidden": True}
+    *_, made = cells(book, f"# A\n\n{code_cell('glue(n=32)')}\n{QUIZ}")
+    assert made["metadata"] == {"id": made["id"], "tags": ["remove-input"], **FOLDED}
     names: dict[str, Any] = {}
     exec("from helpers.page import glue, say\nglue(n=32)", names)
     *_, last = ast.parse("".join(made["source"])).body
@@ -255,28 +265,6 @@ def test_a_quiz_becomes_a_folded_cell_that_asks_it(book: Path) -> None:
     assert "<code>a &lt; b</code> and $k$?" in shown.html and '"alone"' in shown.html
     assert "It is 32, not one, see" in shown.html
     assert re.findall(r"<strong>(Right|Not quite)\.", shown.html) == ["Not quite", "Right"]
-
-
-def test_a_listing_becomes_a_folded_cell_that_shows_it(book: Path) -> None:
-    text = (
-        "# A\n\n:::{kernel} tiled_32\n:since: coalesced\n:lines: sum = 0 .. ="
-        " sum;\n:folded:\n:mark: sum ; for (int k .. +=\n:::\n"
-    )
-    *_, made = cells(book, text)
-    assert (
-        "".join(made["source"])
-        == "from helpers.page import show_kernel\n\nshow_kernel('tiled_32', since='coalesced', "
-        "lines=('sum = 0', '= sum;'), folded=True, mark=(('sum', 'sum'), ('for (int k', '+=')))"
-    )
-    assert made["metadata"]["jupyter"] == {"source_hidden": True}
-
-
-def test_a_heading_may_be_glued(book: Path) -> None:
-    text = '# A\n\n```{code-cell} ipython3\nglue("n", 2)\n```\n\n## {glue:text}`n` lanes\n\nText.\n'
-    assert ["".join(c["source"]) for c in cells(book, text)[2:]] == [
-        'say(r"""\n## {n} lanes\n""")',
-        "Text.",
-    ]
 
 
 MARKED = """\
@@ -315,64 +303,44 @@ def test_marks_of_claims_are_dropped(book: Path) -> None:
     assert len(ids[0]) == len(marked) - 1 and ids[0] == ids[1]
 
 
-def test_a_page_with_a_mark_and_no_condition_has_no_notebook(book: Path) -> None:
-    with pytest.raises(ExportError, match=r"01_here\.md:\d+: no cell states the condition ok"):
-        cells(book, MARKED.replace("ok=n < 3, ", ""))
+IMAGES = {
+    "![](figures/x.svg)": "the image `figures/x.svg` without an alt text",
+    "![ ](figures/x.svg)": "the image `figures/x.svg` without an alt text",
+    "![alt](figures/y.svg)": "the image `figures/y.svg` is outside",
+    "![alt](01_here.md)": "the image `01_here.md` is outside",
+    "![alt](https://example.org/x.svg)": "the image `https://example.org/x.svg` is outside",
+    '![alt](figures/x.svg){width="50%"}': "the attribute `width` is outside",
+}
 
 
 def test_an_image_travels_in_the_notebook(book: Path) -> None:
     (book / "book" / "figures").mkdir()
     drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
     (book / "book" / "figures" / "x.svg").write_bytes(drawn)
-    made = markdown(book, '# A\n\nSee ![a *b* of `c`](figures/x.svg "Title"), and more.\n')
+    [made] = sources(book, '# A\n\nSee ![a *b* of `c`](figures/x.svg "Title"), and more.\n')
     data = base64.b64encode(drawn).decode()
-    assert (
-        made == f'# A\n\nSee ![a *b* of `c`](data:image/svg+xml;base64,{data} "Title"), and more.'
-    )
-    for text, complaint in (
-        ("![](figures/x.svg)", "the image `figures/x.svg` without an alt text"),
-        ("![ ](figures/x.svg)", "the image `figures/x.svg` without an alt text"),
-        ("![alt](figures/y.svg)", "the image `figures/y.svg` is outside"),
-        ("![alt](01_here.md)", "the image `01_here.md` is outside"),
-        ("![alt](https://example.org/x.svg)", "the image `https://example.org/x.svg` is outside"),
-        ('![alt](figures/x.svg){width="50%"}', "the attribute `width` is outside"),
-    ):
-        with pytest.raises(ExportError, match=r"01_here\.md:9: " + re.escape(complaint)):
+    link = f'(data:image/svg+xml;base64,{data} "Title")'
+    assert made == f"# A\n\nSee ![a *b* of `c`]{link}, and more."
+    for text, complaint in IMAGES.items():
+        with pytest.raises(ExportError, match=r"01_here\.md:6: " + re.escape(complaint)):
             cells(book, f"# A\n\n{text}\n")
 
 
-KERNEL_CELL = (
-    "# A\n\n```{code-cell} ipython3\n:tags: [hide-output]\n\n%%cuda tiled_32 TILE=16\n// the book's"
-    " text\n```\n"
-)
-
-
-def test_a_kernel_cell_carries_the_kernels_text(
+def test_a_kernel_cell_keeps_its_id_as_the_file_changes(
     book: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Below the magic line, in sight, in the notebook only; its id stays as the file changes."""
-    text = (ROOT / "kernels" / "06_tiled.cu").read_text(encoding="utf-8")
-    _, made = cells(book, KERNEL_CELL)
-    assert "".join(made["source"]) == "%%cuda tiled_32 TILE=16\n" + text.rstrip("\n")
-    assert "source_hidden" not in made["metadata"]["jupyter"]
-    other = catalog["tiled_32"].with_source(text + "// more\n")
-    monkeypatch.setattr(exporting, "catalog", {"tiled_32": other})
-    _, after = cells(book, KERNEL_CELL)
+    _, made = cells(book, f"# A\n\n{KERNEL_CELL}")
+    own = catalog["tiled_32"]
+    monkeypatch.setattr(
+        exporting, "catalog", {"tiled_32": own.with_source(own.source + "// more\n")}
+    )
+    _, after = cells(book, f"# A\n\n{KERNEL_CELL}")
     assert after["source"][-1] == "// more" and after["id"] == made["id"]
-
-
-def test_a_kernel_cell_with_a_body_is_left_alone(book: Path) -> None:
-    for body in ('%%cuda tiled_32\nextern "C" glue("x", 1)\n// rest', "%%cuda tiled_32 TILE=8"):
-        _, made = cells(book, f"# A\n\n```{{code-cell}} ipython3\n{body}\n```\n")
-        assert "".join(made["source"]) == body
-    glues = '# A\n\n```{code-cell} ipython3\n%%cuda tiled_32\nglue("x", 1)\n```\n\n{glue:text}`x`\n'
-    with pytest.raises(ExportError, match="no code cell above glues 'x'"):
-        cells(book, glues)
 
 
 def test_a_kernel_cell_of_no_kernel_is_refused(book: Path) -> None:
     with pytest.raises(ExportError, match=r"01_here\.md:\d+: no kernel 'tiled_23'.*'tiled_32'"):
-        cells(book, KERNEL_CELL.replace("tiled_32", "tiled_23"))
+        cells(book, f"# A\n\n{KERNEL_CELL.replace('tiled_32', 'tiled_23')}")
 
 
 def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,11 +355,6 @@ def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch: pytest.M
         ("%%cuda tiled_32\nint x;\n", "tiled_32|int x;\n|3"),
     ):
         assert reading.run_cell(code, {"n": 3}, "page") == ("ran\n", shown)
-
-
-def test_comments_are_dropped(book: Path) -> None:
-    made = markdown(book, "# A\n\n<!-- one\ntwo -->\n\nText <!-- three --> here.\n")
-    assert made == "# A\n\nText  here."
 
 
 def test_ids_follow_the_text_alone(book: Path) -> None:
@@ -445,6 +408,8 @@ OUTSIDE = {
     "ref without text to no heading": "(spot)=\nText {ref}`spot`.",
     "number never glued": "{glue:text}`ms:.1f`",
     "number glued below": '{glue:text}`ms`\n\n```{code-cell} ipython3\nglue("ms", 1)\n```',
+    "number glued in a kernel's text": code_cell('%%cuda tiled_32\nglue("x", 1)')
+    + "\n{glue:text}`x`",
     "glued name with an empty part": "```{code-cell} ipython3\nglue(a=m)\n```\n\n{glue:text}`a..b`",
     "leaf of another name": "```{code-cell} ipython3\nglue(a=m)\n```\n\n{glue:text}`b.ms`",
     "quiz in a box": "::::{note}\n:::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n  d\n:::\n::::",
@@ -514,10 +479,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return names
 
 
-def chapter(book: Path, stem: str, text: str = "Text.", code: str = "x = 1") -> Path:
-    """Write a chapter of one paragraph and one code cell; the path of its notebook."""
-    cell = f"```{{code-cell}} ipython3\n{code}\n```\n"
-    (book / "book" / f"{stem}.md").write_text(f"{FRONT}# Title\n\n{text}\n\n{cell}")
+def chapter(
+    book: Path, stem: str, text: str = "Text.", code: str = "x = 1", below: str = ""
+) -> Path:
+    """Write a chapter of one code cell and text above and below; the path of its notebook."""
+    page = f"{FRONT}# Title\n\n{text}\n\n{code_cell(code)}\n{below}\n"
+    (book / "book" / f"{stem}.md").write_text(page)
     return book / "book" / f"{stem}.ipynb"
 
 
@@ -558,9 +525,7 @@ def test_stale_notebooks_are_found(book: Path, runs: Runs) -> None:
 
 def test_a_notebook_without_outputs_is_stale(book: Path, runs: Runs) -> None:
     """Paragraphs with glued numbers and the first cell tell something; other cells need not."""
-    path = chapter(book, "01_here", code='glue("n", 2)')
-    with (book / "book" / "01_here.md").open("a") as page:
-        page.write("\n{glue:text}`n` lanes.\n")
+    path = chapter(book, "01_here", code='glue("n", 2)', below="{glue:text}`n` lanes.")
     made = commands.export(book)
     path.write_text(commands.text_of(made[path]))
     assert "book/01_here.ipynb carries no outputs" in commands.stale(book)
@@ -667,9 +632,8 @@ def test_what_a_page_reads_is_part_of_its_key(
     commands.outputs_for_book(book, say=lambda _: None)
     assert sorted(runs) == ["01_here", "02_other"]
     assert not list((book / "book").glob("*.ipynb"))  # the book's pages alone are written
-    assert (
-        quietly(book) == ["01_here.ipynb", "02_other.ipynb"] and len(runs) == 2
-    )  # one run for both
+    assert quietly(book) == ["01_here.ipynb", "02_other.ipynb"]
+    assert len(runs) == 2  # one run for both
     shutil.rmtree(book / "_build")  # as in a fresh clone
     assert quietly(book) == [] and len(runs) == 2
     (book / "a" / "other.txt").write_text("1")
@@ -684,9 +648,8 @@ def test_what_a_page_reads_is_part_of_its_key(
 
 def test_a_run_without_a_glued_value_is_not_kept(book: Path, runs: Runs) -> None:
     """The stand-in glues n; the text shows m, too, as if that was lost on its way."""
-    path = chapter(book, "01_here", code='glue("n", 2)\nglue("m", 3)', text="Text.")
-    with (book / "book" / "01_here.md").open("a") as page:
-        page.write("\n{glue:text}`n` lanes, {glue:text}`m:.0f` warps.\n")
+    shows = "{glue:text}`n` lanes, {glue:text}`m:.0f` warps."
+    path = chapter(book, "01_here", code='glue("n", 2)\nglue("m", 3)', below=shows)
     for _ in range(2):
         runs.clear()
         with pytest.raises(ExportError, match=r"shows 'm', which no output.*not kept"):
@@ -823,38 +786,35 @@ def test_a_run_that_fails_names_chapter_and_cell(book: Path, code: str, complain
         running.executed(commands.export(book)[path], path.parent)
 
 
-def test_differences_are_seen_and_clocks_are_not(book: Path) -> None:
-    path = chapter(book, "01_here")
-    bare = commands.export(book)[path]
+@pytest.mark.parametrize(
+    ("carried", "now", "code", "same"),
+    [
+        (("text/plain", "1.5 ms"), ("text/plain", "1.5 ms"), "f()", True),
+        (("text/plain", "1.5 ms"), ("text/plain", "1.6 ms"), "f()", False),
+        (("text/plain", "1.5 ms"), ("text/plain", "16 ms"), "start = time.perf_counter()", True),
+        (("text/plain", "1.5 ms"), ("text/plain", "1.5 s"), "start = time.perf_counter()", False),
+        (("image/png", "AAAA"), ("image/png", "B"), "f()", True),
+        (("image/png", "AAAA"), ("text/plain", "AAAA"), "f()", False),
+    ],
+)
+def test_differences_are_seen_and_clocks_are_not(
+    carried: tuple[str, str], now: tuple[str, str], code: str, same: bool
+) -> None:
+    def told(form: str, text: str) -> dict[str, Any]:
+        shown = displayed(**{form.replace("/", "_"): text})
+        first = {"cell_type": "code", "source": ["first"], "outputs": []}
+        return {"cells": [first, first | {"source": [code], "outputs": [shown]}]}
 
-    def told(text: str, code: str, form: str = "text/plain") -> dict[str, Any]:
-        made = running.without_outputs(bare)
-        made["cells"][-1]["source"] = [code]
-        made["cells"][-1]["outputs"] = [
-            {"data": {form: [text]}, "metadata": {}, "output_type": "display_data"}
-        ]
-        return made
-
-    clock = "start = time.perf_counter()"
-    assert running.differences(told("1.5 ms", "f()"), told("1.5 ms", "f()")) == []
-    assert running.differences(told("1.5 ms", "f()"), told("1.6 ms", "f()")) == [
-        "code cell 2, which begins 'f()'"
-    ]
-    assert running.differences(told("1.5 ms", clock), told("16 ms", clock)) == []
-    assert running.differences(told("1.5 ms", clock), told("1.5 s", clock)) != []
-    assert (
-        running.differences(told("AAAA", "f()", "image/png"), told("B", "f()", "image/png")) == []
-    )
-    assert running.differences(told("AAAA", "f()", "image/png"), told("AAAA", "f()")) != []
+    found = running.differences(told(*carried), told(*now))
+    assert found == ([] if same else [f"code cell 2, which begins {code!r}"])
 
 
 # --- the repository's address ------------------------------------------------------------------
 
 
 def test_a_fork_rewrites_one_line(book: Path, runs: Runs) -> None:
-    path = chapter(book, "01_here", code='glue("x", 1)')
-    with (book / "book" / "01_here.md").open("a") as page:
-        page.write("\n{glue:text}`x`, {term}`warp`, {doc}`another <02_other>`.\n")
+    links = "{glue:text}`x`, {term}`warp`, {doc}`another <02_other>`."
+    path = chapter(book, "01_here", code='glue("x", 1)', below=links)
     quietly(book)
     runs.clear()
     (book / "CITATION.cff").write_text('repository-code: "https://github.com/someone/a-book"\n')
@@ -884,10 +844,9 @@ def test_a_fork_moves_whole_or_not_at_all(book: Path) -> None:
     "url", ["", "github.com/a/b", "https://gitlab.com/a/b", "https://github.com/a"]
 )
 def test_an_address_that_colab_cannot_open_is_refused(book: Path, url: str) -> None:
-    with pytest.raises(ConfigError, match="GitHub"):
-        set_repository(url, book)
-    with pytest.raises(ConfigError, match="GitHub"):
-        commands.move(url, book)
+    for moved in (set_repository, commands.move):
+        with pytest.raises(ConfigError, match="GitHub"):
+            moved(url, book)
     assert (book / "_config.yml").read_text() == CONFIG
 
 
@@ -966,10 +925,6 @@ def test_a_magic_without_its_workbench_is_seen() -> None:
     assert late_workbench(magic + brings)
 
 
-def test_committed_notebooks_are_fresh() -> None:
-    assert commands.stale() == [], "run `make notebooks`"
-
-
 def with_its_kernel(code: str) -> str:
     """A cell of a chapter; one that is `%%cuda NAME ...` alone with the kernel's file."""
     head, _, body = code.partition("\n")
@@ -979,7 +934,7 @@ def with_its_kernel(code: str) -> str:
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda path: path.stem)
-def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
+def test_code_cells_are_those_of_the_chapter_and_no_myst_is_left(chapter: Path) -> None:
     """Cut out with a regular expression of its own, not by the exporter's parser."""
     pattern = r"^```\{code-cell\} ipython3\n(?::[\w-]+:[^\n]*\n)*\n*(.*?)\n?^```$"
     written = re.findall(pattern, chapter.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -988,9 +943,7 @@ def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     code = [c.source for c in notebook.cells if c.cell_type == "code"]
     assert code[0].startswith("#@title Run all")
     made = [with_its_kernel(w.rstrip("\n")) for w in written]
-    shown = re.compile(
-        r"from helpers\.page import (quiz|show_kernel)\n\n\1\("
-    )  # a directive's cell
+    shown = re.compile(r"from helpers\.page import (quiz|show_kernel)\n\n\1\(")
     kept = [c for c in code[1:] if not c.startswith("say(") and not shown.match(c)]
     assert kept == made
     directives = re.findall(r"(?m)^:::\{(?:quiz|kernel)\}", chapter.read_text(encoding="utf-8"))
@@ -999,11 +952,6 @@ def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     assert notebook.metadata.accelerator == "GPU"
     assert notebook.metadata.colab.gpuType == "T4"
     assert notebook.metadata.kernelspec.name == "python3"
-
-
-@pytest.mark.parametrize("chapter", chapters(), ids=lambda path: path.stem)
-def test_no_myst_is_left_in_a_notebook(chapter: Path) -> None:
-    notebook = nbformat.read(chapter.with_suffix(".ipynb"), as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "markdown" or cell.source.startswith("say("):
             text = re.sub(r"(`+).*?\1", "", re.sub(r"(?s)```.*?```", "", cell.source))
@@ -1026,9 +974,7 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
     path = chapter.with_suffix(".ipynb")
     carried = json.loads(path.read_text(encoding="utf-8"))
     bare = running.without_outputs(carried)
-    run = storing.kept(
-        ROOT, path.stem, bare
-    )  # `RUN=all make book` ran it, with what it reads as it is
+    run = storing.kept(ROOT, path.stem, bare)  # by `RUN=all make book`, of what it reads today
     made = run.notebook if run else running.executed(bare, path.parent)
     cells = [cell for (cell,) in running.code_cells(made)]
     assert cells[0]["outputs"][0]["text"] == [running.NOT_YET]
@@ -1093,34 +1039,21 @@ def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.fixture
-def installs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that `start` would have run."""
+def test_only_the_compiler_is_installed_and_only_where_it_lacks_on_colab(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     ran: list[list[str]] = []
     monkeypatch.setattr(starting.subprocess, "run", lambda command, **_: ran.append(command))
-    return ran
-
-
-def test_nothing_is_installed_where_nvrtc_is(
-    installs: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLAB_RELEASE_TAG", "release-x")
-    monkeypatch.setattr(toolchain, "available", lambda: True)
-    starting.start()
-    assert installs == []
-    assert "GPU" in capsys.readouterr().out
-
-
-def test_only_the_compiler_is_installed_where_it_lacks(
-    installs: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(toolchain, "available", lambda: False)
     monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
     starting.start()
-    assert installs == []
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release-x")
+    with monkeypatch.context() as compiles:
+        compiles.setattr(toolchain, "available", lambda: True)
+        starting.start()
+    assert ran == [] and "GPU" in capsys.readouterr().out
     starting.start()
-    (command,) = installs
+    [command] = ran
     names = {re.split(r"[<>=]", part)[0] for part in command[5:]}
     assert "nvidia-cuda-nvrtc" in names
     assert all(name.startswith(("nvidia-cuda-", "cuda-pathfinder")) for name in names)
@@ -1129,10 +1062,10 @@ def test_only_the_compiler_is_installed_where_it_lacks(
 # --- the command -------------------------------------------------------------------------------
 
 
-def test_the_command_checks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_committed_notebooks_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     commands.configure(parser)
-    assert commands.run(parser.parse_args(["--check"])) == 0
+    assert commands.run(parser.parse_args(["--check"])) == 0, capsys.readouterr()
 
 
 def test_the_time_that_is_left_follows_the_pace_of_this_machine(
@@ -1153,11 +1086,9 @@ def test_the_time_that_is_left_follows_the_pace_of_this_machine(
         (running.Run({}, {}, [], 30), ["a ran in 30 s; 2 left, about 30 s"]),  # as usual
         (ExportError("no"), ["a FAILED; 2 left, about 30 s"]),
     ):
-        outcomes = {"a": outcome}
+        ends = {"a": outcome}
         monkeypatch.setattr(
-            commands,
-            "ran",
-            lambda path, *rest, known=outcomes: known.get(path.stem, ExportError("no")),
+            commands, "ran", lambda p, *_, ends=ends: ends.get(p.stem, ExportError("no"))
         )
         said: list[str] = []
         commands.fresh(tmp_path, say=said.append)
