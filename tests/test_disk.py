@@ -58,7 +58,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     toolchain._compile.cache_clear()
 
 
-def command(root: Path = ROOT, **asked: Any) -> list[str]:
+def command(**asked: Any) -> list[str]:
     given = {"source": SOURCE, "factor": 1, "arch": "sm_75"} | asked
     return [sys.executable, "-c", RUN, json.dumps(given)]
 
@@ -110,25 +110,14 @@ def test_a_header_that_is_only_asked_for_counts(own_folder: Path) -> None:
     assert not disk.headers(asked.replace("scale", "none"), [])
 
 
-def test_a_header_of_the_kernels_counts(tmp_path: Path) -> None:
-    house = tmp_path / "house"
-    for name in ("helpers", "packages", "kernels", "data"):
-        shutil.copytree(ROOT / name, house / name, ignore=shutil.ignore_patterns("__pycache__"))
-    source = SOURCE.replace("scale.cuh", "common/vector.cuh").replace("scale(", "(")
-    assert process(house, source=source)[1] == BOTH
-    assert process(house, source=source)[0] == BOTH
-    header = house / "kernels" / "common" / "vector.cuh"
-    header.write_text(header.read_text() + "// another line\n")
-    assert process(house, source=source)[1]["compiled"] == 1
-
-
 @pytest.mark.parametrize(
     ("file", "missed"),
     [
-        ("emulator/ptx/opcodes.py", {"translated": 1}),
-        ("emulator/launching/run.py", {"translated": 1}),
-        ("toolchain.py", {"compiled": 1}),
-        ("emulator/machine/arith.py", {}),  # runs programs, and makes none
+        ("packages/nogpu/nogpu/emulator/ptx/opcodes.py", {"translated": 1}),
+        ("packages/nogpu/nogpu/emulator/launching/run.py", {"translated": 1}),
+        ("packages/nogpu/nogpu/toolchain.py", {"compiled": 1}),
+        ("packages/nogpu/nogpu/emulator/machine/arith.py", {}),  # runs programs, and makes none
+        ("kernels/common/vector.cuh", {"compiled": 1}),
     ],
 )
 def test_the_code_that_makes_programs_counts(
@@ -137,10 +126,11 @@ def test_the_code_that_makes_programs_counts(
     house = tmp_path / "house"
     for name in ("helpers", "packages", "kernels", "data"):
         shutil.copytree(ROOT / name, house / name, ignore=shutil.ignore_patterns("__pycache__"))
-    assert process(house)[1] == BOTH
-    changed = house / "packages" / "nogpu" / "nogpu" / file
-    changed.write_text(changed.read_text() + "\n# another line\n")
-    assert process(house)[1] == missed
+    source = SOURCE.replace("scale.cuh", "common/vector.cuh").replace("scale(", "(")
+    assert process(house, source=source)[1] == BOTH
+    with (house / file).open("a") as changed:
+        changed.write("// another line\n" if file.endswith(".cuh") else "\n# another line\n")
+    assert process(house, source=source)[1] == missed
 
 
 def test_another_release_of_the_compiler_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,27 +163,28 @@ def test_a_new_library_is_another_release(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "options", "kept"),
     [
-        '#define WHICH "scale.cuh"\n#include WHICH\n' + SOURCE,
-        SOURCE + "const char* when = __TIME__;\n",
+        (SOURCE, (), True),
+        (SOURCE, ("--use_fast_math",), True),
+        (SOURCE, ("-include=a.h",), False),
+        ('#define WHICH "scale.cuh"\n#include WHICH\n' + SOURCE, (), False),
+        (SOURCE + "const char* when = __TIME__;\n", (), False),
     ],
 )
-def test_what_cannot_be_named_is_not_kept(source: str) -> None:
-    assert toolchain._identity(source, "k.cu", "sm_75", (), (), ()) == ""
-    assert toolchain._identity(SOURCE, "k.cu", "sm_75", (), (), ()) != ""
-    assert toolchain._identity(SOURCE, "k.cu", "sm_75", (), ("-include=a.h",), ()) == ""
-    assert toolchain._identity(SOURCE, "k.cu", "sm_75", (), ("--use_fast_math",), ()) != ""
+def test_what_cannot_be_named_is_not_kept(
+    source: str, options: tuple[str, ...], kept: bool
+) -> None:
+    assert bool(toolchain._identity(source, "k.cu", "sm_75", (), options, ())) is kept
 
 
 def test_everything_that_is_asked_decides_the_name() -> None:
     asked = [SOURCE, "k.cu", "sm_75", (("A", "1"),), ("--use_fast_math",), ("f<1>",)]
     others = [SOURCE + " ", "l.cu", "sm_80", (("A", "2"),), ("-G",), ("f<2>",)]
-    names = {toolchain._identity(*asked)}  # type: ignore[arg-type]
-    for at, other in enumerate(others):
-        names.add(toolchain._identity(*asked[:at], other, *asked[at + 1 :]))  # type: ignore[arg-type]
-    assert len(names) == 1 + len(others)
-    assert toolchain._identity(*asked) in names  # type: ignore[arg-type]
+    every = [asked, *([*asked[:at], x, *asked[at + 1 :]] for at, x in enumerate(others))]
+    names = [toolchain._identity(*each) for each in every]  # type: ignore[arg-type]
+    assert len(set(names)) == len(names)
+    assert toolchain._identity(*asked) == names[0]  # type: ignore[arg-type]
 
 
 def test_a_source_that_does_not_compile_is_not_kept() -> None:
@@ -212,10 +203,8 @@ def test_lists_of_texts_that_read_alike_have_different_names() -> None:
 
 
 def test_two_processes_at_once(own_folder: Path) -> None:
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    both = [
-        subprocess.Popen(command(), stdout=subprocess.PIPE, text=True, env=env) for _ in range(2)
-    ]
+    run = {"stdout": subprocess.PIPE, "text": True, "env": os.environ | {"PYTHONPATH": str(ROOT)}}
+    both = [subprocess.Popen(command(), **run) for _ in range(2)]  # type: ignore[call-overload]
     assert [json.loads(p.communicate()[0])[2] for p in both] == [6.0, 6.0]
     assert len(entries()) == 2
     assert process()[0] == BOTH

@@ -117,7 +117,7 @@ def test_what_is_wrong_with_each_source_is_said(site: tuple[Path, str], cache: P
     assert not cache.exists()
 
 
-def test_the_next_source_is_taken_and_without_a_cache_nothing_is_kept(
+def test_the_next_source_is_taken(
     site: tuple[Path, str], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, address = site
