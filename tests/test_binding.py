@@ -240,7 +240,8 @@ def test_the_check_sees_arguments_in_a_wrong_order_or_of_a_wrong_size(
 
     for packed in (whole, swapped, too_wide):
         monkeypatch.setattr(binding, "packed", packed)
-        plan("naive", 3, 5, 7).bind(A, B, C)()
+        start = plan("naive", 3, 5, 7).bind(A, B, C)
+        start()
         assert (driver.pop().numbers("pppiii") == right) is (packed is whole)
 
 

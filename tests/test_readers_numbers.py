@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,24 +90,12 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
 
     def plug_in(**about: Any) -> Card:
         session = type("Plugged", (Card,), about)()
-
-        class Clock:
-            def __init__(self, _: Any) -> None:
-                pass
-
-            def __enter__(self) -> Clock:
-                return self
-
-            def __exit__(self, *_: object) -> None:
-                pass
-
-            def between(self, *_: float) -> Reading:
-                if not session.told:
-                    return Reading(None, None, "nvidia-smi is not on the PATH")
-                return Reading(session.mhz, 70.0, None)
-
+        untold = Reading(None, None, "nvidia-smi is not on the PATH")
+        told = lambda *_: Reading(session.mhz, 70.0, None) if session.told else untold  # noqa: E731
         monkeypatch.setattr(sources, "_session", lambda: session)
-        monkeypatch.setattr(sources, "Telemetry", Clock)
+        monkeypatch.setattr(
+            sources, "Telemetry", lambda _: nullcontext(SimpleNamespace(between=told))
+        )
         monkeypatch.setattr(sources, "device", SimpleNamespace(current=lambda: session.gpu))
         monkeypatch.setattr(stamps, "query", lambda *_: None)
         monkeypatch.setattr(protocol, "LIVE", QUICK)
@@ -163,13 +152,6 @@ def test_a_gpu_that_can_run_none_replays_all_and_says_so(at_hand: Any) -> None:
     assert not m.live and not session.measured and m.gpu == "NVIDIA H200"
     assert "this Tesla T4 (sm_75) cannot run cp_async (needs sm_80), hopper_5" in m.label
     assert all(row["record"] == "h200" and not row["live"] for row in m.rows)
-
-
-def test_a_gpu_that_can_run_all_replays_nothing(at_hand: Any) -> None:
-    at_hand()
-    m = measure(["naive", "cublas_fp32"], 1024)
-    assert m.live and m.replayed == () and "replayed" not in m.label
-    assert all(row["live"] and row["gpu"] == "Tesla T4" for row in m.rows)
 
 
 def test_code_for_hopper_runs_on_hopper_alone() -> None:
@@ -229,22 +211,18 @@ def test_charts_never_give_a_point_another_gpus_name(draw: Any, at_hand: Any) ->
     assert ("mma_pipelined", "measured here, Tesla T4") in twin  # what the columns prevent
 
 
-def test_a_frame_is_drawn_under_the_names_of_its_rows(at_hand: Any) -> None:
+def test_a_frame_and_roofs_are_under_the_names_of_the_rows(at_hand: Any) -> None:
     at_hand()
     m = measure(MIXED, [1024])
     alt = plots.bars(m.frame).alt
     assert "mma_turing (measured here, Tesla T4)" in alt
     assert "mma_pipelined (recorded on NVIDIA H200)" in alt
-    assert "Roofline of Tesla T4" in plots.roofline(m.frame).alt
-
-
-def test_roofs_are_those_of_the_gpu_that_the_points_are_of(at_hand: Any) -> None:
-    at_hand()
-    m = measure(MIXED, [1024])
-    t4, h200 = device.gpu("t4"), device.gpu("h200")
-    assert f"Roofline of {t4.name}" in plots.roofline(m, precision="fp16").alt
+    for given in (m, m.frame):
+        assert "Roofline of Tesla T4" in plots.roofline(given, precision="fp16").alt
     only = plots.roofline(m, precision="fp16", kernels=["mma_pipelined"])
-    assert f"Roofline of {h200.name}" in only.alt and "T4" not in only.svg + only.caption
+    assert (
+        f"Roofline of {device.gpu('h200').name}" in only.alt and "T4" not in only.svg + only.caption
+    )
 
 
 def test_a_table_of_two_gpus_says_whose_each_row_is(at_hand: Any) -> None:
@@ -264,12 +242,11 @@ def test_a_table_of_two_gpus_says_whose_each_row_is(at_hand: Any) -> None:
 def test_a_clock_that_is_not_told_is_said_in_words(at_hand: Any) -> None:
     at_hand(told=False)
     m = measure("naive", 1024)
-    assert (
-        format_glued(m.value("naive", 1024, "clock_mhz"), ",.0f") == "nan"
-    )  # what a page must not show
+    assert format_glued(m.value("naive", 1024, "clock_mhz"), ",.0f") == "nan"  # no page may show it
     assert "no SM clock was read: nvidia-smi is not on the PATH" in provenance(m).text
     at_hand()
-    assert "no SM clock" not in measure("naive", 1024).label
+    m = measure(["naive", "cublas_fp32"], 1024)
+    assert m.live and m.replayed == () and "no SM clock" not in m.label
 
 
 class Slow(dict[str, float]):
@@ -306,21 +283,23 @@ def naive_gain(m: Measurement, new: str, old: str, n: int) -> float:
     return m.value(old, n) / m.value(new, n)
 
 
-def test_a_gain_is_the_same_at_any_clock(at_hand: Any) -> None:
-    at_hand(slowed=frozenset({"tiled_32"}))
-    m = measure(["coalesced", "tiled_32"], 1024)
-    assert m.value("coalesced", 1024, "clock_mhz") == 2 * m.value("tiled_32", 1024, "clock_mhz")
-    assert m.gain("tiled_32", "coalesced", 1024) == pytest.approx(900 / 600)
-    assert m.gain("coalesced", "tiled_32", 1024) == pytest.approx(600 / 900)
-    assert naive_gain(m, "tiled_32", "coalesced", 1024) == pytest.approx(0.5 * 900 / 600)
-
-
-def test_where_there_is_no_cublas_the_clocks_are_counted(at_hand: Any) -> None:
-    at_hand(slowed=frozenset({"coalesced_int"}))
-    m = measure(["naive_int", "coalesced_int"], 1024)
-    assert math.isnan(m.value("naive_int", 1024, "cublas_ratio"))
-    assert m.gain("coalesced_int", "naive_int", 1024) == pytest.approx(500 / 110)
-    assert naive_gain(m, "coalesced_int", "naive_int", 1024) == pytest.approx(250 / 110)
+@pytest.mark.parametrize(
+    ("about", "new", "old", "gain", "naive"),
+    [
+        ({"slowed": frozenset({"tiled_32"})}, "tiled_32", "coalesced", 900 / 600, 450 / 600),
+        ({"slowed": frozenset({"tiled_32"})}, "coalesced", "tiled_32", 600 / 900, 600 / 450),
+        # without cuBLAS the clocks are counted; without a clock the times are all there is
+        ({"slowed": frozenset({"coalesced_int"})}, "coalesced_int", "naive_int", 500 / 110, 250 / 110),
+        ({"told": False}, "coalesced_int", "naive_int", 500 / 110, 500 / 110),
+    ],
+)  # fmt: skip
+def test_a_gain_is_the_same_at_any_clock(
+    about: dict[str, Any], new: str, old: str, gain: float, naive: float, at_hand: Any
+) -> None:
+    at_hand(**about)
+    m = measure([old, new], 1024)
+    assert m.gain(new, old, 1024) == pytest.approx(gain)
+    assert naive_gain(m, new, old, 1024) == pytest.approx(naive)
 
 
 def test_two_sizes_are_compared_by_clocks(at_hand: Any) -> None:
@@ -330,19 +309,11 @@ def test_two_sizes_are_compared_by_clocks(at_hand: Any) -> None:
     assert slower == pytest.approx((1025 / 1024) ** 3)
 
 
-def test_without_a_ratio_or_a_clock_the_times_are_all_there_is(at_hand: Any) -> None:
-    at_hand(told=False)
-    m = measure(["naive_int", "coalesced_int"], 1024)
-    assert math.isnan(m.value("naive_int", 1024, "clock_mhz"))
-    assert m.gain("coalesced_int", "naive_int", 1024) == pytest.approx(500 / 110)
-
-
 def test_two_gpus_make_no_gain(at_hand: Any) -> None:
     at_hand()
     m = measure(MIXED, 1024)
-    with pytest.raises(
-        ConfigError, match=r"NVIDIA H200 \(recorded\).*Tesla T4 \(here, now\).*h200"
-    ):
+    both = r"NVIDIA H200 \(recorded\).*Tesla T4 \(here, now\).*h200"
+    with pytest.raises(ConfigError, match=both):
         m.gain("mma_pipelined", "mma_turing", 1024)
     assert m.recorded is not None and m.recorded.gain("mma_pipelined", "mma_turing", 1024) > 1
     with pytest.raises(DataError, match="not in this measurement"):
@@ -422,10 +393,8 @@ def test_what_record_writes_is_taken_too(
     assert (folder / "h200.json").read_bytes() == before
     for _ in range(2):  # its name stands in the table of GPUs from the first time on
         assert command(capsys, "add-record", str(path), "--gpu", "my_h200")[0] == 0
-    assert {p.kernel for p in load("my_h200").points} == {
-        "naive",
-        "cublas_fp32",
-    }  # none of the book's
+    own = {p.kernel for p in load("my_h200").points}
+    assert own == {"naive", "cublas_fp32"}  # none of the book's
     assert measure("naive", 64, gpu="my_h200").gpu == "NVIDIA H200"
     assert (folder / "h200.json").read_bytes() == before
     assert command(capsys, "add-record", str(path), "--published")[0] == 0
@@ -468,15 +437,12 @@ def test_another_process_sees_it_by_the_command_alone(at_hand: Any, tmp_path: Pa
         shutil.copytree(ROOT / part, copy / part, ignore=away)
 
     def ask(*line: str) -> str:
-        done = completed([sys.executable, *line], cwd=copy, check=True)
-        return done.stdout
+        return completed([sys.executable, *line], cwd=copy, check=True).stdout
 
     assert "6 new" in ask("-m", "helpers", "add-record", str(path))
     assert "recorded on NVIDIA L4" in ask("-m", "helpers", "ladder", "--gpu", "l4", "--size", "256")
     assert "record:    l4: 6 points" in ask("-m", "helpers", "info")
-    code = (
-        "from helpers import device, explorers; print(device.gpu('l4').sms, explorers.occupancy())"
-    )
+    code = "from helpers import device, explorers as e; print(device.gpu('l4').sms, e.occupancy())"
     assert ask("-c", code).startswith("58 ")
     assert not (BOOK / "l4.json").exists()
 
