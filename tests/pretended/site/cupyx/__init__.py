@@ -9,7 +9,3 @@ import numpy as np
 
 def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray:
     return np.empty(shape, dtype, order)
-
-
-def zeros_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray:
-    return np.zeros(shape, dtype, order)

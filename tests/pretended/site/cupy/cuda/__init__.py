@@ -52,9 +52,6 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         _stack.held.pop()
 
-    def use(self) -> Stream:
-        return self.__enter__()
-
     def synchronize(self) -> None:
         clock.wait_until(self._end)
 
@@ -69,17 +66,8 @@ class Stream:
         made, self.captured = Graph(self.captured), None
         return made
 
-    def record(self, event: Event | None = None) -> Event:
-        event = event or Event()
-        event.record(self)
-        return event
-
     def wait_event(self, event: Event) -> None:
         self._end = max(self._end, event._at)
-
-    @property
-    def done(self) -> bool:
-        return self._end <= clock.now()
 
 
 _streams: dict[int, Stream] = {}
@@ -108,10 +96,6 @@ class Event:
 
     def synchronize(self) -> None:
         clock.wait_until(self._at)
-
-    @property
-    def done(self) -> bool:
-        return self._at <= clock.now()
 
 
 Stream.null = Stream(null=True)  # type: ignore[attr-defined]

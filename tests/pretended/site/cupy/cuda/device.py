@@ -17,22 +17,7 @@ class Device:
     @property
     def attributes(self) -> dict[str, Any]:
         p = machines.here().properties
-        names = {
-            "AsyncEngineCount": "asyncEngineCount",
-            "MultiProcessorCount": "multiProcessorCount",
-        }
-        return {name: p[own] for name, own in names.items()}
-
-    @property
-    def compute_capability(self) -> str:
-        p = machines.here().properties
-        return f"{p['major']}{p['minor']}"
-
-    @property
-    def mem_info(self) -> tuple[int, int]:
-        from cupy.cuda import runtime
-
-        return runtime.memGetInfo()
+        return {"AsyncEngineCount": p["asyncEngineCount"]}
 
     def synchronize(self) -> None:
         from cupy.cuda import runtime
@@ -50,7 +35,3 @@ def get_cublas_handle() -> int:
     from cupy.cuda import cublas
 
     return cublas.create()
-
-
-def get_compute_capability() -> str:
-    return Device().compute_capability

@@ -42,8 +42,7 @@ def from_cubin(cubin: bytes) -> Made:
     from cupy.cuda.driver import CUDADriverError
 
     made = _by_cubin.get(hashlib.sha256(cubin).hexdigest())
-    p = machines.here().properties
-    if made is None or made.arch.rstrip("af") != f"sm_{p['major']}{p['minor']}":
+    if made is None or made.arch.rstrip("af") != _arch():
         raise CUDADriverError(
             "CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available for execution on the device"
         )
@@ -162,10 +161,8 @@ class Function:
         product = len(arrays) == 3 and len(sizes) == 3 and len(args) == 6
         if product and sizes[0] * sizes[1] * sizes[2] > EMULATED:
             A, B, C = (x._host for x in arrays)
-            A, C = (
-                A[: sizes[0]],
-                C[: sizes[0]],
-            )  # of a panel the driver knows no more than its address
+            # of a panel the driver knows no more than its address
+            A, C = A[: sizes[0]], C[: sizes[0]]
             products.multiply(A, B, C, bfloat16=A.dtype == np.uint16)
         else:
             self._emulate(grid, block, [getattr(x, "_host", x) for x in args], shared_mem)

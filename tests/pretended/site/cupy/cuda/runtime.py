@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.pretended import machines
 
-memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
+memcpyHostToDevice, memcpyDeviceToHost = 1, 2
 
 
 class CUDARuntimeError(RuntimeError):
@@ -26,11 +26,6 @@ def getDevice() -> int:
     return 0
 
 
-def getDeviceCount() -> int:
-    _need_device()
-    return 1
-
-
 def getDeviceProperties(_: int) -> dict[str, Any]:
     _need_device()
     return dict(machines.here().properties)
@@ -47,13 +42,6 @@ def driverGetVersion() -> int:
 
 def runtimeGetVersion() -> int:
     return 12080
-
-
-def memGetInfo() -> tuple[int, int]:
-    import cupy
-
-    total = machines.here().properties["totalGlobalMem"]
-    return total - cupy._held, total
 
 
 def deviceSynchronize() -> None:
