@@ -74,14 +74,9 @@ def slower(measured: Any, kernel: str, factor: float) -> Any:
 
     def other(*asked: Any, **how: Any) -> Any:
         found = measured(*asked, **how)
+        factors = {"ms": factor, "gflops": 1 / factor, "cublas_ratio": 1 / factor}
         rows = tuple(
-            (
-                row
-                | {"ms": row["ms"] * factor}
-                | {name: row[name] / factor for name in ("gflops", "cublas_ratio")}
-                if row["kernel"] == kernel
-                else row
-            )
+            row | {name: row[name] * f for name, f in factors.items() if row["kernel"] == kernel}
             for row in found.rows
         )
         return dataclasses.replace(found, rows=rows)
