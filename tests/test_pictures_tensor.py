@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,9 +121,8 @@ def test_what_is_new_is_what_differs() -> None:
     alt = plots.hopper_block("hopper_4", since="hopper_3").alt
     new = alt.split("New since hopper_3: ")[1]
     assert "multicast" in new and "ring" not in new
-    assert (
-        "ring of 3 stages" in plots.hopper_block("hopper_2", since="hopper_1").alt.split("New")[1]
-    )
+    alt = plots.hopper_block("hopper_2", since="hopper_1").alt
+    assert "ring of 3 stages" in alt.split("New")[1]
 
 
 # -- the descriptor ------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ extern "C" __global__ void tell(const int* strides, unsigned long long* out)
 def test_the_descriptor_is_the_kernels() -> None:
     out = np.zeros(3, np.uint64)
     strides = np.array([4096, 512], np.int32)
-    emulator.launch(DESCRIBE, "tell", (1, 1, 1), (1, 1, 1), [strides, out], arch="sm_80")
+    emulator.launch(DESCRIBE, "tell", 1, 1, [strides, out], arch="sm_80")
     address = int(out[0])
     assert int(out[1]) == hopper.wgmma_descriptor(address, 4096, 512)
     expected = hopper.wgmma_descriptor(address + 1024, hopper.BOX_BYTES, hopper.SWIZZLE_BYTES)
@@ -175,7 +175,7 @@ extern "C" __global__ void tell(int* out)
 @pytest.mark.parametrize("chunk", range(8))
 def test_a_box_lies_as_the_kernels_read_it(chunk: int) -> None:
     out = np.zeros(64, np.int32)
-    emulator.launch(SWIZZLED, "tell", (1, 1, 1), (64, 1, 1), [out], arch="sm_80")
+    emulator.launch(SWIZZLED, "tell", 1, 64, [out], arch="sm_80")
     places = [int(out[8 * row + chunk]) % 64 // 8 for row in range(8)]
     assert sorted(places) == list(range(8))
     told = ", ".join(map(str, places[:-1])) + f" and {places[-1]}"
@@ -211,8 +211,7 @@ def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
     assert emulator.launch(LANDED, "land", 1, 32, given, arch="sm_90").ok
     drawn = [int(w) for w in texts(ch20.box(2).svg) if re.fullmatch("[0-7]", w)]
     rows = y.reshape(8, 64)[:, ::8].tolist()
-    # In the picture stand behind a row's chunks its own number, and before the first row numbers of
-    # banks.
+    # behind a row's chunks stands its own number, before the first row numbers of banks
     told = [c for r, row in enumerate(rows) for c in [*row, r]]
     starts = [i for i in range(len(drawn)) if drawn[i : i + len(told)] == told]
     assert len(starts) == 1, (drawn, told)
@@ -254,14 +253,10 @@ extern "C" __global__ void tell(half* out, int N)
 
 
 def test_a_sum_is_where_the_kernels_store_it() -> None:
-    told = []
-    for index in ("threadIdx.x", "i"):
-        out = np.full((64, 256), -1, np.float16)
+    told = [np.full((64, 256), -1, np.float16) for _ in range(2)]
+    for index, out in zip(("threadIdx.x", "i"), told, strict=True):
         defines = {"INDEX": index}
-        emulator.launch(
-            STORED, "tell", (1, 1, 1), (128, 1, 1), [out, 256], defines=defines, arch="sm_80"
-        )
-        told.append(out)
+        emulator.launch(STORED, "tell", 1, 128, [out, 256], defines=defines, arch="sm_80")
     for row, col in np.ndindex(64, 256):
         assert ch21.holder(row, col) == (told[0][row, col], told[1][row, col])
     alt = ch21.accumulator(26, 43).alt
@@ -311,34 +306,23 @@ extern "C" __global__ void wide(float4* out)
 """
 
 
-def bank_map(place: str) -> Figure:
-    out = np.zeros((32, 4), np.float32)
-    report = emulator.launch(
-        WIDE, "wide", (1, 1, 1), (32, 1, 1), [out], defines={"PLACE": place}, arch="sm_80",
-        samples=True,
-    )  # fmt: skip
-    return plots.access_map(report, "// the read", space="shared")
-
-
 @pytest.mark.parametrize(
-    ("place", "depth", "wavefronts"), [("threadIdx.x * 8", 8, 32), ("threadIdx.x * 2", 2, 8)]
+    ("place", "said", "waves", "merged"),
+    [
+        ("threadIdx.x * 8", "the busiest bank holds 8 of them in a turn", 32, False),
+        ("threadIdx.x * 2", "the busiest bank holds 2 of them in a turn", 8, False),
+        ("threadIdx.x", "no bank is asked for two in a turn", 4, False),
+        ("threadIdx.x / 2", "", 2, True),  # neighbours agree: two quarters are one phase
+    ],
 )
 def test_a_bank_map_counts_the_turns_of_a_wide_read(
-    place: str, depth: int, wavefronts: int
+    place: str, said: str, waves: int, merged: bool
 ) -> None:
-    figure = bank_map(place)
-    assert "served in 4 turns of 8 lanes" in figure.caption
-    assert f"the busiest bank holds {depth} of them in a turn" in figure.caption
-    assert f"takes {wavefronts} wavefronts a request" in figure.caption
-    assert "several words in a turn" in figure.svg
-
-
-def test_a_wide_read_without_conflicts_marks_no_bank() -> None:
-    figure = bank_map("threadIdx.x")
-    assert "no bank is asked for two in a turn" in figure.caption
-    assert "several words" not in figure.svg
-
-
-def test_turns_that_are_merged_are_not_claimed() -> None:
-    figure = bank_map("threadIdx.x / 2")  # neighbours agree: two quarters are one phase
-    assert "takes 2 wavefronts a request" in figure.caption and "turn" not in figure.caption
+    out, defines = np.zeros((32, 4), np.float32), {"PLACE": place}
+    how: Any = {"defines": defines, "arch": "sm_80", "samples": True}
+    report = emulator.launch(WIDE, "wide", 1, 32, [out], **how)
+    figure = plots.access_map(report, "// the read", space="shared")
+    assert said in figure.caption and ("turn" in figure.caption) is not merged
+    assert merged or "served in 4 turns of 8 lanes" in figure.caption
+    assert waves == 4 or f"takes {waves} wavefronts a request" in figure.caption
+    assert ("several words in a turn" in figure.svg) is ("busiest" in said)
