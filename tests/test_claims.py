@@ -3,7 +3,6 @@ that a changed record stops the book at the sentence that it makes false."""
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable
@@ -134,8 +133,7 @@ def test_lint_names_page_and_line(book: Path, capsys: pytest.CaptureFixture[str]
     assert second == '12_page.md:11: no words are marked with {holds="other"}'
 
 
-# -- the pages of this book
-# --------------------------------------------------------------------------
+# -- the pages of this book ----------------------------------------------------------------------
 
 PAGES = sorted((ROOT / "book").glob("*.md"))
 
@@ -145,19 +143,17 @@ def test_every_mark_of_a_page_has_its_condition(page: Path) -> None:
     assert faults(page.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize(
-    "page",
-    [p for p in PAGES if re.match(r"\d\d_", p.name) and p.name >= "04"],
-    ids=lambda p: p.stem,
-)
+CLIMB = [p for p in PAGES if re.match(r"\d\d_", p.name) and p.name >= "04"]
+
+
+@pytest.mark.parametrize("page", CLIMB, ids=lambda p: p.stem)
 def test_a_chapter_of_the_climb_ties_its_sentences(page: Path) -> None:
     texts = texts_of(page.name[:2])
     tied, numbers = [len(marks(t)) for t in texts], sum(t.count("{glue:text}") for t in texts)
     assert all(tied) and sum(tied) >= 8 and 4 * sum(tied) >= numbers
 
 
-# -- records that make a sentence false
-# ----------------------------------------------------------------
+# -- records that make a sentence false ----------------------------------------------------------
 
 Record = dict[str, Any]
 
@@ -168,13 +164,19 @@ def entries(record: Record, section: str, kernel: str, size: int | None = None) 
     return found
 
 
+TIMES, RATES = ("ms", "q1", "q3"), ("gflops", "cublas_ratio", "ratio_q1", "ratio_q3")
+
+
+def times(entry: Record, factor: float, *rates: str) -> None:
+    """A time, and what is one over it, as if all took a factor times as long."""
+    entry |= {name: entry[name] * factor for name in TIMES}
+    entry |= {name: entry[name] / factor for name in rates}
+
+
 def slower(record: Record) -> None:
     """The sign of a gain flipped: warp_tiled falls behind the double buffer."""
     for entry in entries(record, "points", "warp_tiled"):
-        for name in ("gflops", "cublas_ratio", "ratio_q1", "ratio_q3"):
-            entry[name] *= 0.7
-        for name in ("ms", "q1", "q3"):
-            entry[name] /= 0.7
+        times(entry, 1 / 0.7, *RATES)
 
 
 def exchanged(record: Record) -> None:
@@ -182,7 +184,7 @@ def exchanged(record: Record) -> None:
     for size in (1024, 4096):
         [a] = entries(record, "points", "coalesced", size)
         [b] = entries(record, "points", "tiled_32", size)
-        for name in ("ms", "q1", "q3", "gflops", "cublas_ratio", "ratio_q1", "ratio_q3"):
+        for name in TIMES + RATES:
             a[name], b[name] = b[name], a[name]
 
 
@@ -192,27 +194,18 @@ def hurried(record: Record) -> None:
     panels = [e for e in rows if e["memory"] == "pageable" and e["panels"] > 1]
     assert panels
     for entry in panels:
-        for name in ("ms", "q1", "q3"):
-            entry[name] /= 2
-        for name in ("speedup", "speedup_q1", "speedup_q3"):
-            entry[name] *= 2
+        times(entry, 1 / 2, "speedup", "speedup_q1", "speedup_q3")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page", "mutate", "says"),
-    [
-        ("13_loop_registers", slower, r"13_loop_registers\.md:\d+"),
-        ("06_tiling", exchanged, r"06_tiling\.md:\d+"),
-        ("24_streams", hurried, r"24_streams\.md:\d+"),
-    ],
+    ("page", "mutate"),
+    [("13_loop_registers", slower), ("06_tiling", exchanged), ("24_streams", hurried)],
 )
 def test_a_changed_record_stops_the_page_at_the_sentence(
-    page: str, mutate: Callable[[Record], None], says: str
+    page: str, mutate: Callable[[Record], None]
 ) -> None:
     record = json.loads((ROOT / "data" / "measurements" / "h200.json").read_text())
-    changed = copy.deepcopy(record)
-    mutate(changed)
-    with pytest.raises(FalseSentenceError, match=says) as stopped:
-        reading.run(page, changed)
-    print(stopped.value)
+    mutate(record)
+    with pytest.raises(FalseSentenceError, match=rf"{page}\.md:\d+"):
+        reading.run(page, record)

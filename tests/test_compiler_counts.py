@@ -1,12 +1,5 @@
 """A student in Colab and their teacher count the same: NVRTC 12.8 and 13.0, on the catalog and on
-all labs.
-
-Every number is compared, and none differs, registers and spills among them: of each kernel of the
-catalog (at 96 x 96 x 96), and of every lab's solutions (on a counted case, in both orders of warps)
-also each finding and the points of each part. The labs' starters, twins and exploits come out the
-same, too (`python -m tools.compiler_counts starter twin exploit` under each); they are left out
-here, for they take three times as long.
-"""
+every lab's solutions. (`python -m tools.compiler_counts starter twin exploit` tells of the others.)"""
 
 from __future__ import annotations
 

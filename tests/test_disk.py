@@ -78,13 +78,9 @@ def entries() -> list[Path]:
 # -- hits and misses -------------------------------------------------------------------------------
 
 
-def test_a_second_process_compiles_and_translates_nothing() -> None:
+def test_what_decides_the_program_makes_it_anew(own_folder: Path) -> None:
     assert process() == ({}, BOTH, 6.0)
     assert process() == (BOTH, {}, 6.0)
-
-
-def test_what_decides_the_program_makes_it_anew(own_folder: Path) -> None:
-    assert process()[1] == BOTH
     assert process(factor=3) == ({}, BOTH, 18.0)
     assert process(arch="sm_80")[1]["compiled"] == 1
     # A comment: compiled anew, and the same PTX is not translated again.

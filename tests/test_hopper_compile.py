@@ -1,8 +1,4 @@
-"""The Hopper kernels of chapter 20, without a Hopper: they compile, and the host side is right.
-
-In the emulator `test_hopper_kernels` runs them. What runs on the device is marked gpu and says that
-it did not run where there is none.
-"""
+"""The Hopper kernels without a Hopper: they compile, the host side is right; some on the device."""
 
 from __future__ import annotations
 

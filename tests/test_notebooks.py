@@ -331,9 +331,8 @@ def test_a_kernel_cell_keeps_its_id_as_the_file_changes(
 ) -> None:
     _, made = cells(book, f"# A\n\n{KERNEL_CELL}")
     own = catalog["tiled_32"]
-    monkeypatch.setattr(
-        exporting, "catalog", {"tiled_32": own.with_source(own.source + "// more\n")}
-    )
+    other = own.with_source(own.source + "// more\n")
+    monkeypatch.setattr(exporting, "catalog", {"tiled_32": other})
     _, after = cells(book, f"# A\n\n{KERNEL_CELL}")
     assert after["source"][-1] == "// more" and after["id"] == made["id"]
 
@@ -381,6 +380,7 @@ OUTSIDE = {
     "unknown directive": ":::{figure} x.png\n:::",
     "backtick directive": "```{note}\ntext\n```",
     "fence without language": "```\nx\n```",
+    "tail of a cell that was cut": f"{code_cell('x = 1')}\n  min(y) > 1)\n```\n\n{code_cell('y = 2')}",
     "fence in another language": "```rust\nx\n```",
     "indented code": "text\n\n    code\n",
     "percent comment": "% remark",
@@ -865,64 +865,6 @@ def chapters() -> list[Path]:
     """The chapters of this book."""
     pages = read_book().pages.values()
     return [ROOT / page.path for page in pages if page.is_chapter]
-
-
-def bare_fences(text: str) -> list[int]:
-    """Lines at which a fence without a language opens a block: as a rule the tail of a cell that
-    was cut."""
-    found, inside = [], ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        fence = re.match(r"\s*(`{3,})(.*)$", line)
-        if fence is None:
-            continue
-        ticks, rest = fence[1], fence[2].strip()
-        if inside:
-            inside = "" if not rest and len(ticks) >= len(inside) else inside
-            continue
-        inside = ticks
-        if not rest:
-            found.append(number)
-    return found
-
-
-def late_workbench(text: str) -> bool:
-    """Whether a %%cuda cell comes before the cell that imports helpers.page.workbench, which brings
-    the magic."""
-    cells = [m[1] for m in reading.FENCE.finditer(text)]
-    body = [re.sub(r"\A(?::[^\n]*\n)*\s*", "", cell) for cell in cells]
-    magic = [n for n, cell in enumerate(body) if cell.startswith("%%cuda")]
-    name = r"helpers\.page\.workbench"
-    by = re.compile(rf"(?m)^(?:from {name} import|import {name}\b)")
-    brings = [n for n, cell in enumerate(body) if by.search(cell)]
-    return bool(magic) and (not brings or brings[0] >= magic[0])
-
-
-WRITTEN = sorted((ROOT / "book").glob("*.md"))
-
-
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.stem)
-def test_no_bare_fence_opens_a_block(page: Path) -> None:
-    assert bare_fences(page.read_text(encoding="utf-8")) == []
-
-
-def test_the_tail_of_a_cut_cell_is_seen() -> None:
-    whole = "```{code-cell} ipython3\nx = 1\n```\n\nText.\n\n```{code-cell} ipython3\ny = 2\n```\n"
-    assert bare_fences(whole) == []
-    assert bare_fences(whole.replace("Text.", "      min(piped) > 1)\n```\n\nText.")) == [6]
-
-
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.stem)
-def test_the_workbench_is_imported_before_its_magic(page: Path) -> None:
-    assert not late_workbench(page.read_text(encoding="utf-8"))
-
-
-def test_a_magic_without_its_workbench_is_seen() -> None:
-    brings = "```{code-cell} ipython3\n:tags: [hide-input]\nimport helpers.page.workbench\n```\n"
-    magic = "```{code-cell} ipython3\n%%cuda tiled_32_core\n// the book's own text\n```\n"
-    assert not late_workbench(brings + magic)
-    assert not late_workbench("Text with `%%cuda` in it.\n")
-    assert late_workbench(magic)
-    assert late_workbench(magic + brings)
 
 
 def with_its_kernel(code: str) -> str:

@@ -1,9 +1,4 @@
-"""What the book's calls refuse: each error says what was given, the rule, and what to do.
-
-Refusals that need something prepared stand with what they are about: of pages in test_pages.py, of
-launches in packages/nogpu/tests/test_emulator_requests.py, of readers' files in
-test_readers_numbers.py.
-"""
+"""What the book's calls refuse, where nothing need be prepared: what was given, the rule, what to do."""
 
 from __future__ import annotations
 
