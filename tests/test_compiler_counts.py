@@ -1,5 +1,5 @@
 """A student in Colab and their teacher count the same: NVRTC 12.8 and 13.0, on the catalog and on
-every lab's solutions. (`python -m tools.compiler_counts starter twin exploit` tells of the others.)"""
+every lab's solutions (`python -m tools.compiler_counts starter twin exploit`: of the others)."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ BECOMES: dict[str, tuple[str, list[str]]] = {
         ["# A", f"%%cuda tiled_32 TILE=16\n{catalog['tiled_32'].source.rstrip()}"],
     ),
     "a kernel with a body": (code_cell(OWN_BODY), ["# A", OWN_BODY]),
-    "a kernel's line alone": (code_cell("%%cuda tiled_32 TILE=8"), ["# A", "%%cuda tiled_32 TILE=8"]),
+    "a kernel's line alone": (code_cell("%%cuda tiled_32"), ["# A", "%%cuda tiled_32"]),
 }  # fmt: skip
 
 
@@ -380,7 +380,7 @@ OUTSIDE = {
     "unknown directive": ":::{figure} x.png\n:::",
     "backtick directive": "```{note}\ntext\n```",
     "fence without language": "```\nx\n```",
-    "tail of a cell that was cut": f"{code_cell('x = 1')}\n  min(y) > 1)\n```\n\n{code_cell('y = 2')}",
+    "tail of a cell that was cut": f"{code_cell('x = 1')}\n  < 1)\n```\n\n{code_cell('y = 2')}",
     "fence in another language": "```rust\nx\n```",
     "indented code": "text\n\n    code\n",
     "percent comment": "% remark",

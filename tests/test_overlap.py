@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import __main__ as cli
 from helpers import catalog, matmul, plan
 from helpers import draw as plots
 from helpers.ladder import binding, numbers, rungs, streams
@@ -31,9 +30,7 @@ from helpers.record.overlapping import Runner
 from nogpu import device
 from nogpu.errors import ConfigError, DataError
 from tests.test_measure import FakeSession, gpu, record
-from tools.recorder import campaign
 from tools.recorder.sections import overlaps as overlaps_section
-from tools.recorder.steps import Outcome, Request
 
 __all__ = ["gpu"]  # the pretend GPU of test_measure, a fixture here, too
 
@@ -691,19 +688,6 @@ def test_overlap_is_measured_where_there_is_a_gpu(
     assert found.live
     assert found.label.startswith("measured now on NVIDIA H200")
     assert {(r["kernel"], r["m"]) for r in found.rows} == {("vectorised", 512)}
-
-
-def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Request] = []
-
-    def fake(request: Request, say: Any) -> Outcome:
-        asked.append(request)
-        return Outcome(Path("x.json"))
-
-    monkeypatch.setattr(campaign, "run", fake)
-    assert cli.main(["record", "--no-points", "--overlap"]) == 0
-    assert cli.main(["record", "--no-points", "--flags"]) == 0
-    assert [r.sections for r in asked] == [("overlap",), ("flags",)]
 
 
 # -- the picture -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the book's calls refuse, where nothing need be prepared: what was given, the rule, what to do."""
+"""What the book's calls refuse where nothing is prepared: what was given, the rule, what to do."""
 
 from __future__ import annotations
 
