@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,11 @@ from tools import compilers, mutants
 
 
 @cache
-def record() -> dict[str, Any]:
-    return json.loads(compared.FILE.read_text(encoding="utf-8"))
+def record(path: Path = compared.FILE) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+BY_IR = record(compared.FILE_BY_IR)
 
 
 def row(section: str, name: str) -> dict[str, Any]:
@@ -29,27 +33,22 @@ def test_the_record_is_of_every_kernel_mutant_and_exercise_of_today():
     assert compared.stale(record()) == []
 
 
-@cache
-def record_by_ir() -> dict[str, Any]:
-    return json.loads(compared.FILE_BY_IR.read_text(encoding="utf-8"))
-
-
 def test_the_record_of_the_route_by_llvm_ir_is_of_today():
     """Whoever changes one writes it again: python -m tools.clang_against_nvrtc --by-ir."""
-    assert compared.stale(record_by_ir(), "ir") == []
-    twin = copy.deepcopy(record_by_ir())
+    assert compared.stale(BY_IR, "ir") == []
+    twin = copy.deepcopy(BY_IR)
     twin["cores"][2]["code"] = "0" * 12
     assert len(compared.stale(twin, "ir")) == 1
 
 
 def test_by_llvm_ir_results_are_the_same_and_no_count_is_unexplained():
-    assert record_by_ir()["versions"]["ir"].endswith(" by LLVM IR")
-    for r in (*record_by_ir()["cores"], *record_by_ir()["kernels"]):
+    assert BY_IR["versions"]["ir"].endswith(" by LLVM IR")
+    for r in (*BY_IR["cores"], *BY_IR["kernels"]):
         assert r["launches"] == r["bits"] == r["right"] >= 1, r["kernel"]
         told = compilers.unexplained(r["kernel"], r["differences"], "nvrtc", "ir")
         assert told == [], r["kernel"]
     for section in ("exercises", "mutants"):
-        assert all(r["differences"] == [] for r in record_by_ir()[section])
+        assert all(r["differences"] == [] for r in BY_IR[section])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import IPython
 import nbclient
 import nbformat
 import pytest
@@ -36,9 +37,9 @@ def test_an_error_is_its_message_and_the_readers_line(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = shown(shell, 'size = 64\nlaunch.trace("tiled_32", size, size, size, BM=100)', capsys)
-    assert said.splitlines()[0] == '----> 2 launch.trace("tiled_32", size, size, size, BM=100)'
-    assert said.splitlines()[1].startswith("ConfigError: ") and "BM" in said
-    assert len(said.splitlines()) == 2
+    line, message = said.splitlines()
+    assert line == '----> 2 launch.trace("tiled_32", size, size, size, BM=100)'
+    assert message.startswith("ConfigError: ") and "BM" in message
 
 
 def test_a_function_of_the_readers_is_shown_on_the_way(
@@ -64,13 +65,9 @@ def test_a_compile_error_is_the_compilers_message(
 
 @pytest.mark.parametrize("way", ["TILE_TRACEBACK", "%xmode Verbose"])
 def test_the_whole_traceback_remains(
-    way: str,
-    shell: InteractiveShell,
-    capsys: pytest.CaptureFixture[str],
+    way: str, shell: InteractiveShell, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import IPython
-
+) -> None:  # fmt: skip
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     if way.startswith("%"):
         shell.run_line_magic("xmode", "Verbose")

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from helpers.ladder.rungs import catalog, cores
+from helpers.page.exercises.registry import find
 from tests.common import page
 from tools import essays
 from tools.essays import Essay, essay, faults, hidden_share, prose, unexcused, words
@@ -36,9 +38,6 @@ def test_the_hidden_share_is_of_characters() -> None:
 
 
 def test_a_page_is_measured() -> None:
-    from helpers.ladder.rungs import cores
-    from helpers.page.exercises.registry import find
-
     made = essay("04_first_kernel", PAGE)
     core = len(cores["block_1d_core"].source.splitlines())
     assert made.listing == 4 + core  # the slice and the core stand open, the whole file does not
@@ -144,19 +143,18 @@ def test_a_step_with_many_new_lines_needs_a_reason() -> None:
     assert unexcused({"coalesced": half._replace(sentence="new")}, {"05_coalescing": "new"}) != []
 
 
-def test_every_kernel_is_a_step_or_stands_beside_the_steps() -> None:
-    from helpers.ladder.rungs import catalog
-
+def test_every_kernel_is_a_step_from_a_chapter_before_or_stands_beside_the_steps() -> None:
     assert set(essays.BEFORE) | essays.BESIDE == set(catalog)
     assert not set(essays.BEFORE) & essays.BESIDE and set(essays.EXCUSED) <= set(essays.BEFORE)
+    for name, old in essays.BEFORE.items():
+        assert catalog[old].chapter <= catalog[name].chapter, name
 
 
 def test_a_chapter_off_the_main_line_may_be_long_and_states_its_minutes_all_the_same() -> None:
     aside = replace(GOOD, is_main=False, words=3000, stated=56)
     assert faults([aside], {}) == []
-    assert any(
-        "minutes that it states" in fault for fault in faults([replace(aside, stated=30)], {})
-    )
+    [told] = faults([replace(aside, stated=30)], {})
+    assert "minutes that it states" in told
 
 
 def test_new_lines_are_a_share_of_the_code() -> None:
@@ -165,13 +163,6 @@ def test_new_lines_are_a_share_of_the_code() -> None:
     assert essays.code_lines(new) == 4
     assert essays.share_new(new, old) == 25
     assert essays.share_new(old, old) == 0
-
-
-def test_every_rung_of_the_list_follows_one_of_its_chapter_or_before() -> None:
-    from helpers.ladder.rungs import catalog
-
-    for name, old in essays.BEFORE.items():
-        assert catalog[old].chapter <= catalog[name].chapter, name
 
 
 def test_the_gate_is_as_the_book_is_today() -> None:

@@ -42,9 +42,8 @@ def chosen(home: Path, driver: str | None, *arguments: str, stamp: str = "") -> 
     if stamp:
         book.write_text(stamp + "\n")
     environment = {**os.environ, "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
-    ran = completed(
-        ["make", "-n", ".venv/.book", *arguments], cwd=home, env=environment, check=True
-    )
+    line = ["make", "-n", ".venv/.book", *arguments]
+    ran = completed(line, cwd=home, env=environment, check=True)
     installs = [line for line in ran.stdout.splitlines() if " install " in line and " -r " in line]
     assert len(installs) <= 1
     return installs[0].split(" -r ")[1].split()[0] if installs else ""
@@ -59,10 +58,7 @@ def chosen(home: Path, driver: str | None, *arguments: str, stamp: str = "") -> 
         ("550.54.15", "requirements/cuda12.txt"),
         ("525.60.13", "requirements/cuda12.txt"),
         ("470.256.02", "requirements.txt"),  # CUDA 11: nothing here fits
-        (
-            "NVIDIA-SMI has failed because it couldn't communicate with the driver.",
-            "requirements.txt",
-        ),
+        ("NVIDIA-SMI has failed because it couldn't communicate.", "requirements.txt"),
         (None, "requirements.txt"),
     ],
 )
@@ -91,9 +87,8 @@ def packages(name: str) -> set[str]:
 
 def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles() -> None:
     """CuPy takes the newest NVRTC that it finds, such a driver would refuse its machine code."""
-    twelve, thirteen, none = map(
-        packages, ("requirements/cuda12.txt", "requirements/cuda13.txt", "requirements.txt")
-    )
+    named = ("requirements/cuda12.txt", "requirements/cuda13.txt", "requirements.txt")
+    twelve, thirteen, none = map(packages, named)
     assert not twelve & {"nvidia-cuda-nvrtc", "cupy-cuda13x", "nvidia-cuda-runtime"}
     assert {"nvidia-cuda-nvrtc", "cupy-cuda13x", "cuda-toolkit[cublas]"} <= thirteen
     assert "cuda-bindings" in twelve & thirteen and "cupy-cuda12x" not in thirteen
@@ -132,9 +127,8 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")}
     foreign = home / "user" / "kernels" / "python3"  # a kernel of the user's own, of the same name
     foreign.mkdir(parents=True)
-    (foreign / "kernel.json").write_text(
-        json.dumps({"argv": ["elsewhere"], "display_name": "Mine", "language": "python"})
-    )
+    mine = {"argv": ["elsewhere"], "display_name": "Mine", "language": "python"}
+    (foreign / "kernel.json").write_text(json.dumps(mine))
     (home / "book" / "kept.ipynb").write_text(json.dumps({**page, "nbformat_minor": 5}))
     (home / "mine").mkdir()
     (home / "mine" / "kept.ipynb").write_text("what its reader made of it")
