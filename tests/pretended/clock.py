@@ -1,8 +1,7 @@
 """The pretended machine's time, which stands still until the host waits for the GPU.
 
-Once `install` ran, time.perf_counter and time.monotonic read it. How long an operation takes is
-drawn from its name, its shape and `seed`: the same in every run with one seed, so that what differs
-in a run with another was measured; and no gain and no order between kernels is as on a real GPU.
+How long an operation takes is drawn from its name, its shape and `seed`: what differs in a run with
+another seed was measured, and no gain and no order between kernels is as on a real GPU.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def now() -> int:
 
 
 def install() -> None:
-    """Let this process read the pretended time."""
+    """Let this process read the pretended time by time.perf_counter and time.monotonic."""
     time.perf_counter_ns = _look
     time.perf_counter = lambda: _look() / 1e9
     time.monotonic = lambda: now() / 1e9

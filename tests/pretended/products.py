@@ -1,8 +1,5 @@
-"""C = A B by NumPy, at once where the same product was there a moment ago.
-
-Of a very large product, of which `helpers.record` looks at some rows only, these rows are computed
-alone: whoever takes rows of an operand (`A[rows]`) says so by that.
-"""
+"""C = A B by NumPy, at once where the same product was there a moment ago; of a very large one those
+rows alone that `helpers.record` looks at, which it says by `A[rows]`."""
 
 from __future__ import annotations
 
