@@ -6,8 +6,9 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from tests import test_pictures_order as order
 from tests import test_pictures_tensor as tensor
 from tests import test_pictures_tiles as tiles
 from tests.pages_check import FIND_CRAMPED
+from tests.test_measure import H200 as LIVE_H200
 
 KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
 
@@ -48,6 +50,7 @@ class FakeMeasurement:
     sizes: tuple[int, ...] = (1024, 4096)
     peak: float = 50_000.0
     kernels: dict[str, float] = field(default_factory=lambda: dict(KERNELS))
+    recorded: FakeMeasurement | None = None
 
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
@@ -77,22 +80,6 @@ PUBLISHED = [
 
 
 @dataclass(frozen=True)
-class Access:
-    """One line of a report."""
-
-    line: int
-    text: str
-    space: str
-    op: str
-    width_bytes: int
-    array: str
-    requests: int = 10
-    sectors_per_request: float = 4.0
-    wavefronts_per_request: float = 1.0
-    ideal_wavefronts_per_request: float = 1.0
-
-
-@dataclass(frozen=True)
 class FakeReport:
     """A report whose one line makes the given requests."""
 
@@ -101,9 +88,12 @@ class FakeReport:
     op: str = "load"
     width: int = 4
 
-    def by_line(self) -> tuple[Access, ...]:
+    def by_line(self) -> list[SimpleNamespace]:
+        row: dict[str, Any] = {"line": 7, "text": "x = y[i];", "space": self.space, "op": self.op}
+        row |= {"sectors_per_request": 4.0, "wavefronts_per_request": 1.0}
+        row |= {"ideal_wavefronts_per_request": 1.0, "width_bytes": self.width}
         names = dict.fromkeys(name for name, _ in self.requests)
-        return tuple(Access(7, "x = y[i];", self.space, self.op, self.width, n) for n in names)
+        return [SimpleNamespace(**row, array=name) for name in names]
 
     @property
     def samples(self) -> dict[tuple[int, str, str], tuple[tuple[str, int, Any], ...]]:
@@ -344,20 +334,13 @@ def test_a_point_added_to_a_roofline_lies_where_its_numbers_say() -> None:
     assert "GFLOP/s" in ax.get_ylabel() and "FLOP/byte" in ax.get_xlabel()
 
 
-def test_the_ladder_on_axes_is_in_percent() -> None:
-    ax = plots.ladder(RECORDED).axes(plain())
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx(
-        [100 * r for r in KERNELS.values()]
-    )
-    assert ticks(ax) == list(KERNELS)
-    assert 100 in ax.lines[0].get_xdata()
-
-
 def test_the_phases_of_a_time_line_follow_each_other() -> None:
-    ax = plots.timeline(RECORDED, kernels=["naive"], sizes=[4096]).axes(plain())
+    figure = plots.timeline(RECORDED, kernels=["naive"], sizes=[4096])
+    ax = figure.axes(plain())
     [row] = [r for r in RECORDED.rows if (r["kernel"], r["m"]) == ("naive", 4096)]
     wanted = [row["h2d_ms"], row["ms"], row["d2h_ms"]]
     assert [bar.get_width() for bar in ax.patches] == pytest.approx(wanted)
+    assert f"together {wording.number(sum(wanted))} ms" in figure.alt
     starts = [bar.get_x() for bar in ax.patches]
     assert starts == pytest.approx([0, wanted[0], wanted[0] + wanted[1]])
     assert len({bar.get_y() for bar in ax.patches}) == 1
@@ -501,33 +484,17 @@ def test_the_ladder_is_in_the_catalogs_order_with_shares() -> None:
     assert "17.8 % · 8,900 GFLOP/s" in figure.svg
     assert "100 % = cuBLAS FP32" in figure.svg
     assert "N = 4096" in figure.caption
-
-
-def test_the_roofline_says_how_much_of_the_roof_is_reached() -> None:
-    from helpers.ladder import model
-    from nogpu import device
-
-    h200 = device.gpu("h200")
-    figure = plots.roofline(RECORDED, intensity="kernel")
-    intensity = model.arithmetic_intensity("tiled_32", 4096, 4096, 4096)
-    bound = model.roofline(h200, intensity)
-    share = 100 * KERNELS["tiled_32"] * 50_000 / bound
-    told = f"tiled_32 at {wording.number(intensity)} FLOP/byte: 8,900 of {wording.number(bound)}"
-    assert told in figure.alt
-    assert f"{wording.number(share)} %" in figure.alt
-    assert "H200" in figure.caption
-    assert "allowed by the roof" in figure.svg
+    ax = figure.axes(plain())
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(
+        [100 * r for r in KERNELS.values()]
+    )
+    assert ticks(ax) == names and 100 in ax.lines[0].get_xdata()
 
 
 def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nogpu.device import LiveGpu
-
-    live = LiveGpu(
-        name="NVIDIA L4", arch="sm_89", sms=58, boost_mhz=2040, memory_bytes=24 << 30,
-        l2_bytes=48 << 20, shared_per_block_bytes=49152, shared_per_block_optin_bytes=101376,
-        shared_per_sm_bytes=102400, registers_per_block=65536, max_threads_per_sm=1536,
-        max_threads_per_block=1024, max_block=(1024, 1024, 64), max_grid=(2**31 - 1, 65535, 65535),
-        memory_bus_bits=192, memory_clock_mhz=6251, driver_cuda="13.0", runtime_cuda="13.0",
+    live = replace(
+        LIVE_H200, name="NVIDIA L4", arch="sm_89", sms=58, boost_mhz=2040, memory_bus_bits=192,
+        memory_clock_mhz=6251,
     )  # fmt: skip
     monkeypatch.setattr(rooflines, "current", lambda: live)
     here = replace(LIVE, key="NVIDIA L4", gpu="NVIDIA L4")
@@ -555,14 +522,8 @@ def test_kernels_on_tensor_cores_stand_under_their_own_roof(
         plots.roofline(halves, unknown)
 
 
-@dataclass(frozen=True)
-class Carrying(FakeMeasurement):
-    """A live measurement as measure() returns it: with the recorded points of the same kernels."""
-
-    recorded: FakeMeasurement | None = None
-
-
-BOTH = Carrying(**{f.name: getattr(LIVE, f.name) for f in fields(LIVE)}, recorded=RECORDED)
+BOTH = replace(LIVE, recorded=RECORDED)
+"""A live measurement as measure() returns it: with the recorded points of the same kernels."""
 
 
 @pytest.mark.parametrize("draw", [plots.bars, plots.roofline, plots.ladder, plots.timeline])
@@ -582,16 +543,11 @@ def test_a_recorded_point_stands_under_the_roofs_of_its_own_gpu() -> None:
         bound = x * card.bandwidth_gbs
         share = wording.number(100 * rate / bound)
         [said] = [part for part in figure.alt.split("; ") if f"tiled_32 ({where}" in part]
-        assert f"{wording.number(rate)} of {wording.number(bound)} GFLOP/s, {share} %" in said
+        reached = f"{wording.number(rate)} of {wording.number(bound)} GFLOP/s, {share} %"
+        assert f"at {wording.number(x)} FLOP/byte: {reached}" in said
+    assert "allowed by the roof" in figure.svg
     assert f"Roofline of {t4.name} and {h200.name}" in figure.caption
     assert h200.name not in plots.roofline(LIVE, intensity="kernel", size=4096).svg
-
-
-def test_the_timeline_adds_up() -> None:
-    figure = plots.timeline(RECORDED, kernels=["naive"], sizes=[1024])
-    row = next(r for r in RECORDED.rows if r["kernel"] == "naive" and r["m"] == 1024)
-    total = row["ms"] + row["h2d_ms"] + row["d2h_ms"]
-    assert f"together {wording.number(total)} ms" in figure.alt
 
 
 # -- access maps ---------------------------------------------------------------------------------
@@ -618,20 +574,19 @@ def test_an_access_map_counts_sectors(
 
 
 @pytest.mark.parametrize(
-    ("elements", "words", "finding"),
+    ("step", "words", "finding"),
     [
-        (LANE, 32, "no bank is asked for two"),
-        (32 * LANE, 32, "the busiest bank holds 32 of them"),
-        (33 * LANE, 32, "no bank is asked for two"),
-        (0 * LANE, 1, "All 32 lanes touch the same word"),
-        (2 * LANE, 32, "the busiest bank holds 2 of them"),
+        (1, 32, "no bank is asked for two"),
+        (32, 32, "the busiest bank holds 32 of them"),
+        (33, 32, "no bank is asked for two"),
+        (0, 1, "All 32 lanes touch the same word"),
+        (2, 32, "the busiest bank holds 2 of them"),
     ],
 )
-def test_a_bank_map_counts_conflicts(elements: np.ndarray, words: int, finding: str) -> None:
-    report = FakeReport("shared", (("T", elements),))
+def test_a_bank_map_counts_conflicts(step: int, words: int, finding: str) -> None:
+    report = FakeReport("shared", (("T", step * LANE),))
     alt = plots.access_map(report, 7, space="shared").alt
-    assert f"asks for {words} word" in alt
-    assert finding in alt
+    assert f"asks for {words} word" in alt and finding in alt
 
 
 def test_an_access_map_finds_the_request() -> None:
@@ -639,15 +594,13 @@ def test_an_access_map_finds_the_request() -> None:
     assert "load of A" in plots.access_map(report, "y[i]").alt
     assert "32 sectors" in plots.access_map(report, 7, array="B").alt
     assert "1 sector:" in plots.access_map(report, 7, array="B", request=1).alt
-    for bad in (
-        lambda: plots.access_map(report, 8),
-        lambda: plots.access_map(report, "nothing like it"),
-        lambda: plots.access_map(report, 7, request=9),
-        lambda: plots.access_map(report, 7, array="B", request=2),
-        lambda: plots.access_map(report, 7, op="store"),
-    ):
+    bad: list[tuple[Any, dict[str, Any]]] = [
+        (8, {}), ("nothing like it", {}), (7, {"request": 9}), (7, {"array": "B", "request": 2}),
+        (7, {"op": "store"}),
+    ]  # fmt: skip
+    for line, options in bad:
         with pytest.raises(DataError):
-            bad()
+            plots.access_map(report, line, **options)
     with pytest.raises(ConfigError):
         plots.access_map(report, 7, space="texture")
 
@@ -670,13 +623,9 @@ def test_a_tile_diagram_says_where_the_block_works() -> None:
     assert "4 by 3 blocks" in alt
     assert "rows 96 to 99 and columns 64 to 69" in alt
     assert "step 2 uses k from 32 to 49" in alt
-    other = plots.tile_diagram("tiled_32", 100, 70, 50, TILE=8).alt
-    assert "13 by 9 blocks" in other
-
-
-def test_a_plan_draws_the_same_diagram() -> None:
-    p = plan(catalog["tiled_16"], 40, 50, 60)
-    assert plots.tile_diagram(p) == plots.tile_diagram("tiled_16", 40, 50, 60)
+    other = plots.tile_diagram("tiled_32", 100, 70, 50, TILE=8)
+    assert "13 by 9 blocks" in other.alt
+    assert other == plots.tile_diagram(plan(catalog["tiled_32"], 100, 70, 50, TILE=8))
 
 
 def threads_of_block(p: Geometry) -> dict[tuple[tuple[int, int, int, int], ...], int]:
@@ -749,18 +698,12 @@ def test_the_hierarchies_tell_sizes() -> None:
     alt = ch01.memory_hierarchy("t4").alt
     assert "registers, 256 KB an SM, 10 MB in all" in alt
     assert "320 GB/s" in alt
-    alt = ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).alt
-    assert "grid of 4 by 3 blocks" in alt
-    assert "32 warps" in alt
+    down, across = (ch04.thread_hierarchy(plan(n, 100, 70, 50)) for n in ("naive", "coalesced"))
+    assert "grid of 4 by 3 blocks" in down.alt and "32 warps" in down.alt
     # x counts rows of C in naive, columns in coalesced: a warp stands there and lies here
-    across = ch04.thread_hierarchy(plan(catalog["coalesced"], 100, 70, 50))
-    assert "drawn downwards" in alt and "drawn downwards" not in across.alt
-    assert (
-        "down a column of C" in ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).caption
-    )
-    assert (
-        "2 rows of 16 threads" in ch04.thread_hierarchy(plan(catalog["tiled_16"], 64, 64, 64)).alt
-    )
+    assert "drawn downwards" in down.alt and "drawn downwards" not in across.alt
+    assert "down a column of C" in down.caption
+    assert "2 rows of 16 threads" in ch04.thread_hierarchy(plan("tiled_16", 64)).alt
 
 
 @pytest.mark.parametrize(
