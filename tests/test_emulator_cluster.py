@@ -34,6 +34,30 @@ def kinds(report: Report) -> set[str]:
     return {f.kind for f in report.findings}
 
 
+def made(
+    source: str, grid: int, block: int, *args: Any, cluster: int = 2, **options: Any
+) -> tuple[np.ndarray, Report]:
+    """What a kernel writes into its first argument, one element a thread, and its report."""
+    out = np.zeros((grid, block), np.int32)
+    return out, run(source, grid, block, out, *args, cluster=cluster, **options)
+
+
+def right(source: str, want: Any, *args: Any, **options: Any) -> None:
+    """Nothing is found, and each of the blocks wrote what is wanted, one element a thread."""
+    out, report = made(source, *np.shape(want), *args, **options)
+    assert report.ok, report.findings
+    np.testing.assert_array_equal(out, want)
+
+
+ONE_OR_ALL = pytest.mark.parametrize("lanes", [1, 1 << 16])
+ORDERS = pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+
+
+PAIR = np.array([100, 0])[:, None] + (np.arange(64) ^ 1)
+"""What two blocks of 64 read of each other: 100 times the rank and the thread, neighbours turned.
+"""
+
+
 # -- who is where --------------------------------------------------------------------------------
 
 OF = ("cluster_cta", "cluster", "cluster_ncta", "ncluster")
@@ -76,11 +100,12 @@ def places(grid: tuple[int, int, int], size: tuple[int, int, int], explicit: boo
         ((4, 4, 6), (2, 2, 2)),
         ((3, 4, 2), (1, 4, 2)),
         ((3, 2, 2), (1, 1, 1)),
+        ((3, 1, 1), None),
     ],
 )
 @pytest.mark.parametrize("lanes", [1, 100, 1 << 16])
 def test_ranks_and_ids_in_each_dimension(grid, size, lanes):
-    want = places(grid, size, True)
+    want = places(grid, size or (1, 1, 1), size is not None)  # else each block is a cluster
     out = np.zeros_like(want)
     run(PLACES, grid, 1, out, cluster=size, lanes=lanes)
     np.testing.assert_array_equal(out, want)
@@ -95,13 +120,6 @@ def test_the_kernel_says_its_cluster_itself():
     run(source, 4, 1, out, cluster=2)
     with pytest.raises(ConfigError, match=r"cluster=\(4, 1, 1\).*\(2, 1, 1\)"):
         run(source, 4, 1, out, cluster=4)
-
-
-def test_without_a_cluster_each_block_is_one():
-    want = places((3, 1, 1), (1, 1, 1), False)
-    out = np.zeros_like(want)
-    run(PLACES, 3, 1, out)
-    np.testing.assert_array_equal(out, want)
 
 
 def test_clusters_that_no_gpu_runs():
@@ -126,7 +144,7 @@ def test_a_sampled_block_brings_its_cluster():
 
 # -- distributed shared memory -------------------------------------------------------------------
 
-SUM = grouped("""(const int* a, int* out, int n) {
+SUM = grouped("""(int* out, const int* a, int n) {
     __shared__ int total;
     cg::cluster_group cluster = cg::this_cluster();
     if (threadIdx.x == 0) total = 0;
@@ -135,7 +153,7 @@ SUM = grouped("""(const int* a, int* out, int n) {
     int* first = cluster.map_shared_rank(&total, 0);
     if (i < n) atomicAdd(first, a[i]);
     cluster.sync();
-    if (threadIdx.x == 0) out[blockIdx.x] = *first;
+    out[blockIdx.x * blockDim.x + threadIdx.x] = *first;
     LAST
 }
 """)
@@ -143,41 +161,31 @@ SUM = grouped("""(const int* a, int* out, int n) {
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("lanes", [1, 300, 1 << 16])
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@ORDERS
 def test_a_cluster_adds_up_in_the_memory_of_its_first_block(size, lanes, schedule):
     n, a = 16 * 70 - 3, np.arange(16 * 70, dtype=np.int32)
-    out = np.zeros(16, np.int32)
-    report = run(
-        SUM.replace("LAST", "cluster.sync();"), 16, 70, a, out, n,
-        cluster=size, lanes=lanes, schedule=schedule,
-    )  # fmt: skip
-    want = np.where(np.arange(16 * 70) < n, a, 0).reshape(16 // size, -1).sum(axis=1)
-    np.testing.assert_array_equal(out, np.repeat(want, size))
-    assert report.ok, report.findings
+    sums = np.where(a < n, a, 0).reshape(16 // size, -1).sum(axis=1)
+    want = np.repeat(sums, size * 70).reshape(16, 70)
+    options = {"cluster": size, "lanes": lanes, "schedule": schedule}
+    right(SUM.replace("LAST", "cluster.sync();"), want, a, n, **options)
 
 
 def test_a_block_must_not_end_while_its_peers_read_it():
-    a, out = np.ones(128, np.int32), np.zeros(4, np.int32)
-    report = run(SUM.replace("LAST", ""), 4, 32, a, out, 128, cluster=2)
+    out, report = made(SUM.replace("LAST", ""), 4, 32, np.ones(128, np.int32), 128)
     assert [(f.kind, f.line) for f in report.findings] == [("race", 12)]
     assert "may have ended" in report.findings[0].message
     np.testing.assert_array_equal(out, 64)
 
 
-def test_a_missing_cluster_barrier_is_a_race():
+@pytest.mark.parametrize("before", ["total = 0;", "atomicAdd(first, a[i]);"])
+def test_a_missing_cluster_barrier_is_a_race(before):
     sound = SUM.replace("LAST", "cluster.sync();")
-    a, out = np.ones(128, np.int32), np.zeros(4, np.int32)
-    broken = sound.replace("total = 0;\n    cluster.sync();", "total = 0;\n    __syncthreads();")
-    assert broken != sound
-    report = run(broken, 4, 32, a, out, 128, cluster=2)
+    assert sound.count(f"{before}\n    cluster.sync();") == 1
+    broken = sound.replace(f"{before}\n    cluster.sync();", f"{before}\n    __syncthreads();")
+    _, report = made(broken, 4, 32, np.ones(128, np.int32), 128)
     assert "race" in kinds(report)
     assert "of the block of rank" in str(report.findings[0])
     assert "cluster.sync()" in str(report.findings[0])
-    broken = sound.replace(
-        "atomicAdd(first, a[i]);\n    cluster.sync();", "atomicAdd(first, a[i]);"
-    )
-    assert broken != sound
-    assert "race" in kinds(run(broken, 4, 32, a, out, 128, cluster=2))
 
 
 SHIFT = kernel("""(unsigned* out, int step) {
@@ -216,29 +224,25 @@ def test_stores_to_a_peer_of_each_width(kind, step):
     out = np.zeros((8, 40, 2), np.uint32)
     report = run(source, 8, 40, out, step, cluster=4, defines={"WORD": kind, "LENGTH": 40})
     assert report.ok, report.findings
-    block = np.arange(8)
-    base, rank = block // 4 * 0, block % 4
-    np.testing.assert_array_equal(out[..., 1], (((rank + step) % 4) + base)[:, None] + np.zeros(40))
-    np.testing.assert_array_equal(out[..., 0], ((rank - step) % 4 * 100)[:, None] + np.arange(40))
+    rank = np.arange(8)[:, None] % 4
+    np.testing.assert_array_equal(out[..., 1], np.repeat((rank + step) % 4, 40, axis=1))
+    np.testing.assert_array_equal(out[..., 0], (rank - step) % 4 * 100 + np.arange(40))
 
 
 def test_addresses_of_a_peer_are_checked():
     source = f"#define STORE(at, v) {STORES['unsigned']}\n" + SHIFT
-    out = np.zeros((2, 40, 2), np.uint32)
-    past = run(source, 2, 40, out, 1, cluster=2, defines={"WORD": "unsigned", "LENGTH": 38})
-    assert kinds(past) >= {"out-of-bounds"}
-    assert "past its end" in str(past.findings)
-    crooked = run(
-        source.replace('"r"(there), "r"', '"r"(there + 2), "r"').replace("STORE(there,", "STORE(there + 2,"),
-        2, 40, out, 1, cluster=2, defines={"WORD": "unsigned", "LENGTH": 42},
-    )  # fmt: skip
+
+    def told(changed: str, length: int) -> Report:
+        out, defines = np.zeros((2, 40, 2), np.uint32), {"WORD": "unsigned", "LENGTH": length}
+        return run(changed, 2, 40, out, 1, cluster=2, defines=defines)
+
+    past = told(source, 38)
+    assert "out-of-bounds" in kinds(past) and "past its end" in str(past.findings)
+    between = source.replace('"r"(there), "r"', '"r"(there + 2), "r"')
+    crooked = told(between.replace("STORE(there,", "STORE(there + 2,"), 42)
     assert "misaligned" in kinds(crooked)
-    nobody = run(
-        source.replace("(rank + step) % ranks", "rank + 7"), 2, 40, out, 1, cluster=2,
-        defines={"WORD": "unsigned", "LENGTH": 40},
-    )  # fmt: skip
-    message = next(f.message for f in nobody.findings if f.kind == "out-of-bounds")
-    assert "block of rank 7: its cluster has 2 block(s)" in message
+    nobody = told(source.replace("(rank + step) % ranks", "rank + 7"), 40)
+    assert "block of rank 7: its cluster has 2 block(s)" in str(nobody.findings)
 
 
 def test_what_a_peer_has_not_written_is_uninitialised():
@@ -253,10 +257,8 @@ def test_what_a_peer_has_not_written_is_uninitialised():
     out[blockIdx.x * 32 + threadIdx.x] = v;
 }
 """)
-    out = np.zeros((2, 32), np.int32)
-    assert run(source, 2, 32, out, cluster=2, defines={"WHO": 1}).ok
-    np.testing.assert_array_equal(out, [[5] * 32, [0] * 32])
-    assert kinds(run(source, 2, 32, out, cluster=2, defines={"WHO": 0})) == {"uninitialised"}
+    right(source, [[5] * 32, [0] * 32], defines={"WHO": 1})
+    assert kinds(made(source, 2, 32, defines={"WHO": 0})[1]) == {"uninitialised"}
 
 
 def test_one_load_for_own_and_remote_lanes():
@@ -275,13 +277,9 @@ def test_one_load_for_own_and_remote_lanes():
     cluster.sync();
 }
 """)
-    out, old = np.zeros((3, 64), np.int32), np.zeros((3, 64), np.int32)
-    g = np.arange(64, dtype=np.int32) - 500
-    report = run(source, 3, 64, out, g, old, cluster=3)
-    assert report.ok, report.findings
+    old, g = np.zeros((3, 64), np.int32), np.arange(64, dtype=np.int32) - 500
     t, rank = np.arange(64), np.arange(3)[:, None]
-    want = np.where(t % 3 == 2, g, (rank + t) % 3 * 1000 + t)
-    np.testing.assert_array_equal(out, want)
+    right(source, np.where(t % 3 == 2, g, (rank + t) % 3 * 1000 + t), g, old, cluster=3)
     np.testing.assert_array_equal(old, (rank + 1) % 3 * 1000 + t)
 
 
@@ -323,7 +321,7 @@ HAND = (
     unsigned there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                  : "=r"(there) : "r"(to_shared(a + threadIdx.x)), "r"(rank ^ 1));
-    asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(there), "r"(rank * 1000 + threadIdx.x) : "memory");
+    asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(there), "r"(rank * 100 + threadIdx.x ^ 1) : "memory");
     asm volatile("fence.acq_rel.cluster;" ::: "memory");
     MEET
     ClusterPlace<1, 2> place;
@@ -334,24 +332,18 @@ HAND = (
 }
 """
 )
+WAITS = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
 
 
-@pytest.mark.parametrize("lanes", [1, 1 << 16])
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@ONE_OR_ALL
+@ORDERS
 def test_arrivals_at_the_mbarriers_of_peers(lanes, schedule):
-    out = np.zeros((6, 64), np.int32)
-    defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
-    report = run(HAND, 6, 64, out, cluster=2, lanes=lanes, schedule=schedule, defines=defines)
-    assert report.ok, report.findings
-    want = np.array([1000, 0] * 3)[:, None] + np.arange(64)
-    np.testing.assert_array_equal(out, want)
+    right(HAND, np.tile(PAIR, (3, 1)), lanes=lanes, schedule=schedule, defines=WAITS)
 
 
 def test_who_does_not_wait_for_the_mbarrier_races():
-    out = np.zeros((2, 64), np.int32)
-    for meet, wait in (("", "barrier_wait(&full, 0);"), ("__syncthreads();", "")):
-        report = run(HAND, 2, 64, out, cluster=2, defines={"MEET": meet, "WAIT": wait})
-        assert kinds(report) == {"race"}, (meet, wait)
+    for cut in WAITS:
+        assert kinds(made(HAND, 2, 64, defines=WAITS | {cut: ""})[1]) == {"race"}, cut
 
 
 ROUND = """
@@ -377,38 +369,34 @@ ALONE = """
 """
 
 
-@pytest.mark.parametrize("lanes", [1, 1 << 16])
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@ONE_OR_ALL
+@ORDERS
 def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, schedule):
     """By an mbarrier, which the blocks of a cluster need not meet for; an arrival is a use, too."""
-    out = np.zeros((2, 64), np.int32)
-    defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
     ends = HAND.rstrip().removesuffix("}").rstrip().removesuffix("cluster_sync();")
-    how = {"cluster": 2, "lanes": lanes, "schedule": schedule}
+    how = {"lanes": lanes, "schedule": schedule}
 
-    def made(source: str, **more: str) -> list[tuple[str, str]]:
-        report = run(source, 2, 64, out, defines=defines | more, **how)
-        return [(f.kind, f.message) for f in report.findings]
+    def after(last: str, **more: str) -> tuple[np.ndarray, list[tuple[str, str]]]:
+        out, report = made(ends + last, 2, 64, defines=WAITS | more, **how)
+        return out, [(f.kind, f.message) for f in report.findings]
 
-    assert made(ends + "}") == []
-    assert made(ends + ROUND, AGAIN="barrier_wait(&full, 1);") == []
+    assert after("}")[1] == []
+    assert after(ROUND, AGAIN="barrier_wait(&full, 1);")[1] == []
     # One thread that waits is enough: the block does not end before it.
-    assert made(ends + ROUND, AGAIN="if (threadIdx.x == 40) barrier_wait(&full, 1);") == []
+    assert after(ROUND, AGAIN="if (threadIdx.x == 40) barrier_wait(&full, 1);")[1] == []
     # Nor does its warp hear of it: the others are at work meanwhile.
-    assert made(ends + ROUND, AGAIN=" ".join(ALONE.split())) == []
-    assert out[:, 40].tolist() == [1, 1]
-    assert made(ends + ROUND, AGAIN="cluster_sync();") == []
-    ((kind, said),) = made(ends + ROUND, AGAIN="")
+    out, quiet = after(ROUND, AGAIN=" ".join(ALONE.split()))
+    assert quiet == [] and out[:, 40].tolist() == [1, 1]
+    assert after(ROUND, AGAIN="cluster_sync();")[1] == []
+    _, ((kind, said),) = after(ROUND, AGAIN="")
     assert kind == "race" and "may have ended by then" in said
     assert "arrives at an mbarrier in shared memory of block" in said
 
 
 def test_an_mbarrier_that_nobody_of_the_peers_completes():
-    out = np.zeros((2, 64), np.int32)
-    line = "place.arrive_at_peers(&full, threadIdx.x);"
-    lone = HAND.replace(line, f"if (rank == 0) {line}")
-    defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
-    report = run(lone, 2, 64, out, cluster=2, defines=defines)
+    arrive = "place.arrive_at_peers(&full, threadIdx.x);"
+    lone = HAND.replace(arrive, f"if (rank == 0) {arrive}")
+    _, report = made(lone, 2, 64, defines=WAITS)
     assert "divergent-barrier" in kinds(report)
     assert "1 of its 2 arrivals are missing" in str(report.findings)
 
@@ -430,29 +418,21 @@ SPLIT = grouped("""(int* out, int* g) {
 WRITE = "a[threadIdx.x] = rank * 100 + threadIdx.x;"
 
 
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@ORDERS
 def test_what_comes_before_the_arrival_is_known_after_the_wait(schedule):
-    out, g = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.int32)
-    report = run(
-        SPLIT, 4, 64, out, g, cluster=2, schedule=schedule,
-        defines={"BEFORE": WRITE, "BETWEEN": ""},
-    )  # fmt: skip
-    assert report.ok, report.findings
-    want = np.array([100, 0] * 2)[:, None] + (np.arange(64) ^ 1)
+    g, want = np.zeros((4, 64), np.int32), np.tile(PAIR, (2, 1))
+    early = {"BEFORE": WRITE, "BETWEEN": ""}
+    right(SPLIT, want[[1, 0, 3, 2]], g, schedule=schedule, defines=early)
     np.testing.assert_array_equal(g, want)
-    np.testing.assert_array_equal(out, want[[1, 0, 3, 2]])
 
 
-def test_what_comes_after_the_arrival_is_not():
-    out, g = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.int32)
-    report = run(SPLIT, 4, 64, out, g, cluster=2, defines={"BEFORE": "", "BETWEEN": WRITE})
-    assert kinds(report) == {"race"}
-
-
-def test_a_cluster_barrier_orders_global_memory_of_its_blocks_alone():
-    out, g = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.int32)
+@pytest.mark.parametrize("late", [True, False])
+def test_what_comes_after_the_arrival_or_of_another_cluster_is_not(late):
+    """Of global memory, too, the barrier orders what the blocks of a cluster do, alone."""
     beyond = SPLIT.replace("g[(blockIdx.x ^ 1) * 64", "g[(blockIdx.x ^ 2) * 64")
-    report = run(beyond, 4, 64, out, g, cluster=2, defines={"BEFORE": WRITE, "BETWEEN": ""})
+    where = {"BEFORE": "", "BETWEEN": WRITE} if late else {"BEFORE": WRITE, "BETWEEN": ""}
+    g = np.zeros((4, 64), np.int32)
+    _, report = made(SPLIT if late else beyond, 4, 64, g, defines=where)
     assert kinds(report) == {"race"}
 
 
@@ -466,7 +446,7 @@ COUNTED = grouped("""(int* out) {
         b[lane] = 7;
     } else {
         SECOND
-        out[blockIdx.x * 32 + lane] = READ[lane ^ 1];
+        out[blockIdx.x * 64 + threadIdx.x] = READ[lane ^ 1];
     }
     cluster.sync();
 }
@@ -475,28 +455,24 @@ ARRIVE = 'asm volatile("bar.arrive 1, 64;" ::: "memory");'
 WAIT = 'asm volatile("bar.sync 1, 64;" ::: "memory");'
 
 
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-@pytest.mark.parametrize("lanes", [1, 1 << 16])
+@ONE_OR_ALL
+@ORDERS
 def test_who_is_counted_at_a_named_barrier_hands_on_to_its_own_block(schedule, lanes):
     """bar.arrive in a cluster: blocks share the barrier's number, not the barrier."""
 
-    def made(**cuts: str) -> tuple[set[str], np.ndarray]:
-        out = np.zeros((4, 32), np.int32)
+    def found(**cuts: str) -> set[str]:
         defines = {"FIRST": ARRIVE, "SECOND": WAIT, "READ": "a"} | cuts
-        report = run(
-            COUNTED, 4, 64, out, cluster=2, schedule=schedule, lanes=lanes, defines=defines
-        )
-        return kinds(report), out
+        out, report = made(COUNTED, 4, 64, schedule=schedule, lanes=lanes, defines=defines)
+        if not cuts:
+            np.testing.assert_array_equal(out[:, 32:], np.tile(PAIR[::-1, :32], (2, 1)))
+        return kinds(report)
 
-    found, out = made()
-    assert not found
-    want = np.array([0, 100] * 2)[:, None] + (np.arange(32) ^ 1)
-    np.testing.assert_array_equal(out, want)
+    assert not found()
     # What comes after the arrival is not handed on, nor what a peer's warp did before its own.
-    assert made(READ="b")[0] >= {"race"}
-    assert made(READ="cluster.map_shared_rank(a, rank ^ 1)")[0] >= {"race"}
+    assert found(READ="b") >= {"race"}
+    assert found(READ="cluster.map_shared_rank(a, rank ^ 1)") >= {"race"}
     # Two that are counted open nothing for one who does not come there.
-    assert made(SECOND="")[0] >= {"race"}
+    assert found(SECOND="") >= {"race"}
 
 
 def test_threads_that_have_left_count_as_arrived():
@@ -507,9 +483,7 @@ def test_threads_that_have_left_count_as_arrived():
     out[blockIdx.x * 64 + threadIdx.x] = 1;
 }
 """)
-    out = np.zeros((2, 64), np.int32)
-    assert run(source, 2, 64, out, cluster=2).ok
-    assert out.sum() == 96
+    right(source, np.arange(128).reshape(2, 64) < 96)
 
 
 MISUSE = {
@@ -526,8 +500,7 @@ def test_a_cluster_barrier_that_never_opens_or_is_misused(says):
     code = MISUSE[says]
     source = KERNEL + "(int* out) {\n" + code + "\nout[blockIdx.x * 64 + threadIdx.x] = 1;\n}"
     code = source.replace("ARRIVE", "__cluster_barrier_arrive()")
-    out = np.zeros((2, 64), np.int32)
-    report = run(code.replace("WAIT", "__cluster_barrier_wait()"), 2, 64, out, cluster=2)
+    out, report = made(code.replace("WAIT", "__cluster_barrier_wait()"), 2, 64)
     assert kinds(report) == {"divergent-barrier"}
     assert any(says in f.message for f in report.findings), report.findings
     assert out.all()
@@ -535,12 +508,8 @@ def test_a_cluster_barrier_that_never_opens_or_is_misused(says):
 
 def test_a_relaxed_arrival_opens_the_barrier():
     source = KERNEL + "(int* out) {\nARRIVE; __cluster_barrier_wait();\nout[blockIdx.x] = 1;\n}"
-    out = np.zeros(4, np.int32)
-    assert run(
-        source.replace("ARRIVE", "__cluster_barrier_arrive_relaxed()"), 4, 1, out, cluster=2
-    ).ok
-    assert out.all()
-    assert not run(source.replace("ARRIVE", ""), 4, 1, out, cluster=2).ok
+    right(source.replace("ARRIVE", "__cluster_barrier_arrive_relaxed()"), np.ones((4, 1)))
+    assert not made(source.replace("ARRIVE", ""), 4, 1)[1].ok
 
 
 def test_blocks_of_a_cluster_go_round_a_loop_together():
@@ -559,16 +528,10 @@ def test_blocks_of_a_cluster_go_round_a_loop_together():
     out[blockIdx.x * 32 + threadIdx.x] = a[now][threadIdx.x];
 }
 """)
-    out = np.zeros((8, 32), np.int32)
-    report = run(source, 8, 32, out, 5, cluster=4)
-    assert report.ok, report.findings
-    block = np.arange(8)
-    want = block // 4 * 4 + (block % 4 + 5) % 4 + 5
-    np.testing.assert_array_equal(out, np.repeat(want[:, None], 32, axis=1))
-    one = source.replace(
-        "now ^= 1;", ""
-    )  # one buffer: who is fast overwrites what others still read
-    assert "race" in kinds(run(one, 8, 32, out, 5, cluster=4))
+    block = np.arange(8)[:, None] + np.zeros(32, int)
+    right(source, block // 4 * 4 + (block % 4 + 5) % 4 + 5, 5, cluster=4)
+    one_buffer = source.replace("now ^= 1;", "")  # who is fast overwrites what others still read
+    assert "race" in kinds(made(one_buffer, 8, 32, 5, cluster=4)[1])
 
 
 # -- flags ---------------------------------------------------------------------------------------
@@ -590,32 +553,30 @@ FLAG = grouped("""(int* out) {
         do {
             asm volatile("ld.acquire.cluster.shared::cta.u32 %0, [%1];" : "=r"(v) : "r"(f) : "memory");
         } while (v == 0);
-        out[blockIdx.x] = a[0];
+        out[blockIdx.x * blockDim.x] = a[0];
     }
     cluster.sync();
 }
 """)
 
 
-@pytest.mark.parametrize("lanes", [1, 1 << 16])
+@ONE_OR_ALL
 def test_a_flag_in_the_memory_of_a_peer_hands_on_what_was_stored(lanes):
-    out = np.zeros(6, np.int32)
-    report = run(FLAG.replace("SET", "release"), 6, 64, out, cluster=2, lanes=lanes)
-    assert report.ok, report.findings
-    assert out.tolist() == [0, 5] * 3
-    assert kinds(run(FLAG.replace("SET", "relaxed"), 6, 64, out, cluster=2)) == {"race"}
+    want = np.zeros((6, 64))
+    want[1::2, 0] = 5
+    right(FLAG.replace("SET", "release"), want, lanes=lanes)
+    assert kinds(made(FLAG.replace("SET", "relaxed"), 6, 64)[1]) == {"race"}
 
 
-@pytest.mark.parametrize("lanes", [1, 1 << 16])
+@ONE_OR_ALL
 def test_a_block_may_end_when_a_flag_says_that_its_peer_is_done(lanes):
-    out = np.zeros(2, np.int32)
     sets = FLAG.replace("SET", "release")
     ends = sets.rstrip().removesuffix("}").rstrip().removesuffix("cluster.sync();") + "}"
-    assert run(ends, 2, 64, out, cluster=2, lanes=lanes).ok
+    assert made(ends, 2, 64, lanes=lanes)[1].ok
     again = "cluster.map_shared_rank(a, 1)[1] = 6;"
     late = ends.replace('"memory");\n    }', f'"memory");\n        {again}\n    }}', 1)
     assert late != ends
-    report = run(late.replace("a[1], flag", "a[2], flag"), 2, 64, out, cluster=2)
+    _, report = made(late.replace("a[1], flag", "a[2], flag"), 2, 64)
     assert [f.kind for f in report.findings] == ["race"]
     assert "writes shared memory of block (1, 0, 0), which may have ended" in str(report.findings)
 
@@ -637,16 +598,14 @@ def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
     if (blockIdx.x == 3 && threadIdx.x == 0) out[1] = data[0];
 }
 """)
-    data, flag, out = (np.zeros(2, np.int32) for _ in range(3))
-    report = run(source, 4, 32, data, flag, out, cluster=2, defines={"FENCE": "__threadfence();"})
-    assert report.ok, report.findings
-    assert out.tolist() == [7, 7]
-    data, flag = np.zeros(2, np.int32), np.zeros(2, np.int32)
-    assert kinds(run(source, 4, 32, data, flag, out, cluster=2, defines={"FENCE": ""})) == {"race"}
+    for fence, found in (("__threadfence();", set()), ("", {"race"})):
+        data, flag, out = (np.zeros(2, np.int32) for _ in range(3))
+        report = run(source, 4, 32, data, flag, out, cluster=2, defines={"FENCE": fence})
+        assert kinds(report) == found and (found or out.tolist() == [7, 7])
 
 
 def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
-    source = grouped("""(unsigned long long* out) {
+    source = grouped("""(int* out) {
     __shared__ unsigned long long count;
     cg::cluster_group cluster = cg::this_cluster();
     if (threadIdx.x == 0) count = 0;
@@ -656,8 +615,7 @@ def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
     cluster.sync();
 }
 """)
-    out = np.zeros((4, 70), np.uint64)
-    report = run(source, 4, 70, out, cluster=2)
+    out, report = made(source, 4, 70)
     assert report.ok, report.findings
     for pair in out.reshape(2, -1):
         assert sorted(pair.tolist()) == list(range(140))
@@ -673,7 +631,7 @@ def test_requests_to_peers_are_counted():
     cluster.sync();
 }
 """)
-    report = run(source, 4, 64, np.zeros(256, np.int32), cluster=2)
+    _, report = made(source, 4, 64)
     (row,) = (a for a in report.accesses if a.line == 8 and a.space == "shared")
     assert (row.requests, row.wavefronts, row.bytes, row.array) == (8, 8, 1024, "a")
 
@@ -681,25 +639,14 @@ def test_requests_to_peers_are_counted():
 # -- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        (
-            (
-                'asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], 1,'
-                ' [%0];" :: "r"(s));'
-            ),
-            "async",
-        )
-    ],
-)
-def test_what_no_block_may_do_to_another(code, says):
-    source = (
-        KERNEL + "(int* out) { __shared__ long long b; unsigned s ="
-        " (unsigned)__cvta_generic_to_shared(&b);"
+def test_what_no_block_may_do_to_another():
+    code = (
+        "(int* out) { __shared__ long long b; unsigned s = (unsigned)__cvta_generic_to_shared(&b);"
+        ' asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], 1, [%0];"'
+        ' :: "r"(s)); }'
     )
-    with pytest.raises((EmulationError, ConfigError), match=says):
-        run(source + code + " }", 2, 32, np.zeros(4, np.int32), cluster=2)
+    with pytest.raises((EmulationError, ConfigError), match="async"):
+        made(kernel(code), 2, 32)
 
 
 @pytest.mark.parametrize(
