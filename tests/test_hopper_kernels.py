@@ -1,7 +1,6 @@
-"""The Hopper kernels in the emulator: right at awkward shapes, without a finding, and counted.
+"""The Hopper kernels in the emulator: in rounds, and counted, beside an H200 and closed formulas.
 
-TMA, wgmma and clusters run here without a GPU. What a kernel asks of memory is held to the closed
-formulas of the cost model, and to what ncu counted on an H200.
+`test_clean` runs each over awkward shapes, `test_mutants_hopper` with faults.
 """
 
 from __future__ import annotations
@@ -15,35 +14,21 @@ import pytest
 
 from helpers import plan
 from helpers.ladder import hopper, launch, numbers
-from helpers.ladder.kernel import Kernel, cdiv
-from helpers.ladder.launch import Trace, trace, trace_of
+from helpers.ladder.kernel import cdiv
+from helpers.ladder.launch import Trace, trace
 from helpers.ladder.rungs import catalog, fingerprint
 from helpers.record import DEFAULT_GPU, agree, counters, load
 from nogpu.emulator.launching import grids
-from nogpu.errors import EmulationError
 from tests.common import ROOT
 from tools import hopper_on_a_gpu
 from tools.recorder.sections import counters as counters_section
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
-AWKWARD = ((1, 1, 1), (200, 312, 136), (129, 257, 65))
 
 
 def sound(found: Trace) -> bool:
     """Right, and nothing found."""
     return found.wrong == 0 and not found.report.findings
-
-
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-@pytest.mark.parametrize("shape", AWKWARD)
-@pytest.mark.parametrize("name", HOPPER)
-def test_right_at_awkward_shapes_and_nothing_found(
-    name: str, shape: tuple[int, ...], schedule: str
-) -> None:
-    if schedule == "permuted" and shape == AWKWARD[2]:
-        pytest.skip("one awkward shape less in the other order")
-    found = trace(name, *shape, schedule=schedule)  # type: ignore[arg-type]
-    assert sound(found), found.report
 
 
 def test_several_rounds_of_a_ring_and_of_tiles() -> None:
@@ -69,50 +54,6 @@ def test_the_same_bits_by_every_step() -> None:
     first = launch.matmul("hopper_1", A, B, backend="emulator")
     for name in ("hopper_2", "hopper_3", "hopper_4", "hopper_5"):
         assert (launch.matmul(name, A, B, backend="emulator") == first).all(), name
-
-
-# -- wrong twins -----------------------------------------------------------------------------------
-
-
-def changed(name: str, old: str, new: str) -> Kernel:
-    """A kernel with one change in its text."""
-    kernel = catalog[name]
-    assert kernel.source.count(old) == 1, f"{kernel.file}: {old!r} {kernel.source.count(old)} times"
-    return kernel.with_source(kernel.source.replace(old, new))
-
-
-FAULTS = {
-    "no wait for the bytes": ("hopper_1", "        barrier_wait(&landed, parity);\n", ""),
-    "the parity stays": ("hopper_1", "        parity ^= 1;\n", ""),
-    "fewer bytes announced": ("hopper_1", "barrier_arrive_expect(&landed, TILE_BYTES);",
-                              "barrier_arrive_expect(&landed, TILE_BYTES - 8192);"),
-    "more bytes announced": ("hopper_1", "barrier_arrive_expect(&landed, TILE_BYTES);",
-                             "barrier_arrive_expect(&landed, TILE_BYTES + 16);"),
-    "no wait for the products": ("hopper_1", "        wgmma_finish(sum);\n", ""),
-    "no fence before the products": ("hopper_1", "        wgmma_fence();\n", ""),
-    "a tile of A at the wrong place": ("hopper_1", "&A_map, &landed, m0 + m, k0", "&A_map, &landed, k0, m0 + m"),
-    "slots never handed back": ("mma_tma", "barrier_wait(&empty[place.stage], place.parity ^ 1);", ""),
-    "the cluster does not meet first": ("hopper_4", "cluster_sync();  // no block copies into another whose "
-                                        "barriers are not ready", "__syncthreads();"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_found(fault: str) -> None:
-    name, old, new = FAULTS[fault]
-    broken = changed(name, old, new)
-    wrong, kinds = 0, set()
-    for schedule in ("ascending", "permuted"):
-        try:
-            found = trace_of(
-                launch.lay_out(broken, 200, 312, 330), schedule=schedule, max_steps=400_000
-            )
-        except EmulationError as error:
-            kinds.add(str(error))
-            continue
-        wrong += found.wrong
-        kinds |= {f.kind for f in found.report.findings} - {"wrong-result"}
-    assert kinds or (fault == "a tile of A at the wrong place" and wrong), fault
 
 
 # -- counts ----------------------------------------------------------------------------------------
