@@ -13,8 +13,8 @@ import pytest
 
 from helpers import matmul, trace
 from helpers.ladder import usage
-from helpers.ladder.rungs import cores, lay_out
-from helpers.page.workbench import cell_magic, mine
+from helpers.ladder.rungs import lay_out
+from helpers.page.workbench import mine
 from nogpu import compiled, emulator, project, toolchain
 from nogpu.errors import CompileError, DataError, ToolchainError
 from tests.common import ROOT
@@ -41,19 +41,10 @@ def test_they_count_as_with_the_compiler(request: pytest.FixtureRequest) -> None
     assert counts() == before
 
 
-def test_a_kernel_cell_as_a_notebook_holds_it_is_judged(bare: pytest.MonkeyPatch) -> None:
-    text = cores["tiled_32_core"].source.rstrip()
-    own = "// the book's own text"
-    assert cell_magic("tiled_32_core", text).ok and cell_magic("tiled_32_core", own).ok
-    changed = cell_magic("tiled_32_core", text.replace("0.0f", "0.5f", 1) + "\n")
-    assert not changed.ok and "was not compiled" in repr(changed)
-
-
 def test_what_is_not_stored_says_what_to_install(bare: pytest.MonkeyPatch) -> None:
+    text = "__global__ void k(int* x) { x[0] = 7; }"
     with pytest.raises(ToolchainError, match=r"no compiler, and stored is what the book's pages"):
-        emulator.launch(
-            "__global__ void k(int* x) { x[0] = 7; }", "k", 1, 1, [np.zeros(1, np.int32)]
-        )
+        emulator.launch(text, "k", 1, 1, [np.zeros(1, np.int32)])
     assert "was not compiled" in repr(mine("__global__ void k() { }", grid=1, block=1, args=[]))
 
 
@@ -174,9 +165,8 @@ def test_a_changed_kernel_changes_its_own_files_alone(shelf: Path) -> None:
 def test_no_path_of_a_machine_is_stored() -> None:
     held = writer.read(ROOT / "data" / "compiled")
     text = "\n".join(p.ptx + p.log for s in held.values() for p, _ in s.programs.values())
-    assert [
-        name for name in re.findall(r'\.file\s+\d+\s+"([^"]*)"', text) if name.startswith("/")
-    ] == []
+    files = re.findall(r'\.file\s+\d+\s+"([^"]*)"', text)
+    assert files and not any(name.startswith("/") for name in files)
     assert len(text) > 10**7 and "site-packages" not in text and str(Path.home()) not in text
     assert writer.placeless('.file 1 "/some/where/kernels/06.cu"') == '.file 1 "kernels/06.cu"'
     assert writer.placeless('.file 1 "/tmp/apart-x1/your_16.cu"') == '.file 1 "your_16.cu"'
