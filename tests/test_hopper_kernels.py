@@ -1,6 +1,6 @@
 """The Hopper kernels in the emulator: in rounds, and counted, beside an H200 and closed formulas.
 
-`test_clean` runs each over awkward shapes, `test_mutants_hopper` with faults.
+`test_clean` runs each over awkward shapes, `test_mutants_hopper` with more faults.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from helpers.ladder.rungs import catalog, fingerprint
 from helpers.record import DEFAULT_GPU, agree, counters, load
 from nogpu.emulator.launching import grids
 from tests.common import ROOT
-from tools import hopper_on_a_gpu
+from tools import hopper_on_a_gpu, mutants_hopper
 from tools.recorder.sections import counters as counters_section
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
@@ -54,6 +54,21 @@ def test_the_same_bits_by_every_step() -> None:
     first = launch.matmul("hopper_1", A, B, backend="emulator")
     for name in ("hopper_2", "hopper_3", "hopper_4", "hopper_5"):
         assert (launch.matmul(name, A, B, backend="emulator") == first).all(), name
+
+
+FAULTS = (
+    ("hopper_1", "fewer bytes announced"),
+    ("hopper_1", "parity of the other phase"),
+    ("mma_tma", "no wait for an empty slot"),
+)
+"""Of those of `tools.mutants_hopper` such as `test_mutants_hopper` does not run again."""
+
+
+@pytest.mark.parametrize(("kernel", "fault"), FAULTS)
+def test_a_fault_is_found(kernel: str, fault: str) -> None:
+    made = mutants_hopper.mutants()
+    mutant = next(m for m in made if (m.kernel, m.fault) == (kernel, fault))
+    assert mutants_hopper.run(mutant)["found"]
 
 
 # -- counts ----------------------------------------------------------------------------------------
