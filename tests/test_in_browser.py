@@ -29,6 +29,12 @@ BARRIER = "        __syncthreads();"
 SMALL = '{"BM": 16, "BN": 16, "BK": 4, "TM": 4}'
 """A legal tile of block_1d of which nothing is stored."""
 TILE = 'live.tile("tiled_32", size=1024)'
+COMPILES = pytest.mark.skipif(
+    not toolchain.available(), reason="did not run: nothing compiles here"
+)
+CLANG = pytest.mark.skipif(
+    not clang.available(), reason="did not run: no clang (pip install ziglang)"
+)
 
 
 def cell(name: str, change: tuple[str, str] = ("", "")) -> str:
@@ -74,12 +80,11 @@ def test_a_changed_core_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
     assert not told["ok"] and not told["compiled"] and "was not compiled" in told["html"]
 
 
-def test_the_pages_compiler_is_asked_for_what_is_changed_alone(bare: pytest.MonkeyPatch) -> None:
-    bare.undo()
-    bare.setattr(device, "current", lambda: None)
-    bare.setattr(toolchain, "has_nvrtc", lambda: False)
-    if not clang.available():
-        pytest.skip("did not run: there is no clang here (pip install ziglang)")
+@CLANG
+def test_the_pages_compiler_is_asked_for_what_is_changed_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
     assert toolchain.uses_clang()
     whole = run(cell("naive_core"))
     assert whole["ok"] and not whole["compiled"] and "(stored)" in whole["html"]
@@ -93,23 +98,14 @@ def test_the_pages_compiler_is_asked_for_what_is_changed_alone(bare: pytest.Monk
     assert "compiled for sm_75 by clang" in told["html"].lower()
 
 
-def test_findings_and_errors_name_lines_of_the_cell() -> None:
-    if not toolchain.available():
-        pytest.skip("did not run: nothing compiles here")
-    text = cell("naive_core", ("sum += ", "sun += "))
-    told = run(text)
-    line = next(n for n, one in enumerate(text.splitlines(), 1) if "sun += " in one)
-    (found,) = told["findings"]
-    assert (found["line"], found["kind"]) == (line, "compile-error") and not told["ok"]
-
-
-def test_clangs_errors_name_their_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not clang.available():
-        pytest.skip("did not run: there is no clang here (pip install ziglang)")
+@CLANG
+def test_clangs_errors_name_their_line_and_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
     text = cell("naive_core", ("sum += ", "sun += "))
-    (found,) = run(text)["findings"]
+    told = run(text)
+    (found,) = told["findings"]
     assert text.splitlines()[found["line"] - 1][found["column"] - 1 :].startswith("sun += ")
+    assert found["kind"] == "compile-error" and not told["ok"]
 
 
 @pytest.mark.parametrize(
@@ -148,19 +144,20 @@ def test_a_fault_of_the_books_own_is_told_as_such(monkeypatch: pytest.MonkeyPatc
 # -- exercises, and cells on arrays ----------------------------------------------------------------
 
 
+def text_of(page: str) -> str:
+    return (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+
+
 def page_cells(page: str) -> list[str]:
     """The cells of a page, as the built book shows them."""
-    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
-    return [code.strip("\n") for _, code in cells(text)]
+    return [code.strip("\n") for _, code in cells(text_of(page))]
 
 
 def exercise_cell(id: str) -> tuple[str, str]:
     """The page of an exercise, and its cell."""
-    for path in sorted((ROOT / "book").glob(f"*{id[:2]}_*.md")):
-        for code in page_cells(path.stem):
-            if f'check("{id}", mine)' in code:
-                return path.stem, code
-    raise AssertionError(id)
+    pages = [path.stem for path in (ROOT / "book").glob(f"*{id[:2]}_*.md")]
+    [found] = [(p, c) for p in pages for c in page_cells(p) if f'check("{id}", mine)' in c]
+    return found
 
 
 def kernel_in(code: str) -> str:
@@ -169,8 +166,7 @@ def kernel_in(code: str) -> str:
 
 def solution(page: str, id: str) -> str:
     """The block of a page's solution, which is a cell as well."""
-    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
-    (found,) = [b for b in text.split("```python\n")[1:] if f'check("{id}", mine)' in b]
+    (found,) = [b for b in text_of(page).split("```python\n")[1:] if f'check("{id}", mine)' in b]
     return found.partition("```")[0]
 
 
@@ -190,9 +186,8 @@ def test_a_starter_says_what_the_notebook_says(bare: pytest.MonkeyPatch, id: str
     assert told["says"] == "not answered yet" and not told["compiled"]
 
 
+@COMPILES
 def test_an_exercise_is_judged_and_its_lines_are_marked() -> None:
-    if not toolchain.available():
-        pytest.skip("did not run: nothing compiles here")
     page, _ = exercise_cell("06.2")
     right = solution(page, "06.2")
     told = run(right, page)
@@ -239,7 +234,7 @@ def test_a_cell_on_arrays_says_what_the_notebook_says(bare: pytest.MonkeyPatch, 
     (code,) = [c for c in page_cells(page) if c.startswith(f"%%cuda {ON_ARRAYS[page]}")]
     told = run(code, page)
     assert told["ok"] and not told["compiled"]
-    made = in_browser.makers((ROOT / "book" / f"{page}.md").read_text(encoding="utf-8"))
+    made = in_browser.makers(text_of(page))
     assert "import numpy" in made and "helpers" not in made
     arrays: dict[str, Any] = {}
     exec(made, arrays)
@@ -288,9 +283,8 @@ def test_of_a_page_only_what_makes_the_arrays_is_run() -> None:
 # -- labs ------------------------------------------------------------------------------------------
 
 
+@COMPILES
 def test_a_labs_kernel_is_judged_in_the_page_as_by_its_check() -> None:
-    if not toolchain.available():
-        pytest.skip("did not run: nothing compiles here")
     of, apart_before = lab("2"), apart.run
     starter = of.starter(of.variants[0])
     told = run(f"%%cuda lab2\n{starter}")

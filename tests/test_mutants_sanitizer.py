@@ -13,6 +13,7 @@ import pytest
 from helpers import page as pages
 from helpers.record import evidence, store
 from helpers.record.entries import CHECKS, ControlRun, MutantRun
+from nogpu import device
 from nogpu.errors import ToolchainError
 from tests.common import ROOT
 from tests.test_verify import calls
@@ -34,6 +35,10 @@ def of(kernel: str, fault: str, at: int = 0) -> ms.Subject:
 def acting(subject: ms.Subject, acts: str) -> ms.Subject:
     """The same mutant, which does something that the pretend tools know."""
     return ms.Subject(subject.name, subject.kernel, subject.fault, f"{subject.text}// acts: {acts}")
+
+
+def name(kernel: str, fault: str, at: int = 0) -> str:
+    return of(kernel, fault, at).name
 
 
 @pytest.fixture
@@ -59,11 +64,6 @@ def go(out: Path, **options: Any) -> list[str]:
 def rows(out: Path) -> dict[tuple[str, str], MutantRun]:
     held = store.read_validation(out, ms.KIND).rows
     return {(r.name, r.check): r for r in held}
-
-
-def nothing(out: Path) -> store.Record:
-    """A record with no rows yet."""
-    return store.start_validation(out, ms.KIND)
 
 
 NOTE = dict.fromkeys(store.RECORDED)
@@ -139,7 +139,7 @@ def test_a_mutant_that_changed_is_run_again_and_its_old_row_goes(
 
 def test_what_no_tool_has_reported_comes_first(tmp_path: Path) -> None:
     chosen = [of("tiled_16", "barrier dropped"), of("naive", "bound dropped"), of("naive", "")]
-    data = nothing(tmp_path / "m.json")
+    data = store.start_validation(tmp_path / "m.json", ms.KIND)
     order: list[list[tuple[str, str]]] = []
     for todo in ms.rounds(data, chosen):
         order.append([(s.name, check) for s, check in todo])
@@ -176,9 +176,8 @@ def recorded(
 ) -> Path:
     """A record: (name, check) -> state, errors, wrong elements."""
     path = tmp_path / "mutants_sanitizer.json"
-    data = store.Record(
-        path, {"schema": 1, "kind": ms.KIND}, {"controls": [], "rows": []}, store.KINDS[ms.KIND]
-    )
+    head, none = {"schema": 1, "kind": ms.KIND}, {"controls": [], "rows": []}
+    data = store.Record(path, head, none, store.KINDS[ms.KIND])
     for check in checks:
         data.merge(ControlRun(check, "naive", "a known fault", "ran", 1, ""), "controls")
     named = {s.name: s for s in ms.subjects()}
@@ -197,22 +196,14 @@ def all_runs(name: str, errors: dict[str, int], state: str = "ran", wrong: int =
 
 
 def test_the_three_are_merged_by_class(tmp_path: Path) -> None:
-    race, silent, bound = (
-        of("tiled_16", "barrier dropped").name,
-        of("tiled_16", "barrier dropped", 1).name,
-        of("naive", "bound dropped").name,
-    )
-    results = {
-        **all_runs(of("tiled_16", "").name, {}),
-        **all_runs(of("naive", "").name, {}),
-        **all_runs(race, {"racecheck": 5}),
-        **all_runs(silent, {}, wrong=3),
-        **all_runs(bound, {"memcheck": 2}, state="stopped"),
-    }
-    half, rest = of("naive", "loop wrong").name, of("naive", "indices swapped").name
+    race, silent = (name("tiled_16", "barrier dropped", at) for at in (0, 1))
+    results = all_runs(name("tiled_16", ""), {}) | all_runs(name("naive", ""), {})
+    results |= all_runs(race, {"racecheck": 5}) | all_runs(silent, {}, wrong=3)
+    results |= all_runs(name("naive", "bound dropped"), {"memcheck": 2}, state="stopped")
+    half, rest = name("naive", "loop wrong"), name("naive", "indices swapped")
     results[half, "memcheck"] = ("ran", 1, 0)  # its result is missing
     results[rest, ""] = ("ran", 0, 9)  # and of this one all tools are
-    early = of("naive", "bound dropped", 1).name  # reported by the first tool: the others can wait
+    early = name("naive", "bound dropped", 1)  # reported by the first tool: the others can wait
     results |= {(early, ""): ("ran", 0, 0), (early, "memcheck"): ("ran", 4, 0)}
     table = evidence.mutants_table(recorded(tmp_path, results))
     assert table is not None
@@ -231,9 +222,8 @@ def test_the_three_are_merged_by_class(tmp_path: Path) -> None:
 
 
 def test_an_alarm_on_the_clean_kernel_makes_its_reports_worthless(tmp_path: Path) -> None:
-    race = of("tiled_16", "barrier dropped").name
-    clean = all_runs(of("tiled_16", "").name, {"racecheck": 1})
-    results = {**clean, **all_runs(race, {"racecheck": 5})}
+    race = name("tiled_16", "barrier dropped")
+    results = all_runs(name("tiled_16", ""), {"racecheck": 1}) | all_runs(race, {"racecheck": 5})
     table = evidence.mutants_table(recorded(tmp_path, results))
     assert table is not None
     assert table.rows[0]["racecheck"] == table.rows[0]["sanitizer"] == 0
@@ -241,8 +231,8 @@ def test_an_alarm_on_the_clean_kernel_makes_its_reports_worthless(tmp_path: Path
 
 
 def test_a_tool_that_is_not_believed_has_no_column(tmp_path: Path) -> None:
-    race = of("tiled_16", "barrier dropped").name
-    results = {**all_runs(of("tiled_16", "").name, {}), **all_runs(race, {"synccheck": 5})}
+    race = name("tiled_16", "barrier dropped")
+    results = all_runs(name("tiled_16", ""), {}) | all_runs(race, {"synccheck": 5})
     del results[race, "racecheck"]
     table = evidence.mutants_table(recorded(tmp_path, results, ("memcheck", "initcheck")))
     assert table is not None and not {"racecheck", "synccheck"} & set(table.rows[0])
@@ -261,9 +251,9 @@ def test_a_blind_tool_is_left_out(
 
 
 def test_an_endless_run_is_said_and_not_counted(tmp_path: Path) -> None:
-    race = of("tiled_16", "barrier dropped").name
-    clean = all_runs(of("tiled_16", "").name, {})
-    results = {**clean, **all_runs(race, {}), (race, ""): ("not finished", 0, 0)}
+    race = name("tiled_16", "barrier dropped")
+    results = all_runs(name("tiled_16", ""), {}) | all_runs(race, {})
+    results[race, ""] = ("not finished", 0, 0)
     table = evidence.mutants_table(recorded(tmp_path, results))
     assert table is not None and table.rows[0]["result"] == 0
     assert "1 mutants did not end" in table.note
@@ -276,7 +266,7 @@ def test_the_page_shows_it_when_it_is_there(
     monkeypatch.setattr(store, "VALIDATION", tmp_path)
     (tmp_path / "mutants.json").write_bytes(ours)
     assert repr(pages.evidence("mutants", "Not run.")) == "Not run."
-    names = (of("tiled_16", fault).name for fault in ("", "barrier dropped"))
+    names = (name("tiled_16", fault) for fault in ("", "barrier dropped"))
     results = {key: found for name in names for key, found in all_runs(name, {}).items()}
     recorded(tmp_path, results)
     shown = repr(pages.evidence("mutants", "Not run."))
@@ -289,8 +279,6 @@ def test_the_command_needs_a_gpu_or_plans(
     assert ms.main(["--out", str(tmp_path / "x.json"), "--plan", "--workers", "12"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(ms.RUNS)
-    from nogpu import device
-
     if device.current() is None:
         assert ms.main(["--out", str(tmp_path / "x.json")]) == 2
         assert "needs an NVIDIA GPU" in capsys.readouterr().err
