@@ -111,33 +111,6 @@ def test_waves():
 H200 = gpu("h200")
 
 
-def test_rounds_by_hand():
-    """512 tiles of 128x256 on 132 SMs: four on the busiest, 2 x 128 multiply-adds and 48 sectors
-    each."""
-    r = model.rounds("fp32_best", 4096, 4096, 4096, gpu=H200, resident=1)
-    assert (r.blocks, r.busiest, r.clocks) == (512, 4, 4 * (256 + 48) * 4096)
-    assert r.peak == pytest.approx(4096 * 4096 / (132 * 128) / (4 * 304))
-    # Two blocks of four warps at once: two warps a scheduler. Five: two rounds, the second of one.
-    small = {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}
-    two = model.rounds("fp32_best", 64, 64 * 264, 10, gpu=H200, resident=4, **small)
-    assert (two.busiest, two.clocks) == (2, 10 * (2 * 32 + 2 * 16))
-    five = model.rounds("fp32_best", 64, 64 * 5 * 132, 1, gpu=H200, resident=4, **small)
-    assert five.clocks == (4 * 32 + 4 * 16) + (32 + 16)
-    # Two blocks of one warp sit on two schedulers: no slower than one, but for their bytes.
-    tiny = {**small, "BM": 32, "BN": 32}
-    one = model.rounds("fp32_best", 32, 32 * 132, 1, gpu=H200, resident=16, **tiny)
-    pair = model.rounds("fp32_best", 32, 32 * 264, 1, gpu=H200, resident=16, **tiny)
-    assert (one.clocks, pair.clocks) == (32 + 8, 32 + 16)
-
-
-def test_a_ragged_tile_costs_a_whole_one_and_a_gpu_with_half_the_lanes_takes_longer():
-    whole = model.rounds("fp32_best", 128, 256, 8, gpu=H200, resident=1)
-    ragged = model.rounds("fp32_best", 1, 129, 8, gpu=H200, resident=1)
-    assert ragged.clocks == whole.clocks
-    a100 = model.rounds("fp32_best", 128, 256, 8, gpu=gpu("a100"), resident=1)
-    assert a100.clocks == 8 * (512 + 48)
-
-
 def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
     """fp32_best on the H200, from 512 to 8192; the constants are from trials of it."""
     from helpers.record import load
@@ -210,9 +183,13 @@ def by_the_page(
 
 
 TILES = [({}, 1), ({"BM": 64, "BN": 128, "WM": 32, "TM": 8, "MIN_BLOCKS": 4}, 4)]
+TILES += [({"BM": edge, "BN": edge, "BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}, 16)
+          for edge in (32, 64)]  # fmt: skip
+"""Tiles, of eight warps down to one, and how many blocks an SM holds."""
 SHAPES = [
     *[(n, n, n) for n in (512, 1024, 1025, 2048, 4096, 8192)],
     (1000, 700, 300), (20000, 129, 8), (1, 1, 1), (898, 898, 811), (3705, 3897, 3182),
+    (64, 64 * 5 * 132, 1), (32, 32 * 264, 1),
 ]  # fmt: skip
 
 
@@ -223,6 +200,7 @@ def test_the_printed_equation_is_the_model(shape, tile, resident, lanes):
     card = replace(H200, fp32_lanes_per_sm=lanes)
     r = model.rounds("fp32_best", *shape, gpu=card, resident=resident, **tile)
     assert by_the_page(printed(), shape, resident, lanes, tile) == pytest.approx(r.clocks)
+    assert r.peak == pytest.approx(math.prod(shape) / (H200.sms * lanes) / r.clocks)
 
 
 @pytest.mark.parametrize(
