@@ -1,11 +1,10 @@
-"""Kernels for Blackwell: right in the emulator, accepted by ptxas, and what is wrong is found on its
-line.
-"""
+"""Kernels for Blackwell: right in the emulator, accepted by ptxas, faults found on their line."""
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -211,26 +210,14 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A card of compute capability 10.0 on which the emulator runs and every time is a second."""
     gpu = SimpleNamespace(arch="sm_100", name="NVIDIA B200", key="b200")
 
-    class Watch:
-        def __init__(self, *_: Any) -> None: ...
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *_: Any) -> None: ...
-        def between(self, *_: Any) -> Any:
-            return SimpleNamespace(clock_mhz=1000, power_w=1)
-
-    session = SimpleNamespace(
-        gpu=gpu, bus_id="", warm_up=lambda: None, versions=lambda: {"driver": "pretended"}
-    )
+    watch = SimpleNamespace(between=lambda *_: SimpleNamespace(clock_mhz=1000, power_w=1))
+    session = SimpleNamespace(gpu=gpu, bus_id="", warm_up=lambda: None, versions=dict)
 
     def trial(_: Any, size: Any, contenders: Any, *rest: Any) -> Any:
         one = SimpleNamespace(median=1000.0, q1=1000.0, q3=1000.0, count=1)
         rounds = SimpleNamespace(started=0, ended=1, ratio=lambda *_: SimpleNamespace(median=1.0))
-        names = list(contenders)
-        return SimpleNamespace(
-            ms=dict.fromkeys(names, one), rates=dict.fromkeys(names, 1.0), rounds=rounds
-        )
+        ms, rates = dict.fromkeys(contenders, one), dict.fromkeys(contenders, 1.0)
+        return SimpleNamespace(ms=ms, rates=rates, rounds=rounds)
 
     def compared(k: Any) -> dict[str, Any]:
         wrong = sum(trace(k.name, *shape).wrong for shape in SHAPES[1:3])
@@ -239,7 +226,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool.campaign, "require_gpu", lambda: None)
     monkeypatch.setattr(tool.campaign, "gpu_key", lambda *_: "b200")
     monkeypatch.setattr(tool, "Session", lambda: session)
-    monkeypatch.setattr(tool, "Telemetry", Watch)
+    monkeypatch.setattr(tool, "Telemetry", lambda *_: nullcontext(watch))
     monkeypatch.setattr(tool.stamps, "gpu_facts", lambda _: {"name": gpu.name})
     monkeypatch.setattr(tool.stamps, "stamp", lambda *_: {"commit": "pretended"})
     monkeypatch.setattr(tool.trials, "trial", trial)

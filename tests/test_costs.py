@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -171,22 +171,21 @@ def test_counts_are_those_of_the_hardware() -> None:
 # --- the order -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Ordering:
+class Ordering(NamedTuple):
     """Pairs of kernels, slower first: predicted in the measured order, or against it."""
 
-    agree: tuple[tuple[str, str], ...]
-    against: tuple[tuple[str, str], ...]
+    agree: list[tuple[str, str]]
+    against: list[tuple[str, str]]
 
 
 def order(every: list[Bounds], *, tie: float = 0.05, pure: bool = False) -> Ordering:
     """Predictions that are within `tie` of the smaller say nothing. pure: by the bounds alone."""
-    agree, against = [], []
+    found = Ordering([], [])
     for a, b in combinations(sorted(every, key=lambda x: -(x.measured or 0.0)), 2):
         slow, fast = (a.ms, b.ms) if pure else (a.predicted, b.predicted)
         if abs(slow - fast) > tie * min(slow, fast):
-            (agree if slow > fast else against).append((a.kernel, b.kernel))
-    return Ordering(tuple(agree), tuple(against))
+            (found.agree if slow > fast else found.against).append((a.kernel, b.kernel))
+    return found
 
 
 def test_the_climb_stands_in_the_measured_order() -> None:
@@ -195,25 +194,20 @@ def test_the_climb_stands_in_the_measured_order() -> None:
     took = {b.kernel: b.measured or math.nan for b in climb}
     level = {(a, b) for a in took for b in took if took[a] < 1.01 * took[b]}  # or nearly
     assert set(order(climb, tie=0).against) <= level
-    assert order(climb).against == ()
+    assert order(climb).against == []
 
 
-def test_without_waiting_the_climb_is_out_of_order() -> None:
-    need("vectorised", "prefetch")
+def test_without_waiting_or_issue_slots_the_climb_is_out_of_order() -> None:
+    need("vectorised", "prefetch", "cp_async", "fp32_best")
     climb = [b for b in at_4096("float32") if b.kernel in CLIMB]
     assert ("vectorised", "prefetch") in order(climb, tie=0, pure=True).against
-
-
-def test_without_issue_slots_the_climb_is_out_of_order() -> None:
-    need("cp_async", "fp32_best")
-    climb = [without(b, costs.ISSUE) for b in at_4096("float32") if b.kernel in CLIMB]
-    assert order(climb, tie=0).against != ()
+    assert order([without(b, costs.ISSUE) for b in climb], tie=0).against != []
 
 
 def test_no_bound_of_a_tensor_core_rung_is_against_the_measured_order() -> None:
     need("mma_naive", "mma_swizzle", "hopper_1", "hopper_5")
     tensor = at_4096("float16", "bfloat16")
-    assert order(tensor, pure=True).against == ()
+    assert order(tensor, pure=True).against == []
     assert len(order(tensor, pure=True).agree) > 60
     flat = [without(b, costs.L1) for b in tensor]
     assert len(order(flat, pure=True).agree) < len(order(tensor, pure=True).agree)
@@ -299,12 +293,9 @@ def test_a_readers_own_text_has_bounds_of_its_own() -> None:
     same = costs.of_plan(whole.with_source(whole.kernel.source), "h200")
     assert same.ms == costs.of_plan(whole, "h200").ms and same.measured is None
     read = "= B_tile[k][c_col];"
-    twice = (
-        "= 0.5f * *(volatile float*)&B_tile[k][c_col] + 0.5f * *(volatile float*)&B_tile[k][c_col];"
-    )
-    text = whole.kernel.source
+    half, text = "0.5f * *(volatile float*)&B_tile[k][c_col]", whole.kernel.source
     assert read in text
-    worse = costs.of_plan(whole.with_source(text.replace(read, twice)), "h200")
+    worse = costs.of_plan(whole.with_source(text.replace(read, f"= {half} + {half};")), "h200")
     assert worse[costs.L1].ms > 1.15 * same[costs.L1].ms
     with pytest.raises(ConfigError, match="fault"):
         costs.of_plan(whole.with_source(text.replace(read, "= B_tile[k][0];")), "h200")
@@ -336,9 +327,8 @@ def of_source(source: str, entry: str, n: int, gpu: str = "h200") -> Bounds:
 def test_any_kernel_that_the_emulator_runs_has_bounds() -> None:
     found = of_source(TRANSPOSED, "at_b", 256)
     straight = costs.bounds("coalesced", 256, gpu="h200", BX=32, BY=8)
-    assert (
-        found.binding == costs.L1
-    )  # a warp reads one element of A and a line of B, as `coalesced` does
+    # a warp reads one element of A and a line of B, as `coalesced` does
+    assert found.binding == costs.L1
     assert found[costs.L1].count == pytest.approx(straight[costs.L1].count, rel=0.01)
     columns = TRANSPOSED.replace("A[k * n + row]", "A[(column + row * 0) * n + k]")
     assert of_source(columns, "at_b", 256)[costs.L1].count > 10 * found[costs.L1].count
@@ -382,15 +372,13 @@ def test_littles_law_multiplies_latency_by_rate() -> None:
     law = costs.little("L2", "h200")
     assert law.amount == law.clocks * law.rate and law.warps == law.amount / 128
     assert costs.little("L2", "h200", each=512).warps == law.warps / 4
-    assert costs.little("FMA pipe", "h200").warps == 16
-    assert costs.little("FMA pipe", "t4").warps == 8
-    with pytest.raises(UnknownNameError, match="tape"):
-        costs.little("tape", "h200")
-    with pytest.raises(UnknownNameError, match="3"):
-        costs.little(3, "h200")  # type: ignore[arg-type]
-    for each in (0, -1, "x"):
-        with pytest.raises(ConfigError, match="each"):
-            costs.little("L2", "h200", each=each)  # type: ignore[arg-type]
+    assert [costs.little("FMA pipe", gpu).warps for gpu in ("h200", "t4")] == [16, 8]
+    wrong: list[tuple[Any, Any, Any, str]] = [("tape", 128, UnknownNameError, "tape")]
+    wrong += [(3, 128, UnknownNameError, "3")]
+    wrong += [("L2", each, ConfigError, "each") for each in (0, -1, "x")]
+    for resource, each, error, told in wrong:
+        with pytest.raises(error, match=told):
+            costs.little(resource, "h200", each=each)
 
 
 # --- on a page -----------------------------------------------------------------------------------

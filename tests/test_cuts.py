@@ -1,8 +1,5 @@
 """Tiles cut along k among workers: the walk of the kernels, the protocol of handing sums over, and
-its clocks.
-
-The protocol runs as the kernel's own code in the emulator, with twins that must be found.
-"""
+its clocks."""
 
 from __future__ import annotations
 
@@ -118,11 +115,10 @@ def test_what_cannot_be_shared_out_is_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(ConfigError):
             Walk(workers, tiles, steps, division)
-    for worker in (-1, 4):
+    walk = Walk(4, 5, 8, cuts.even(5, 4, 8))
+    for ask, nobody in ((walk.pieces, -1), (walk.pieces, 4), (walk.sharers, 5)):
         with pytest.raises(ConfigError):
-            Walk(4, 5, 8, cuts.even(5, 4, 8)).pieces(worker)
-    with pytest.raises(ConfigError):
-        Walk(4, 5, 8, cuts.even(5, 4, 8)).sharers(5)
+            ask(nobody)
 
 
 # -- the protocol, as the kernel has it ------------------------------------------------------------
@@ -318,13 +314,6 @@ def test_the_pages_few_tiles_are_fewer_than_the_sms() -> None:
     assert all(row["SMs with a tile"] < H200.sms for row in rows)
     assert all(row["steps, cut"] <= row["steps, whole"] for row in rows)
     assert all(row["KB, shares"] <= row["KB, one owner"] for row in rows)
-
-
-def test_a_thin_range_is_not_possible() -> None:
-    for workers, tiles, steps in ((132, 1, 64), (66, 3, 16), (132, 7, 9)):
-        for division in cuts.possible(workers, tiles, steps):
-            walk = Walk(workers, tiles, steps, division)
-            assert division.ranges <= workers and not faults_of(walk)
 
 
 def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not() -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from helpers.chapters.ch13.register_file import operands, sources
 from helpers.ladder import usage
-from helpers.ladder.rungs import catalog
 from nogpu import toolchain
-from nogpu.errors import CompileError, ConfigError, ToolchainError
+from nogpu.errors import CompileError, ToolchainError
 from tests.common import completed
 
 SMALL = """
@@ -22,11 +21,6 @@ def test_compiles_for_every_architecture(arch):
     compiled = toolchain.compile(SMALL, arch=arch)
     assert "copy" in compiled.kernels and compiled.kernels["copy"].registers > 0
     assert compiled.cubin and ".entry copy" in compiled.ptx
-
-
-def test_template_instances_by_name_expression():
-    compiled = toolchain.compile(SMALL, name_expressions=("fill<3>",))
-    assert compiled.name_map["fill<3>"] in compiled.ptx
 
 
 def test_defines_and_headers_are_found():
@@ -58,18 +52,6 @@ def test_resources_of_a_tile():
     assert (small.threads, large.threads) == (256, 1024)
     assert (small.shared_bytes, large.shared_bytes) == (2 * 16 * 16 * 4, 2 * 32 * 32 * 4)
     assert small.occupancy.fraction == 1 and large.occupancy.fraction == pytest.approx(2 / 3)
-
-
-def test_resources_follow_a_parameter():
-    assert usage.resources("tiled_32", TILE=8).shared_bytes == 2 * 8 * 8 * 4
-
-
-def test_too_old_an_architecture_is_refused():
-    needs_80 = next((k for k in catalog.values() if k.min_arch == "sm_80"), None)
-    if needs_80 is None:
-        pytest.skip("no kernel of the catalog needs sm_80")
-    with pytest.raises(ConfigError, match="needs sm_80"):
-        usage.resources(needs_80, "sm_75")
 
 
 def test_instruction_mix_sees_the_main_loop():
