@@ -204,16 +204,11 @@ SHIFT = kernel("""(unsigned* out, int step) {
     out[2 * i] = a[threadIdx.x];
 }
 """)
+STORE = 'asm volatile("st.shared::cluster.{} [%0], %1;" :: "r"(at), "{}"(({})(v)) : "memory")'
 STORES = {
-    "unsigned": 'asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(at), "r"(v) : "memory")',
-    "unsigned short": (
-        'asm volatile("st.shared::cluster.u16 [%0], %1;" :: "r"(at), "h"((unsigned short)(v))'
-        ' : "memory")'
-    ),
-    "unsigned long long": (
-        'asm volatile("st.shared::cluster.u64 [%0], %1;" :: "r"(at),'
-        ' "l"((unsigned long long)(v)) : "memory")'
-    ),
+    "unsigned": STORE.format("u32", "r", "unsigned"),
+    "unsigned short": STORE.format("u16", "h", "unsigned short"),
+    "unsigned long long": STORE.format("u64", "l", "unsigned long long"),
 }
 
 
@@ -602,23 +597,6 @@ def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
         data, flag, out = (np.zeros(2, np.int32) for _ in range(3))
         report = run(source, 4, 32, data, flag, out, cluster=2, defines={"FENCE": fence})
         assert kinds(report) == found and (found or out.tolist() == [7, 7])
-
-
-def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
-    source = grouped("""(int* out) {
-    __shared__ unsigned long long count;
-    cg::cluster_group cluster = cg::this_cluster();
-    if (threadIdx.x == 0) count = 0;
-    cluster.sync();
-    unsigned long long old = atomicAdd(cluster.map_shared_rank(&count, 1), 1ull);
-    out[blockIdx.x * 70 + threadIdx.x] = old;
-    cluster.sync();
-}
-""")
-    out, report = made(source, 4, 70)
-    assert report.ok, report.findings
-    for pair in out.reshape(2, -1):
-        assert sorted(pair.tolist()) == list(range(140))
 
 
 def test_requests_to_peers_are_counted():

@@ -436,10 +436,6 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         def get(self) -> np.ndarray:
             return np.array(self)
 
-        @property
-        def data(self) -> Any:  # type: ignore[override]
-            return SimpleNamespace(ptr=self.ctypes.data // 256 * 256 if self.base is None else 256)
-
     def asarray(x: np.ndarray) -> Array:
         return np.array(x).view(Array)
 
@@ -733,7 +729,8 @@ def test_damaged_records_are_refused(tmp_path: Path) -> None:
     lacking = json.dumps({**none, "rows": [{"kernel": "naive"}]})
     for text, why in (
         ("[", "damaged"), ("{}", "no file"), ("[]", "no file"),
-        (lacking, "entry 0 of 'rows' has no 'params'"), (json.dumps({**none, "rows": 3}), "no list"),
+        (lacking, "entry 0 of 'rows' has no 'params'"),
+        (json.dumps({**none, "rows": 3}), "no list"),
     ):  # fmt: skip
         path.write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=why):
