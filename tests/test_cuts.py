@@ -24,18 +24,13 @@ from nogpu.errors import ConfigError
 H200 = device.gpu("h200")
 
 
-def walks() -> st.SearchStrategy[Walk]:
+@st.composite
+def walks(choose: Any) -> Walk:
     """Any work, by any division that is possible."""
-
-    @st.composite
-    def draw(choose: Any) -> Walk:
-        workers, tiles = choose(st.integers(1, 40)), choose(st.integers(1, 90))
-        steps = choose(st.sampled_from((1, 2, 3, 5, 7, 8, 9, 13, 16, 31, 64, 257)))
-        ways = [*cuts.possible(workers, tiles, steps)]
-        ways.append(cuts.even(tiles, workers, steps))
-        return Walk(workers, tiles, steps, choose(st.sampled_from(ways)))
-
-    return draw()
+    workers, tiles = choose(st.integers(1, 40)), choose(st.integers(1, 90))
+    steps = choose(st.sampled_from((1, 2, 3, 5, 7, 8, 9, 13, 16, 31, 64, 257)))
+    ways = [*cuts.possible(workers, tiles, steps), cuts.even(tiles, workers, steps)]
+    return Walk(workers, tiles, steps, choose(st.sampled_from(ways)))
 
 
 # -- the walk --------------------------------------------------------------------------------------

@@ -599,6 +599,23 @@ def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
         assert kinds(report) == found and (found or out.tolist() == [7, 7])
 
 
+def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
+    source = grouped("""(int* out) {
+    __shared__ unsigned long long count;
+    cg::cluster_group cluster = cg::this_cluster();
+    if (threadIdx.x == 0) count = 0;
+    cluster.sync();
+    unsigned long long old = atomicAdd(cluster.map_shared_rank(&count, 1), 1ull);
+    out[blockIdx.x * 70 + threadIdx.x] = old;
+    cluster.sync();
+}
+""")
+    out, report = made(source, 4, 70)
+    assert report.ok, report.findings
+    for pair in out.reshape(2, -1):
+        assert sorted(pair.tolist()) == list(range(140))
+
+
 def test_requests_to_peers_are_counted():
     source = grouped("""(int* out) {
     __shared__ int a[64];

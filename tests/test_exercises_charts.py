@@ -111,17 +111,6 @@ def faults(checks: Iterator[Check]) -> list[str]:
     return [str(one) for one in checks if not one.ok]
 
 
-def labelled() -> Any:
-    _, axes = plt.subplots()
-    axes.set(xlabel="N", ylabel="time (ms)")
-    return axes
-
-
-def told(axes: Any, old: dict[float, float] = TWO["old"]) -> list[str]:
-    """What is wrong with a chart of one series."""
-    return faults(check_chart(axes, X, Y, {"old": old}))
-
-
 @pytest.mark.parametrize("kind", ["line", "bar"])
 def test_lines_and_bars_of_pandas_are_read_by_their_numbers(kind: str) -> None:
     """Bars stand at 0, 1, 2 and so on, beside each other, under the numbers of their rows."""
@@ -134,29 +123,36 @@ def test_lines_and_bars_of_pandas_are_read_by_their_numbers(kind: str) -> None:
 
 
 def test_categories_of_matplotlib_are_numbers_where_they_name_some() -> None:
-    axes = labelled()
+    _, axes = plt.subplots()
     axes.plot(["1", "8"], TWO["old"].values())
-    assert told(axes) == [] and told(axes, {0: 2.0, 1: 16.0}) != []
+    axes.set(xlabel="N", ylabel="time (ms)")
+    assert faults(check_chart(axes, X, Y, {"old": TWO["old"]})) == []
+    assert faults(check_chart(axes, X, Y, {"old": {0: 2.0, 1: 16.0}})) != []
 
 
 def test_bars_where_ticks_are_numbers_stand_where_they_stand() -> None:
-    axes = labelled()
+    _, axes = plt.subplots()
     axes.bar([1, 8], [2.0, 16.0])
-    assert told(axes) == []
+    axes.set(xlabel="N", ylabel="time (ms)")
+    assert faults(check_chart(axes, X, Y, {"old": TWO["old"]})) == []
     axes.set_xticks([1, 8], ["1", "8"])
-    assert told(axes) == [] and told(axes, {0: 2.0, 1: 16.0}) != []
+    assert faults(check_chart(axes, X, Y, {"old": TWO["old"]})) == []
+    assert faults(check_chart(axes, X, Y, {"old": {0: 2.0, 1: 16.0}})) != []
 
 
 def test_one_series_needs_no_name_and_an_empty_chart_has_none() -> None:
-    axes = labelled()
-    assert "old is in the chart; got nothing drawn" in told(axes)[0]
+    _, axes = plt.subplots()
+    axes.set(xlabel="N", ylabel="time (ms)")
+    one = {"old": TWO["old"]}
+    assert "old is in the chart; got nothing drawn" in faults(check_chart(axes, X, Y, one))[0]
     axes.plot([1, 8], [2, np.nan])
-    assert "N = 8; got no value" in told(axes)[0]
+    assert "N = 8; got no value" in faults(check_chart(axes, X, Y, one))[0]
     axes.plot([1, 8], [2, 16], label="old")
-    assert told(axes) == []
+    assert faults(check_chart(axes, X, Y, one)) == []
     axes.plot([1, 8], [1, 4], label="new")
-    assert "legend" in told(axes)[0]
-    assert "ndarray" in told(plt.subplots(2)[1])[0]
+    assert "legend" in faults(check_chart(axes, X, Y, one))[0]
+    _, both = plt.subplots(2)
+    assert "ndarray" in faults(check_chart(both, X, Y, one))[0]
 
 
 def test_a_table_is_found_by_what_its_columns_say() -> None:

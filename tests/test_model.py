@@ -153,14 +153,10 @@ def in_python(latex: str) -> dict[str, str]:
     found = {}
     for line in text.split("\\\\"):
         left, right = line.split("&=")
-        tokens = re.findall(r"[A-Za-z]+|\d+|[-+/(),]", right)
-        joined = ""
-        for before, token in zip(
-            ["(", *tokens[:-1]], tokens, strict=True
-        ):  # two values side by side are a product
-            value = before not in ("max", "ceil") and (before == ")" or before.isalnum())
-            joined += " * " * (value and (token == "(" or token.isalnum())) + token
-        found[left.strip()] = joined
+        tokens = " ".join(re.findall(r"[A-Za-z]+|\d+|[-+/(),]", right))
+        # two values side by side are a product
+        product = re.sub(r"(?<!max)(?<!ceil)(?<=[\w)]) (?=[\w(])", " * ", tokens)
+        found[left.strip()] = product
     return found
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from itertools import product
-from operator import itemgetter
 from random import Random
 from typing import NamedTuple
 
@@ -58,18 +58,12 @@ def named(expression: str) -> set[str]:
 def judge(names: Sequence[str], expression: str) -> Callable[[tuple[int, ...]], bool]:
     """Whether a rule holds for a tile, worked out once for each set of the sizes that it names."""
     at = [i for i, name in enumerate(names) if name in named(expression)]
-    if not at:
-        always = Rule(expression, "").holds({})
-        return lambda tile: always
-    chosen, known = itemgetter(*at), dict[object, bool]()
 
-    def value_of(tile: tuple[int, ...]) -> bool:
-        key = chosen(tile)
-        if key not in known:
-            known[key] = Rule(expression, "").holds(dict(zip(names, tile, strict=True)))
-        return known[key]
+    @cache
+    def holds(*sizes: int) -> bool:
+        return Rule(expression, "").holds({names[i]: n for i, n in zip(at, sizes, strict=True)})
 
-    return value_of
+    return lambda tile: holds(*[tile[i] for i in at])
 
 
 def rules_of(kernel: Kernel) -> dict[str, Callable[[tuple[int, ...]], bool]]:
