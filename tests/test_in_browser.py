@@ -73,13 +73,6 @@ def test_a_core_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
     assert "TILE_COMPILER" not in os.environ
 
 
-def test_a_changed_core_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
-    changed = cell("tiled_32_core", (BARRIER, ""))
-    assert in_browser.needs_compiler(changed)
-    told = run(changed)
-    assert not told["ok"] and not told["compiled"] and "was not compiled" in told["html"]
-
-
 @CLANG
 def test_the_pages_compiler_is_asked_for_what_is_changed_alone(
     monkeypatch: pytest.MonkeyPatch,
@@ -88,8 +81,9 @@ def test_the_pages_compiler_is_asked_for_what_is_changed_alone(
     assert toolchain.uses_clang()
     whole = run(cell("naive_core"))
     assert whole["ok"] and not whole["compiled"] and "(stored)" in whole["html"]
-    told = run(cell("tiled_32_core", (BARRIER, "")))
-    text = cell("tiled_32_core", (BARRIER, "")).splitlines()
+    changed = cell("tiled_32_core", (BARRIER, ""))
+    assert in_browser.needs_compiler(changed)
+    told, text = run(changed), changed.splitlines()
     assert told["compiled"] and not told["ok"] and {f["kind"] for f in told["findings"]} == {"race"}
     assert all("_tile[" in text[f["line"] - 1] for f in told["findings"])
     found = mine("\n" + "\n".join(text[1:]) + "\n", "tiled_32_core").findings

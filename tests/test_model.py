@@ -196,6 +196,8 @@ def test_the_printed_equation_is_the_model(shape, tile, resident, lanes):
     card = replace(H200, fp32_lanes_per_sm=lanes)
     r = model.rounds("fp32_best", *shape, gpu=card, resident=resident, **tile)
     assert by_the_page(printed(), shape, resident, lanes, tile) == pytest.approx(r.clocks)
+    assert r.blocks == math.prod(geometry(catalog["fp32_best"], *shape, **tile).grid)
+    assert r.busiest == -(-r.blocks // H200.sms)
     assert r.peak == pytest.approx(math.prod(shape) / (H200.sms * lanes) / r.clocks)
 
 

@@ -75,11 +75,9 @@ def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
     assert {investigations.set_of(r * pitch) for r in range(rows)} == set(held)
 
 
-def test_a_row_of_4096_bytes_is_the_odd_one() -> None:
-    alt = investigations.cache_sets(1024).alt
-    assert "with rows of 4096 bytes, 1 set, 1,024 lines in it" in alt
-    assert "with rows of 4100 bytes, 64 sets, up to 16 lines in each" in alt
-    # the mark of the odd column is of another colour, in both drawings
-    for svg in (investigations.cache_sets(1024).svg, investigations.cache_sets(1024).narrow):
+def test_the_odd_column_is_of_another_colour() -> None:
+    odd, even = investigations.cache_sets(1024), investigations.cache_sets(1024, (4100,))
+    assert "with rows of 4096 bytes, 1 set, 1,024 lines in it" in odd.alt
+    for svg in (odd.svg, odd.narrow):
         assert colours.VERMILION in svg and colours.BLUE in svg
-    assert colours.VERMILION not in investigations.cache_sets(1024, (4100,)).svg
+    assert colours.VERMILION not in even.svg
