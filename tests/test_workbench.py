@@ -360,10 +360,24 @@ def test_a_wrong_kernel_is_not_called_right(name: str) -> None:
     assert not verdict.ok and words in repr(verdict), verdict
 
 
+def nested(depth: int) -> str:
+    """Lambdas that hold two of the next one each."""
+    inner = "x"
+    for i in range(depth):
+        inner = (
+            f"[&](auto a{i}) {{ return {inner}; }}(1) + [&](auto b{i}) {{ return {inner}; }}(1.0f)"
+        )
+    return f"__device__ int g(int x) {{ return {inner}; }}\n"
+
+
+LEAF = "__device__ int g() { return sizeof(typename Q<26>::t); }\n"
 BOMBS = {
-    "initialiser": "__device__ int big[400000000] = {1};\n" + TILED,
-    **{name: hostile.BOMBS[name].replace("lab2(", "tiled(") for name in ("macros", "templates")},
-}
+    "initialiser": "__device__ int big[400000000] = {1};\n",
+    "macros": "#define a0 x + x\n" + "".join(f"#define a{i} a{i - 1} + a{i - 1}\n" for i in range(1, 28)) + "__device__ int g(int x) { return a27; }\n",
+    "lambdas": nested(13),
+    "types": "template <class A, class B> struct P { A a; B b; };\ntemplate <int N> struct Q { typedef P<typename Q<N - 1>::t, P<typename Q<N - 1>::t, int>> t; };\ntemplate <> struct Q<0> { typedef int t; };\n" + LEAF,
+    "unrolled loops": "__device__ volatile int s;\n__device__ void g() {\n" + "".join(f"#pragma unroll\nfor (int i{j} = 0; i{j} < 40; ++i{j})\n" for j in range(5)) + "s += i0 * i1 + i2 * i3 * i4;\n}\n",
+}  # fmt: skip
 
 
 @pytest.mark.nvrtc
@@ -373,7 +387,8 @@ def test_what_a_compiler_does_not_end_leaves_the_notebook_as_it_was(
 ) -> None:
     short = Limits(memory=1024 * apart.MB, seconds=3, wall=60.0)
     monkeypatch.setattr(compiling, "EDIT", short)
-    verdict = mine(BOMBS[name], "tiled_32")
+    call = "g();" if name == "unrolled loops" else ""
+    verdict = mine(BOMBS[name] + edited(("T sum = 0;", f"T sum = 0; {call}")), "tiled_32")
     assert not verdict.ok and "It does not compile" in repr(verdict)
     assert mine(edited(("T sum = 0;", f"T sum = 0; // {name}")), "tiled_32").ok
 
