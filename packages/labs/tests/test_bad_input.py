@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from classes import course_of, lay, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_grading import notebook
@@ -73,17 +73,12 @@ REFUSED = {
 def handed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, str]]]:
     """A class of them, judged and reported: the folder, and the table by id."""
     place = tmp_path_factory.mktemp("bad")
-    courses.new(place / "course")
-    with (place / "course" / "course.toml").open("a", encoding="utf-8") as file:
-        file.write('2 = "A transposed"\n')
-    for name, raw in (RUNS | {n: r for n, (r, _) in REFUSED.items()}).items():
-        (place / "in" / whose(name)).mkdir(parents=True)
-        (place / "in" / whose(name) / name).write_bytes(raw)
-    course = courses.read(place / "course")
+    course = course_of(place / "course")
+    every = RUNS | {name: raw for name, (raw, _) in REFUSED.items()}
+    lay(place / "in", **{f"{whose(name)}/{name}": raw for name, raw in every.items()})
     grade(TWO, prepared(place / "in", TWO, course).submissions, course, place / "out", lock=LOCK)
     report(TWO, course, place / "out")
-    with (place / "out" / "lab-2-marks.csv").open(encoding="utf-8", newline="") as table:
-        return place, {row["id"]: row for row in csv.DictReader(table)}
+    return place, table(place / "out" / "lab-2-marks.csv")
 
 
 def whose(name: str) -> str:
@@ -217,8 +212,8 @@ def test_a_folder_that_leads_elsewhere_is_not_written_to(tmp_path: Path) -> None
     courses.new(tmp_path / "course")
     write(tmp_path, made("s1"))
     rows = report(TWO, courses.read(tmp_path / "course"), tmp_path / "out")
-    for lay in ("../../x.cu", "/etc/x.cu", "..\\..\\win/x.cu"):
-        with zipfile.ZipFile(feedback_zip(TWO, rows, {"s1": lay}, tmp_path)) as held:
+    for path in ("../../x.cu", "/etc/x.cu", "..\\..\\win/x.cu"):
+        with zipfile.ZipFile(feedback_zip(TWO, rows, {"s1": path}, tmp_path)) as held:
             assert held.namelist()[0] == "s1/lab-2-feedback.txt"
 
 

@@ -130,14 +130,10 @@ def test_the_kernel_is_found_by_its_first_line() -> None:
             kernel_of(raw, "lab2")
 
 
-def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notebooks, "MOST_BYTES", 1000)
-    (tmp_path / "s1.ipynb").write_bytes(notebook("%%cuda lab2\n" + HONEST))
-    [s] = collect(tmp_path, "lab2")
-    assert s.raw is None and "clear the outputs" in s.problem
-    monkeypatch.undo()
+def test_a_file_too_large_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "s2.cu").write_bytes(b"y" * 1_000_000)
-    assert len(collect(tmp_path, "lab2")[1].raw or b"") == 256_001
+    [s] = collect(tmp_path, "lab2")
+    assert len(s.raw or b"") == 256_001
 
 
 # -- courses ---------------------------------------------------------------------------------------
@@ -349,24 +345,10 @@ def test_an_override_that_does_not_fit_is_refused_and_nothing_is_written(
     given(course)
 
 
-def test_feedback_is_short_and_plain(graded: tuple[courses.Course, Path]) -> None:
-    course, out = graded
-    given(course)
-    for row in report(TWO, course, out):
-        assert len(row.feedback) <= 20_000 and not any(
-            ord(c) < 32 and c != "\n" for c in row.feedback
-        )
-
-
 def test_cells_are_inert() -> None:
     for cell in ("=1+1", "+cmd", "-2", "@x", "\t=1", "\r=1"):
         assert inert(cell).startswith("'")
     assert inert("Ada = x") == "Ada = x"
-
-
-def test_without_results_there_is_no_report(tmp_path: Path, course: courses.Course) -> None:
-    with pytest.raises(DataError, match="run grade first"):
-        report(TWO, course, tmp_path)
 
 
 # -- at the terminal -------------------------------------------------------------------------------

@@ -71,6 +71,10 @@ def shown(notebook: dict[str, Any], id_: str) -> str:
     return json.dumps(found["outputs"], ensure_ascii=False)
 
 
+def no_compiler(*_: Any, **__: Any) -> Any:
+    raise ToolchainError("there is no compiler")
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A student's folder, no notebook, and nothing taken yet."""
@@ -164,9 +168,6 @@ def test_one_line_says_how_a_count_is_read(
     assert f"Take `{part.id}`" in line and f"The starter {told}." in line
     half = part.share(float(line.split("points, at ")[1].split()[0]))
     assert half == pytest.approx(0.5) and "max_steps" not in json.dumps(asked)
-
-    def no_compiler(*_: Any) -> Any:
-        raise ToolchainError("there is no compiler")
 
     monkeypatch.setattr(checking, "starter_count", no_compiler)
     bare = "".join(labs.handout(one, course)["cells"][0]["source"])
@@ -328,10 +329,6 @@ def test_what_lacks_is_said_and_handed_in_all_the_same(
     made = labs.submit("2")
     assert not made.ok and "0 of 90 points" in str(made) and "written: no answer yet" in str(made)
     assert made.path.is_file() and made._repr_html_().count("not yet: ") == 2
-
-    def no_compiler(*_: Any, **__: Any) -> Any:
-        raise ToolchainError("there is no compiler")
-
     monkeypatch.setattr(checking, "mark", no_compiler)
     assert "not checked: there is no compiler" in str(labs.submit("2"))
 

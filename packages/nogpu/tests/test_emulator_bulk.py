@@ -8,41 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 
 from nogpu import emulator
 from nogpu.emulator import TensorMap
 from nogpu.errors import ConfigError, EmulationError
 
-HEAD = """
-struct alignas(64) Map { unsigned long long opaque[16]; };
-typedef unsigned long long u64;
-__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-__device__ void init(u64* b, int n) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at(b)), "r"(n) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-__device__ void expect(u64* b, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(b)), "r"(bytes) : "memory");
-}
-__device__ void arrive(u64* b) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(b)) : "memory");
-}
-__device__ void wait(u64* b, int parity) {
-    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra AGAIN;}"
-        :: "r"(at(b)), "r"(parity) : "memory");
-}
-__device__ void load(void* box, const Map* map, u64* b, int row, int col) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-        "[%0], [%1, {%3, %4}], [%2];" :: "r"(at(box)), "l"(map), "r"(at(b)), "r"(col), "r"(row) : "memory");
-}
-__device__ void store(const Map* map, const void* box, int row, int col) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
-        :: "l"(map), "r"(at(box)), "r"(col), "r"(row) : "memory");
-}
-__device__ void commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ void drained() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-__device__ void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-"""
+HEAD = cuda("bulk/head")
 KERNEL = """
 extern "C" __global__ void k(const __grid_constant__ Map from, const __grid_constant__ Map to,
                              unsigned short* y, int row, int col)
@@ -123,15 +95,6 @@ def test_a_box_arrives_swizzled_and_filled(swizzle, box, at):
     assert report.ok, report
     want = laid_out(tile(x, box, at), swizzle).view(np.uint16)
     assert (y[: want.size] == want).all()
-
-
-@pytest.mark.parametrize("at", [(0, 0), (30, 24)])
-def test_a_swizzle_moves_something(at):
-    """The wrong twin: what arrives with a swizzle is not what arrives without."""
-    box = (8, 64)
-    report, x, _, y = run(LOAD + DUMP, box=box, at=at, defines=size(box))
-    assert report.ok
-    assert (y[:512] != laid_out(tile(x, box, at), 0).view(np.uint16)).any()
 
 
 def test_a_corner_of_an_array_and_other_types():
@@ -236,40 +199,13 @@ def test_a_map_behind_a_pointer():
     assert (y[:512] == laid_out(tile(x, box, (0, 0)), 128).view(np.uint16)).all()
 
 
-ROWS = """
-extern "C" __global__ void k(const float* x, float* y, int n) {
-    extern __shared__ __align__(128) float row[];
-    __shared__ u64 bar;
-    int t = threadIdx.x;
-    if (t == 0) { init(&bar, 1); }
-    __syncthreads();
-    if (t == 0) {
-        expect(&bar, n);
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-            :: "r"(at(row)), "l"(x + SHIFT), "r"(n), "r"(at(&bar)) : "memory");
-    }
-    wait(&bar, 0);
-    row[t] += 1;
-    FENCE
-    __syncthreads();
-    if (t == 0) {
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-            :: "l"(y), "r"(at(row)), "r"(n) : "memory");
-        commit(); drained();
-    }
-}"""
+ROWS = cuda("bulk/rows")
 
 
 def rows(n=256, shift=0, fence="fence();", adds="row[t] += 1;"):
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     source = (HEAD + ROWS).replace("FENCE", fence).replace("row[t] += 1;", adds)
     return emulator.launch(source, "k", 1, 64, [x, y, n], 1024, {"SHIFT": shift}, "sm_90"), x, y
-
-
-def test_rows_of_bytes_there_and_back():
-    report, x, y = rows()
-    assert report.ok, report
-    assert (y == x + 1).all()
 
 
 @pytest.mark.parametrize(
@@ -385,7 +321,8 @@ def test_a_ring_of_one_slot_and_a_refill_too_early():
 
 
 def test_stores_need_a_proxy_fence_before_the_engine_reads_them():
-    assert rows()[0].ok
+    report, x, y = rows()
+    assert report.ok and (y == x + 1).all(), report
     [finding] = rows(fence="")[0].findings
     assert finding.kind == "race"
     assert "fence.proxy.async" in finding.message
@@ -530,22 +467,7 @@ def test_a_parameter_that_is_no_map():
         emulator.launch(source, "k", 1, 32, [flat, flat, x, 0, 0], 4096, size((8, 8)), "sm_90")
 
 
-FENCED = """
-extern "C" __global__ void k(const float* x, float* y)
-{
-    __shared__ __align__(128) float row[32];
-    __shared__ u64 bar;
-    if (threadIdx.x == 0) init(&bar, 1);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        expect(&bar, 128);
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-            :: "r"(at(row)), "l"(x + 32 * blockIdx.x), "r"(128), "r"(at(&bar)) : "memory");
-    }
-    wait(&bar, 0);
-    y[32 * blockIdx.x + threadIdx.x] = row[threadIdx.x];
-}
-"""
+FENCED = cuda("bulk/fenced")
 
 
 def test_mbarriers_are_shown_to_the_engine_by_a_fence():
@@ -570,31 +492,7 @@ def test_mbarriers_are_shown_to_the_engine_by_a_fence():
 
 # -- from block to block --------------------------------------------------------------------------
 
-PASS = """
-#include "common/cluster.cuh"
-#include "common/tma.cuh"
-extern "C" __global__ void k(int* out, int n)
-{
-    __shared__ __align__(16) int mine[256], theirs[256];
-    __shared__ Barrier full;
-    const int rank = cluster_rank(), t = threadIdx.x;
-    if (t == 0) { barrier_init(&full, 1); barrier_init_fence(); }
-    for (int i = t; i < 256; i += 64) mine[i] = blockIdx.x * 1000 + i;
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    cluster_sync();
-    if (t == 0) {
-        barrier_arrive_expect(&full, n * 4);
-        unsigned to, bar;
-        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(to_shared(theirs)), "r"(rank ^ 1));
-        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(bar) : "r"(to_shared(&full)), "r"(rank ^ 1));
-        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-            :: "r"(to), "r"(to_shared(mine)), "r"(n * 4), "r"(bar) : "memory");
-    }
-    barrier_wait(&full, 0);
-    for (int i = t; i < n; i += 64) out[blockIdx.x * 256 + i] = theirs[i];
-    cluster_sync();
-}
-"""
+PASS = cuda("bulk/pass")
 
 
 def passed(*changes, n=256, **options):
@@ -656,28 +554,7 @@ def test_a_copy_to_a_peer_that_does_not_fit():
 
 # -- reductions ------------------------------------------------------------------------------------
 
-SUMS = """
-struct alignas(128) Map { char bytes[128]; };
-using Number = TYPE;
-extern "C" __global__ void k(const __grid_constant__ Map map, Number* rows, Number* y, int row, int col)
-{
-    __shared__ __align__(1024) Number box[8 * 64], line[64];
-    const int t = threadIdx.x;
-    for (int i = t; i < 8 * 64; i += 64) box[i] = Number(blockIdx.x + i % 50);
-    line[t] = Number(blockIdx.x + t);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
-    if (t == 0) {
-        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.OP.tile.bulk_group [%0, {%2, %3}], [%1];"
-            :: "l"(&map), "r"((unsigned)__cvta_generic_to_shared(box)), "r"(col), "r"(row) : "memory");
-        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.WITH [%0], [%1], %2;"
-            :: "l"(rows), "r"((unsigned)__cvta_generic_to_shared(line)), "r"((int)sizeof line) : "memory");
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-    }
-    LATER
-}
-"""
+SUMS = cuda("bulk/sums")
 NARROW = {"f16": "#include <cuda_fp16.h>\n", "bf16": "#include <cuda_bf16.h>\n"}
 OF_TYPE = {"f32": "float", "f64": "double", "s32": "int", "u32": "unsigned", "s64": "long long", "u64": "unsigned long long",
            "f16": "__half", "bf16": "__nv_bfloat16"}  # fmt: skip
@@ -786,22 +663,7 @@ def test_a_reduction_that_the_engine_does_not_do():
                                            np.zeros(64, "i4"), 0, 0], arch="sm_90")  # fmt: skip
 
 
-MANY = """
-extern "C" __global__ void k(const int* x, int* y, int skipped) {
-    __shared__ alignas(16) int to[150 * 4];
-    __shared__ u64 bars[150];
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < 150; ++i) init(bars + i, 1);
-        for (int i = 0; i < 150; ++i) {
-            expect(bars + i, 16);
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];"
-                :: "r"(at(to + 4 * i)), "l"(x + 4 * i), "r"(at(bars + i)) : "memory");
-        }
-        for (int i = 0; i < 150; ++i) if (i != skipped) wait(bars + i, 0);
-        for (int i = 0; i < 600; ++i) y[i] = to[i];
-    }
-}
-"""
+MANY = cuda("bulk/many")
 
 
 @pytest.mark.parametrize("skipped", [-1, 0, 80, 149])

@@ -63,8 +63,24 @@ def floats(seed: int = 0, kind: str = "f4") -> np.ndarray:
         return rng.permutation(x).astype(kind)
 
 
-def same(got: np.ndarray, want: np.ndarray) -> None:
-    np.testing.assert_array_equal(got, want.astype(got.dtype))
+def same(got: np.ndarray, want) -> None:
+    np.testing.assert_array_equal(got, np.asarray(want).astype(got.dtype))
+
+
+def dtype_of(kind: str) -> str:
+    """NumPy's name of an integer type of PTX."""
+    return f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}"
+
+
+def cut(values, dtype: str) -> np.ndarray:
+    """Whole numbers of any size, of which the lowest bits stay."""
+    bits = 8 * int(dtype[1])
+    return np.array([int(v) & ((1 << bits) - 1) for v in values], f"u{dtype[1]}").view(dtype)
+
+
+def each(function, *arrays: np.ndarray) -> list:
+    """A function of Python's numbers, element by element."""
+    return [function(*map(int, row)) for row in zip(*arrays, strict=True)]
 
 
 @pytest.fixture(autouse=True)
@@ -83,24 +99,20 @@ BINARY = {
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64", "s16", "u16"])
 @pytest.mark.parametrize("op", BINARY)
 def test_integer_arithmetic_wraps_at_its_width(op, kind):
-    dtype = ("i" if kind[0] == "s" else "u") + str(int(kind[1:]) // 8)
+    dtype = dtype_of(kind)
     a, b = words(1, dtype), words(2, dtype)
     same(run(f"{op}.{kind} %0, %1, %2;", dtype, a, b), BINARY[op](a, b))
 
 
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
 def test_division_truncates_toward_zero(kind):
-    dtype = ("i" if kind[0] == "s" else "u") + str(int(kind[1:]) // 8)
+    dtype = dtype_of(kind)
     a, b = words(3, dtype), words(4, dtype)
     b = np.where(b == 0, b.dtype.type(7), b)
     if kind[0] == "s":
         b = np.where(b == -1, b.dtype.type(5), b)  # the lowest value over -1 has no result
-    pairs = ((int(x), int(y)) for x, y in zip(a, b, strict=True))
-    want = [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs]
-    want_array = (
-        np.array([w & ((1 << 64) - 1) for w in want], "u8").astype(f"u{dtype[1]}").view(dtype)
-    )
-    same(run(f"div.{kind} %0, %1, %2;", dtype, a, b), want_array)
+    want = each(lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1), a, b)
+    same(run(f"div.{kind} %0, %1, %2;", dtype, a, b), cut(want, dtype))
     same(run(f"rem.{kind} %0, %1, %2;", dtype, a, b), np.fmod(a, b))
 
 
@@ -111,7 +123,7 @@ def test_division_by_zero_does_not_stop_the_launch():
 
 @pytest.mark.parametrize("kind", ["s32", "u32"])
 def test_wide_and_high_products(kind):
-    dtype = "i4" if kind[0] == "s" else "u4"
+    dtype = dtype_of(kind)
     wide = dtype[0] + "8"
     a, b = words(6, dtype), words(7, dtype)
     product = a.astype(wide) * b.astype(wide)
@@ -126,11 +138,10 @@ def test_wide_and_high_products(kind):
 
 @pytest.mark.parametrize("kind", ["s64", "u64"])
 def test_high_product_of_64_bits(kind):
-    dtype = "i8" if kind[0] == "s" else "u8"
+    dtype = dtype_of(kind)
     a, b = words(10, dtype), words(11, dtype)
-    want = [(int(x) * int(y)) >> 64 for x, y in zip(a, b, strict=True)]
-    want_array = np.array([w & ((1 << 64) - 1) for w in want], "u8").view(dtype)
-    same(run(f"mul.hi.{kind} %0, %1, %2;", dtype, a, b), want_array)
+    want = each(lambda x, y: x * y >> 64, a, b)
+    same(run(f"mul.hi.{kind} %0, %1, %2;", dtype, a, b), cut(want, dtype))
 
 
 def test_saturating_and_24_bit_arithmetic():
@@ -141,16 +152,13 @@ def test_saturating_and_24_bit_arithmetic():
     same(run("mul24.lo.s32 %0, %1, %2;", "i4", a, b), (x.astype("i8") * y).astype("i4"))
 
 
-def test_carry_chains_make_128_bit_sums():
+@pytest.mark.parametrize("op", ["add", "sub"])
+def test_carry_chains_make_128_bit_sums(op):
     a, b, c, d = (words(s, "u4") for s in (14, 15, 16, 17))
-    low = run("{.reg .u32 t; add.cc.u32 %0, %1, %2; addc.u32 t, %3, %4;}", "u4", a, b, c, d)
-    high = run("{.reg .u32 t; add.cc.u32 t, %1, %2; addc.u32 %0, %3, %4;}", "u4", a, b, c, d)
-    total = (a + (c.astype("u8") << 32)) + (b + (d.astype("u8") << 32))
-    same(low.astype("u8") | (high.astype("u8") << 32), total)
-    low = run("{.reg .u32 t; sub.cc.u32 %0, %1, %2; subc.u32 t, %3, %4;}", "u4", a, b, c, d)
-    high = run("{.reg .u32 t; sub.cc.u32 t, %1, %2; subc.u32 %0, %3, %4;}", "u4", a, b, c, d)
-    total = (a + (c.astype("u8") << 32)) - (b + (d.astype("u8") << 32))
-    same(low.astype("u8") | (high.astype("u8") << 32), total)
+    low = run(f"{{.reg .u32 t; {op}.cc.u32 %0, %1, %2; {op}c.u32 t, %3, %4;}}", "u4", a, b, c, d)
+    high = run(f"{{.reg .u32 t; {op}.cc.u32 t, %1, %2; {op}c.u32 %0, %3, %4;}}", "u4", a, b, c, d)
+    whole = (a + (c.astype("u8") << 32)), (b + (d.astype("u8") << 32))
+    same(low.astype("u8") | (high.astype("u8") << 32), BINARY[op](*whole))
 
 
 @pytest.mark.parametrize(
@@ -167,18 +175,12 @@ def test_bitwise_logic(op, function, bits):
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64", "u16", "s16"])
 def test_shifts_clamp_at_the_width(kind):
-    bits = int(kind[1:])
-    dtype = ("i" if kind[0] == "s" else "u") + str(bits // 8)
+    bits, dtype = int(kind[1:]), dtype_of(kind)
     a, n = words(20, dtype), words(21, "u4")
     n[:4] = [0, bits - 1, bits, 2**31]
-    shifted = [int(x) >> min(int(k), 200) for x, k in zip(a, n, strict=True)]
-    want = (
-        np.array([s & ((1 << bits) - 1) for s in shifted], "u8").astype(f"u{bits // 8}").view(dtype)
-    )
-    same(run(f"shr.{kind} %0, %1, %2;", dtype, a, n), want)
-    left = [(int(x) << min(int(k), 200)) & ((1 << bits) - 1) for x, k in zip(a, n, strict=True)]
-    want = np.array(left, "u8").astype(f"u{bits // 8}").view(dtype)
-    same(run(f"shl.b{bits} %0, %1, %2;", dtype, a, n), want)
+    right, left = (each(f, a, np.minimum(n, 200)) for f in (int.__rshift__, int.__lshift__))
+    same(run(f"shr.{kind} %0, %1, %2;", dtype, a, n), cut(right, dtype))
+    same(run(f"shl.b{bits} %0, %1, %2;", dtype, a, n), cut(left, dtype))
 
 
 @pytest.mark.parametrize("direction", ["l", "r"])
@@ -187,25 +189,18 @@ def test_funnel_shifts(direction, mode):
     a, b, n = words(22), words(23), words(24)
     amount = np.minimum(n, 32) if mode == "clamp" else n & 31
     pair = a.astype("u8") | (b.astype("u8") << 32)
-    if direction == "r":
-        want = [(int(p) >> int(k)) & 0xFFFFFFFF for p, k in zip(pair, amount, strict=True)]
-    else:
-        want = [((int(p) << int(k)) >> 32) & 0xFFFFFFFF for p, k in zip(pair, amount, strict=True)]
-    same(run(f"shf.{direction}.{mode}.b32 %0, %1, %2, %3;", "u4", a, b, n), np.array(want, "u4"))
+    want = each(lambda p, k: p >> k if direction == "r" else p << k >> 32, pair, amount)
+    same(run(f"shf.{direction}.{mode}.b32 %0, %1, %2, %3;", "u4", a, b, n), cut(want, "u4"))
 
 
-def test_bit_counts_and_reversal():
-    for dtype in ("u4", "u8"):
-        bits = 8 * int(dtype[1])
-        a = words(25, dtype)
-        same(run(f"popc.b{bits} %0, %1;", "u4", a), np.array([int(x).bit_count() for x in a]))
-        same(
-            run(f"clz.b{bits} %0, %1;", "u4", a), np.array([bits - int(x).bit_length() for x in a])
-        )
-        want = [int(f"{int(x):0{bits}b}"[::-1], 2) for x in a]
-        same(run(f"brev.b{bits} %0, %1;", dtype, a), np.array(want, dtype))
-        leading = [int(x).bit_length() - 1 for x in a]
-        same(run(f"bfind.u{bits} %0, %1;", "i4", a), np.array(leading, "i4"))
+@pytest.mark.parametrize("dtype", ["u4", "u8"])
+def test_bit_counts_and_reversal(dtype):
+    bits, a = 8 * int(dtype[1]), words(25, dtype)
+    same(run(f"popc.b{bits} %0, %1;", "u4", a), each(int.bit_count, a))
+    same(run(f"clz.b{bits} %0, %1;", "u4", a), each(lambda x: bits - x.bit_length(), a))
+    want = each(lambda x: int(f"{x:0{bits}b}"[::-1], 2), a)
+    same(run(f"brev.b{bits} %0, %1;", dtype, a), cut(want, dtype))
+    same(run(f"bfind.u{bits} %0, %1;", "i4", a), each(lambda x: x.bit_length() - 1, a))
 
 
 def _field(x: int, start: int, length: int, bits: int, signed: bool) -> int:
@@ -222,21 +217,18 @@ def _field(x: int, start: int, length: int, bits: int, signed: bool) -> int:
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
 def test_bit_fields(kind):
-    bits = int(kind[1:])
-    dtype = f"u{bits // 8}"
+    bits, dtype = int(kind[1:]), f"u{int(kind[1:]) // 8}"
     a, b = words(26, dtype), words(27, dtype)
-    start, length = words(28, "u4") % 80, words(29, "u4") % 80
-    want = [
-        _field(int(x), int(s), int(n), bits, kind[0] == "s")
-        for x, s, n in zip(a, start, length, strict=True)
-    ]
-    same(run(f"bfe.{kind} %0, %1, %2, %3;", dtype, a, start, length), np.array(want, dtype))
-    put = []
-    for x, y, s, n in zip(a, b, start, length, strict=True):
-        mask = (((1 << int(n)) - 1) << int(s)) & ((1 << bits) - 1)
-        put.append((int(y) & ~mask) | ((int(x) << int(s)) & mask))
-    got = run(f"bfi.b{bits} %0, %1, %2, %3, %4;", dtype, a, b, start, length)
-    same(got, np.array(put, dtype))
+    place = words(28, "u4") % 80, words(29, "u4") % 80
+    want = each(lambda x, s, n: _field(x, s, n, bits, kind[0] == "s"), a, *place)
+    same(run(f"bfe.{kind} %0, %1, %2, %3;", dtype, a, *place), cut(want, dtype))
+
+    def put(x: int, y: int, start: int, length: int) -> int:
+        mask = ((1 << length) - 1) << start
+        return (y & ~mask) | ((x << start) & mask)
+
+    got = run(f"bfi.b{bits} %0, %1, %2, %3, %4;", dtype, a, b, *place)
+    same(got, cut(each(put, a, b, *place), dtype))
 
 
 def test_byte_permutes():
@@ -253,11 +245,7 @@ def test_byte_permutes():
             out |= byte << 8 * i
         return out
 
-    want = [permuted(int(x), int(y), int(k)) for x, y, k in zip(a, b, s, strict=True)]
-    same(run("prmt.b32 %0, %1, %2, %3;", "u4", a, b, s), np.array(want, "u4"))
-    got = run("prmt.b32.f4e %0, %1, %2, %3;", "u4", a, b, s)
-    pair = a.astype("u8") | (b.astype("u8") << 32)
-    same(got, (pair >> ((s & 3) * 8).astype("u8")).astype("u4"))
+    same(run("prmt.b32 %0, %1, %2, %3;", "u4", a, b, s), cut(each(permuted, a, b, s), "u4"))
 
 
 @pytest.mark.parametrize(
@@ -310,27 +298,31 @@ def test_float_arithmetic_is_ieee(kind, dtype):
     same(run(f"copysign.{kind} %0, %1, %2;", dtype, a, b), np.copysign(b, a))
 
 
-def exact_fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """a b + c of finite values in rational arithmetic, rounded once."""
-    from fractions import Fraction
+def rounded(exact: Fraction, digits: int, mode: str = "rn") -> float:
+    """An exact number rounded to so many binary digits: rn (ties to even), rz, rm or rp."""
+    if not exact:
+        return 0.0
+    size = abs(exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > size
+    unit = Fraction(2) ** (exponent + 1 - digits)
+    whole, rest = divmod(size, unit)
+    away = {"rz": False, "rm": exact < 0, "rp": exact > 0}.get(mode)
+    if away is None:
+        away = rest > unit / 2 or (rest == unit / 2 and whole % 2 == 1)
+    value = float((whole + bool(rest and away)) * unit)
+    return value if exact > 0 else -value
 
-    out = []
-    for x, y, z in zip(a, b, c, strict=True):
-        value = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-        out.append(_round(value, a.dtype))
-    return np.array(out, a.dtype)
+
+def exactly(function, *arrays: np.ndarray, mode: str = "rn") -> list[float]:
+    """A function in rational arithmetic, rounded once, element by element."""
+    digits = {"f4": 24, "f8": 53}[arrays[0].dtype.str[1:]]
+    rows = zip(*(map(Fraction, a.astype("f8").tolist()) for a in arrays), strict=True)
+    return [rounded(function(*row), digits, mode) for row in rows]
 
 
-def _round(value, dtype) -> float:
-    """The nearest float of a dtype, ties to even, from a fraction."""
-    if dtype == np.float64:
-        return float(value)  # Python divides integers with correct rounding
-    near = np.float32(float(value))
-    best = min(
-        (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))),
-        key=lambda f: (abs(value.__class__(float(f)) - value), int(np.array(f).view("u4")) & 1),
-    )
-    return float(best)
+def fused(x: Fraction, y: Fraction, z: Fraction) -> Fraction:
+    return x * y + z
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", "f4"), ("f64", "f8")])
@@ -339,7 +331,7 @@ def test_fma_rounds_once(kind, dtype):
     a, b = (rng.standard_normal(N).astype(dtype) for _ in range(2))
     c = (rng.standard_normal(N) * 10.0 ** rng.integers(-12, 4, N)).astype(dtype)
     c[:64] = -(a[:64] * b[:64])  # what is left is the rounding error of the product
-    same(run(f"fma.rn.{kind} %0, %1, %2, %3;", dtype, a, b, c), exact_fma(a, b, c))
+    same(run(f"fma.rn.{kind} %0, %1, %2, %3;", dtype, a, b, c), exactly(fused, a, b, c))
 
 
 def test_fma_of_a_sum_that_lies_halfway_in_float64():
@@ -347,35 +339,22 @@ def test_fma_of_a_sum_that_lies_halfway_in_float64():
     a = np.full(64, np.float32(1 + 2.0**-12))
     b = np.full(64, np.float32(1 + 2.0**-12))  # a b = 1 + 2^-11 + 2^-24: a tie in float32
     c = np.full(64, np.float32(2.0**-80))  # too small for float64 beside it
-    same(run("fma.rn.f32 %0, %1, %2, %3;", "f4", a, b, c), exact_fma(a, b, c))
-    same(run("fma.rn.f32 %0, %1, %2, %3;", "f4", a, b, -c), exact_fma(a, b, -c))
+    same(run("fma.rn.f32 %0, %1, %2, %3;", "f4", a, b, c), exactly(fused, a, b, c))
+    same(run("fma.rn.f32 %0, %1, %2, %3;", "f4", a, b, -c), exactly(fused, a, b, -c))
 
 
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
-def test_directed_rounding_encloses_the_exact_result(mode, kind):
-    dtype = "f4" if kind == "f32" else "f8"
+def test_directed_rounding_is_that_of_the_exact_result(mode, kind):
     rng = np.random.default_rng(4)
-    a, b, c = (rng.standard_normal(N).astype(dtype) for _ in range(3))
-    for template, f in (
-        (f"add.{mode}.{kind} %0, %1, %2;", lambda x, y, z: x + y),
-        (f"mul.{mode}.{kind} %0, %1, %2;", lambda x, y, z: x * y),
-        (f"fma.{mode}.{kind} %0, %1, %2, %3;", lambda x, y, z: x * y + z),
+    a, b, c = (rng.standard_normal(N).astype(f"f{int(kind[1:]) // 8}") for _ in range(3))
+    for template, function, given in (
+        (f"add.{mode}.{kind} %0, %1, %2;", Fraction.__add__, (a, b)),
+        (f"mul.{mode}.{kind} %0, %1, %2;", Fraction.__mul__, (a, b)),
+        (f"fma.{mode}.{kind} %0, %1, %2, %3;", fused, (a, b, c)),
     ):
-        given = (a, b, c) if "fma" in template else (a, b)
-        got = run(template, dtype, *given)
-        for g, x, y, z in zip(got, a, b, c, strict=True):
-            exact = f(*(Fraction(float(v)) for v in (x, y, z)))
-            toward = {"rm": -np.inf, "rp": np.inf, "rz": 0.0}[mode]
-            value = Fraction(float(g))
-            to = -toward if mode != "rz" else np.copysign(np.inf, g)
-            beyond = Fraction(float(np.nextafter(g, g.dtype.type(to))))
-            if mode == "rz":
-                assert abs(value) <= abs(exact) < abs(beyond) or value == exact
-            else:
-                low, high = sorted((value, beyond))
-                assert low <= exact <= high
-                assert value <= exact if mode == "rm" else value >= exact
+        got = run(template, a.dtype.str[1:], *given)
+        same(got, exactly(function, *given, mode=mode))
 
 
 def test_flush_to_zero_and_saturation():
@@ -549,36 +528,20 @@ def test_integer_to_float_and_between_floats():
     assert (rounded & 0x1FFF == 0)[np.isfinite(fine)].all()
 
 
-def rounded(exact: Fraction, digits: int, mode: str) -> float:
-    """An exact number rounded to so many binary digits: rn (ties to even), rz, rm or rp."""
-    if not exact:
-        return 0.0
-    size = abs(exact)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    exponent -= Fraction(2) ** exponent > size
-    unit = Fraction(2) ** (exponent + 1 - digits)
-    whole, rest = divmod(size, unit)
-    away = {"rz": False, "rm": exact < 0, "rp": exact > 0}.get(mode)
-    if away is None:
-        away = rest > unit / 2 or (rest == unit / 2 and whole % 2 == 1)
-    value = float((whole + bool(rest and away)) * unit)
-    return value if exact > 0 else -value
-
-
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize(("to", "digits"), [("f32", 24), ("f64", 53)])
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
 def test_integers_become_floats_in_every_rounding_mode(kind, to, digits, mode):
-    a = words(60, f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
+    a = words(60, dtype_of(kind))
     a[-2:] = [(1 << 24) + 1, (1 << 30) + 1]
     got = run(f"cvt.{mode}.{to}.{kind} %0, %1;", f"f{int(to[1:]) // 8}", a)
-    same(got, np.array([rounded(Fraction(int(v)), digits, mode) for v in a]))
+    same(got, each(lambda v: rounded(Fraction(v), digits, mode), a))
 
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize("kind", ["f32", "s64", "u64"])
 def test_numbers_become_bfloat16_in_every_rounding_mode(kind, mode):
-    a = floats(61) if kind == "f32" else words(62, "i8" if kind == "s64" else "u8")
+    a = floats(61) if kind == "f32" else words(62, dtype_of(kind))
     a = np.where(np.isfinite(a), a, 1).astype(a.dtype)
     if kind != "f32":
         a[-1] = (1 << 60) + (1 << 52) + 1  # just above the middle of two: float64 loses the 1
@@ -606,21 +569,21 @@ def test_relu_keeps_nan():
     same(run("cvt.rn.relu.f16.f32 %0, %1;", "f2", x), got)
 
 
-@pytest.mark.parametrize("kind", ["u4", "i4"])
+@pytest.mark.parametrize("ptx", ["u32", "s32"])
 @pytest.mark.parametrize("half", ["lo", "hi"])
-def test_products_with_carry(kind, half):
-    a, b, c = words(64, kind), words(65, kind), words(66, kind)
-    ptx = f"{'u' if kind[0] == 'u' else 's'}32"
+def test_products_with_carry(ptx, half):
+    a, b, c = (words(seed, dtype_of(ptx)) for seed in (64, 65, 66))
     got = run(
         f"{{.reg .b32 t; mad.{half}.cc.{ptx} t, %1, %2, %3; madc.hi.{ptx} %0, %1, %2, %3;}}",
         "u4", a, b, c,
     )  # fmt: skip
-    want = []
-    for x, y, z in zip(a, b, c, strict=True):
-        product, low = int(x) * int(y), int(z) & 0xFFFFFFFF
+
+    def carried(x: int, y: int, z: int) -> int:
+        product, low = x * y, z & 0xFFFFFFFF
         part = (product if half == "lo" else product >> 32) & 0xFFFFFFFF
-        want.append(((product >> 32) + low + ((part + low) >> 32)) & 0xFFFFFFFF)
-    same(got, np.array(want))
+        return ((product >> 32) + low + ((part + low) >> 32)) & 0xFFFFFFFF
+
+    same(got, each(carried, a, b, c))
 
 
 FP8 = """
@@ -693,19 +656,16 @@ def test_moves_pack_and_unpack():
 
 
 @pytest.mark.parametrize(
-    ("template", "says"),
-    [("multimem.ld_reduce.relaxed.sys.global.add.u64 %0, [%1];", "TMA, wgmma, clusters")],
+    ("template", "out", "says"),
+    [
+        ("multimem.ld_reduce.relaxed.sys.global.add.u64 %0, [%1];", "u8", "TMA, wgmma, clusters"),
+        ("fns.b32 %0, %1, 0, 1;", "u4", "not emulated"),
+    ],
 )
-def test_hopper_instructions_are_refused_by_name(template, says):
+def test_what_is_not_emulated_is_named_with_its_line(template, out, says):
     with pytest.raises(EmulationError, match=says) as caught:
-        run(template, "u8", words(45, "u8"), arch="sm_90")
-    assert template.split(" ")[0].rstrip(";") in str(caught.value)
-    assert "line 4" in str(caught.value)
-
-
-def test_an_unknown_instruction_is_named_with_its_line():
-    with pytest.raises(EmulationError, match=r"line 4.*fns\.b32.*not emulated"):
-        run("fns.b32 %0, %1, 0, 1;", "u4", words(46))
+        run(template, out, words(45, out), arch="sm_90")
+    assert template.split(" ")[0] in str(caught.value) and "line 4" in str(caught.value)
 
 
 # -- modifiers that change the result -------------------------------------------------------------
@@ -746,18 +706,18 @@ def test_the_sign_of_the_product_beside_the_least_magnitude(op, nan):
 
 def test_the_high_half_of_a_product_saturates_when_something_is_added():
     a, b, c = words(74, "i4"), words(75, "i4"), words(76, "i4")
-    top = [(int(x) * int(y) >> 32) + int(z) for x, y, z in zip(a, b, c, strict=True)]
-    want = np.clip(top, -(2**31), 2**31 - 1)
-    assert (want != np.array(top)).any()
-    same(run("mad.hi.sat.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
 
-    def low24(v):
-        return (int(v) & 0xFFFFFF) - ((int(v) & 0x800000) << 1)
+    def low24(v: int) -> int:
+        return (v & 0xFFFFFF) - ((v & 0x800000) << 1)
 
-    top = [(low24(x) * low24(y) >> 16) + int(z) for x, y, z in zip(a, b, c, strict=True)]
-    want = np.clip(top, -(2**31), 2**31 - 1)
-    assert (want != np.array(top)).any()
-    same(run("mad24.hi.sat.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
+    for op, high in (
+        ("mad.hi", lambda x, y, z: (x * y >> 32) + z),
+        ("mad24.hi", lambda x, y, z: (low24(x) * low24(y) >> 16) + z),
+    ):
+        top = np.array(each(high, a, b, c))
+        want = np.clip(top, -(2**31), 2**31 - 1)
+        assert (want != top).any()
+        same(run(f"{op}.sat.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
 
 
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
@@ -765,24 +725,22 @@ def test_float64_quotients_and_roots_round_as_they_are_told(mode):
     rng = np.random.default_rng(77)
     a, b = (rng.standard_normal(N) * 10.0 ** rng.integers(-9, 9, N) for _ in range(2))
     a[:3], b[:3] = (6, -6, 1), (3, 3, -3)
-    for got, exact in (
-        (run(f"div.{mode}.f64 %0, %1, %2;", "f8", a, b), Fraction.__truediv__),
-        (run(f"rcp.{mode}.f64 %0, %2;", "f8", a, b), lambda x, y: 1 / y),
-    ):
-        want = [
-            rounded(exact(Fraction(float(x)), Fraction(float(y))), 53, mode)
-            for x, y in zip(a, b, strict=True)
-        ]
-        same(got, np.array(want))
+    same(
+        run(f"div.{mode}.f64 %0, %1, %2;", "f8", a, b),
+        exactly(Fraction.__truediv__, a, b, mode=mode),
+    )
+    same(run(f"rcp.{mode}.f64 %0, %1;", "f8", b), exactly(lambda y: 1 / y, b, mode=mode))
     x = np.abs(a)
     x[:3] = (4, 2, 0)
-    for root, v in zip(run(f"sqrt.{mode}.f64 %0, %1;", "f8", x), x, strict=True):
-        low = Fraction(float(root)) ** 2 <= Fraction(float(v))
-        high = Fraction(float(root)) ** 2 >= Fraction(float(v))
-        assert high if mode == "rp" else low
-        beyond = np.nextafter(root, 0.0 if mode == "rp" else np.inf)
-        square = Fraction(float(beyond)) ** 2
-        assert square <= Fraction(float(v)) if mode == "rp" else square > Fraction(float(v)), v
+    roots = run(f"sqrt.{mode}.f64 %0, %1;", "f8", x)
+    beyond = np.nextafter(roots, 0.0 if mode == "rp" else np.inf)
+    for root, off, v in zip(
+        roots.tolist(), beyond.tolist(), map(Fraction, x.tolist()), strict=True
+    ):
+        if mode == "rp":
+            assert Fraction(off) ** 2 <= v <= Fraction(root) ** 2
+        else:
+            assert Fraction(root) ** 2 <= v < Fraction(off) ** 2
     special = np.resize(np.array([0.0, -0.0, np.inf, np.nan, 1.0, -np.inf]), 64)
     one = np.ones(64)
     same(run(f"div.{mode}.f64 %0, %1, %2;", "f8", one, special), one / special)
@@ -794,17 +752,20 @@ def test_widths_of_masks_and_extensions_are_clamped_or_wrap(mode):
     b[:6] = (0, 31, 32, 33, 256, 300)
     a[6:12], b[6:12] = (0, 1, 31, 32, 256, 257), 8
 
-    def width(v):
-        return int(v) & 31 if mode == "wrap" else min(int(v), 32)
+    def width(v: int) -> int:
+        return v & 31 if mode == "wrap" else min(v, 32)
 
-    masks = [((1 << width(n)) - 1) << width(at) & 0xFFFFFFFF for at, n in zip(a, b, strict=True)]
-    same(run(f"bmsk.{mode}.b32 %0, %1, %2;", "u4", a, b, arch="sm_80"), np.array(masks))
-    low = [int(v) & ((1 << width(n)) - 1) for v, n in zip(x, b, strict=True)]
-    same(run(f"szext.{mode}.u32 %0, %1, %2;", "u4", x, b, arch="sm_80"), np.array(low))
-    signed = [
-        v - (1 << n) if n and v >> (n - 1) else v for v, n in zip(low, map(width, b), strict=True)
-    ]
-    same(run(f"szext.{mode}.s32 %0, %1, %2;", "i4", x, b, arch="sm_80"), np.array(signed))
+    def low(v: int, n: int) -> int:
+        return v & ((1 << width(n)) - 1)
+
+    def signed(v: int, n: int) -> int:
+        n, v = width(n), low(v, n)
+        return v - (1 << n) if n and v >> (n - 1) else v
+
+    masks = each(lambda at, n: ((1 << width(n)) - 1) << width(at) & 0xFFFFFFFF, a, b)
+    same(run(f"bmsk.{mode}.b32 %0, %1, %2;", "u4", a, b), masks)
+    same(run(f"szext.{mode}.u32 %0, %1, %2;", "u4", x, b), each(low, x, b))
+    same(run(f"szext.{mode}.s32 %0, %1, %2;", "i4", x, b), each(signed, x, b))
 
 
 @pytest.mark.parametrize("op", ["add", "sub"])

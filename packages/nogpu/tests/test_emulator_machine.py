@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -146,23 +147,7 @@ def test_few_threads_that_take_long_are_told_why():
 
 # -- edges of a thread's and of a block's memory --------------------------------------------------
 
-EDGES = """
-extern "C" __global__ void k(const int* at, unsigned* out)
-{
-    SPACE __align__(16) volatile unsigned char mine[32];
-    if (threadIdx.x == 0 || WHO) for (int i = 0; i < 32; ++i) mine[i] = i;
-    __syncthreads();
-    unsigned long long to;
-    asm volatile("cvta.to.NAME.u64 %0, %1;" : "=l"(to) : "l"(&mine[0]));
-    unsigned v = 0xa5a5a5a5u, sum = 0;
-    if (WHO)
-        asm volatile("{.reg .u64 x; .reg .u32 a, b, c; DO}"
-                     : "+r"(v) : "l"(to + at[threadIdx.x]) : "memory");
-    if (WHO) for (int i = 0; i < 32; ++i) sum += mine[i] << i % 8;
-    out[threadIdx.x] = v;
-    out[4 + threadIdx.x] = sum;
-}
-"""
+EDGES = cuda("edges")
 LOADS = {
     1: "ld.NAME.u8 %0, [%1];", 2: "ld.NAME.u16 %0, [%1];", 4: "ld.NAME.u32 %0, [%1];",
     8: "ld.NAME.u64 x, [%1]; cvt.u32.u64 %0, x;", 16: "ld.NAME.v4.u32 {%0, a, b, c}, [%1];",
@@ -192,6 +177,7 @@ def test_an_access_at_an_edge_of_its_memory(space, width):
             assert [(f.kind, f.count) for f in report.findings] == ([(kind, 1)] if kind else []), (
                 at, do, report,
             )  # fmt: skip
+            assert {f.array for f in report.findings} <= {"mine", "shared", "local", ""}, report
             want, read = bytes_.copy(), do is LOADS[width]
             if not read and not kind:
                 want[at : at + width] = 0xA5

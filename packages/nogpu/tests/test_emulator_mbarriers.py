@@ -4,37 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 
 from nogpu import emulator
 from nogpu.errors import EmulationError
 
-HEAD = """
-__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-__device__ void init(unsigned long long* b, int n) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(at(b)), "r"(n) : "memory");
-}
-__device__ unsigned long long arrive(unsigned long long* b) {
-    unsigned long long token;
-    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "r"(at(b)) : "memory");
-    return token;
-}
-__device__ bool over(unsigned long long* b, unsigned long long token) {
-    int done;
-    asm volatile("{.reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}"
-        : "=r"(done) : "r"(at(b)), "l"(token) : "memory");
-    return done;
-}
-__device__ bool over_parity(unsigned long long* b, int parity) {
-    int done;
-    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"
-        "selp.b32 %0, 1, 0, p;}" : "=r"(done) : "r"(at(b)), "r"(parity) : "memory");
-    return done;
-}
-extern "C" __global__ void k(const int* x, int* y, int n) {
-    __shared__ unsigned long long bar, other;
-    __shared__ int s[128];
-    int t = threadIdx.x;
-"""
+HEAD = cuda("mbarriers/head")
 
 
 def run(body: str, threads: int = 128, n: int = 4, arch: str = "sm_80", blocks: int = 1, **options):
@@ -300,20 +275,7 @@ def test_who_asks_now_and_then_may_be_told_no_for_long():
 
 # -- more arrivals than a phase takes --------------------------------------------------------------
 
-MANY = """
-    if (t == 0) init(&bar, n);
-    __syncthreads();
-    auto token = arrive(&bar);
-    int missing;
-    asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(missing) : "l"(token));
-    y[t] = missing;
-    y[t + 32] = over(&bar, token);
-    __syncthreads();
-    if (t < n - 32 % n) arrive(&bar);
-    __syncthreads();
-    y[t + 64] = over(&bar, token);
-    y[t + 96] = over_parity(&bar, ((32 + n - 1) / n - 1) & 1);
-"""
+MANY = cuda("mbarriers/many")
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 
 from nogpu import emulator
 from nogpu.errors import EmulationError
@@ -24,28 +25,7 @@ def bf16(x):
 # Each lane gathers its fragment from A and B in global memory by the layouts of the PTX ISA
 # (section on matrix fragments for mma), written out here once more and independently in CUDA.
 
-MMA = """
-#define G (threadIdx.x / 4)
-#define T (threadIdx.x % 4)
-extern "C" __global__ void k(const IN* A, const IN* B, const OUT* C, OUT* D)
-{
-    unsigned a[NA], b[NB];
-    IN* pa = reinterpret_cast<IN*>(a);
-    IN* pb = reinterpret_cast<IN*>(b);
-    for (int i = 0; i < NA * PER; ++i) {
-        const int row = ROW_A, col = COL_A;
-        pa[i] = A[row * K + col];
-    }
-    for (int i = 0; i < NB * PER; ++i) {
-        const int row = ROW_B, col = COL_B;
-        pb[i] = B[row * N + col];
-    }
-    OUT c[NC], d[NC];
-    for (int i = 0; i < NC; ++i) c[i] = C[(G + 8 * (i / 2)) * N + 2 * T + i % 2];
-    ASM
-    for (int i = 0; i < NC; ++i) D[(G + 8 * (i / 2)) * N + 2 * T + i % 2] = d[i];
-}
-"""
+MMA = cuda("tensor/mma")
 
 PAIRS = {
     "ROW_A": "G + 8 * (i / 2 % 2)", "COL_A": "2 * T + i % 2 + 8 * (i / 4)",
@@ -226,42 +206,7 @@ def test_a_barrier_missing_before_ldmatrix_is_a_race():
 
 # -- wmma ----------------------------------------------------------------------------------------
 
-WMMA = """
-#include <mma.h>
-#include <cuda_fp16.h>
-#include <cuda_bf16.h>
-using namespace nvcuda;
-extern "C" __global__ void k(const IN* A, const IN* B, OUT* C, int lda, int ldb, int ldc)
-{
-    extern __shared__ __align__(32) unsigned char raw[];
-    IN* s = reinterpret_cast<IN*>(raw);
-    OUT* o = reinterpret_cast<OUT*>(raw);
-    wmma::fragment<wmma::matrix_a, M, N, K, FRAG, wmma::LAYOUT_A> a;
-    wmma::fragment<wmma::matrix_b, M, N, K, FRAG, wmma::LAYOUT_B> b;
-    wmma::fragment<wmma::accumulator, M, N, K, OUT> c;
-#if SHARED
-    for (int i = threadIdx.x; i < M * K; i += 32) s[i] = A[i];
-    for (int i = threadIdx.x; i < K * N; i += 32) s[M * K + i] = B[i];
-    __syncthreads();
-    wmma::load_matrix_sync(a, s, lda);
-    wmma::load_matrix_sync(b, s + M * K, ldb);
-#else
-    wmma::load_matrix_sync(a, A, lda);
-    wmma::load_matrix_sync(b, B, ldb);
-#endif
-    wmma::fill_fragment(c, OUT(1));
-    wmma::mma_sync(c, a, b, c);
-    for (int i = 0; i < c.num_elements; ++i) c.x[i] = c.x[i] * OUT(2);
-#if SHARED
-    __syncthreads();
-    wmma::store_matrix_sync(o, c, ldc, wmma::LAYOUT_C);
-    __syncthreads();
-    for (int i = threadIdx.x; i < M * N; i += 32) C[i] = o[i];
-#else
-    wmma::store_matrix_sync(C, c, ldc, wmma::LAYOUT_C);
-#endif
-}
-"""
+WMMA = cuda("tensor/wmma")
 
 CASES = [
     ((16, 16, 16), "__half", "float"),

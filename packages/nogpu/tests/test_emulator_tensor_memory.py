@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 from test_emulator_warpgroups import descriptor, k_major, mn_major, stored
 
 from nogpu import emulator, toolchain
@@ -18,63 +19,7 @@ RNG = np.random.default_rng(5)
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 # One product: the bytes of both tiles come from the host, every lane of tensor memory goes back.
-SOURCE = """
-typedef unsigned long long u64;
-__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-__device__ void fill(unsigned* to, const unsigned* from, int words) {
-    for (int i = threadIdx.x; i < words; i += blockDim.x) to[i] = from[i];
-}
-extern "C" __global__ void k(const unsigned* a, const unsigned* b, const unsigned* extra,
-                             unsigned* out, u64 da, u64 db, unsigned what, int a_words, int b_words,
-                             int add) {
-    __shared__ alignas(1024) unsigned A[4096], B[4096];
-    __shared__ u64 done;
-    __shared__ unsigned place;
-    const int rank = RANK, warp = threadIdx.x / 32;
-    da += at(A) >> 4;  // a host knows what lies where within a tile
-    db += at(B) >> 4;
-    fill(A, a + rank * a_words, a_words);
-    fill(B, b + rank * b_words, b_words);
-    if (warp == 0) {
-        asm volatile("tcgen05.alloc.GROUP.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(at(&place)));
-    }
-    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&done)));
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    MEET
-    const unsigned sums = place, mine = sums + (32 * warp << 16);
-    // Columns 256 on: what a row of A, or the scales, are; before: what the sums hold at first.
-    for (int c = 0; c < 16; ++c) {
-        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};"
-            :: "r"(mine + 256 + c), "r"(extra[threadIdx.x * 16 + c]));
-    }
-    for (int c = 0; c < 256; ++c) {
-        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(mine + c), "r"(c * 0));
-    }
-    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
-    asm volatile("tcgen05.fence::before_thread_sync;");
-    MEET
-    if (threadIdx.x == 0 && rank == 0) {
-        asm volatile("tcgen05.fence::after_thread_sync;");
-        for (int i = 0; i <= add; ++i) {
-            asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0;\\n"
-                "tcgen05.mma.GROUP.KIND [%1], LEFT, %3, %4, MASK SCALES p; THEN}"
-                :: "r"(i), "r"(sums), "l"(da), "l"(db), "r"(what), "r"(sums + 256), "r"(sums + 264));
-        }
-        asm volatile(COMMIT :: "r"(at(&done)), "h"((unsigned short)3) : "memory");
-    }
-    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;}"
-        :: "r"(at(&done)) : "memory");
-    asm volatile("tcgen05.fence::after_thread_sync;");
-    for (int c = 0; c < 256; ++c) {
-        unsigned word;
-        asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(word) : "r"(mine + c));
-        asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
-        out[(rank * 128 + threadIdx.x) * 256 + c] = word;
-    }
-    MEET
-    if (warp == 0) asm volatile("tcgen05.dealloc.GROUP.sync.aligned.b32 %0, 512;" :: "r"(sums));
-}
-"""
+SOURCE = cuda("tensor_memory/product")
 TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1, "e2m1": 1}
 SUMS = {"f16": 0, "f32": 1, "s32": 2}
 KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4",
@@ -553,43 +498,7 @@ def test_padding_of_narrow_floats_is_not_read(kind: str, words: int) -> None:
 
 # -- registers and copies ------------------------------------------------------------------------
 
-MOVES = """
-typedef unsigned long long u64;
-__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-extern "C" __global__ void k(const unsigned* from, unsigned* out, u64 what) {
-    __shared__ alignas(1024) unsigned rows[4096];
-    __shared__ u64 done;
-    __shared__ unsigned place;
-    const int warp = threadIdx.x / 32;
-    if (warp == 0) {
-        asm volatile("tcgen05.alloc.GROUP.sync.aligned.shared::cta.b32 [%0], 32;" :: "r"(at(&place)));
-    }
-    for (int i = threadIdx.x; i < 4096; i += 128) {
-        if (i % 4 < FILLED) rows[i] = from[4096 * blockIdx.x + i];
-    }
-    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&done)));
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    MEET
-    what += at(rows) >> 4;
-    const unsigned mine = place + (32 * warp << 16);
-    for (int c = 0; c < 32; ++c) {
-        asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};"
-            :: "r"(mine + c), "r"((blockIdx.x << 30) + (threadIdx.x << 16) + c));
-    }
-    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
-    asm volatile("tcgen05.fence::before_thread_sync;");  // the stores
-    MEET
-    WORK
-    unsigned r[8];
-    asm volatile("tcgen05.ld.sync.aligned.SHAPE.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
-        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7])
-        : "r"(mine + (FIRST << 16)));
-    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
-    for (int i = 0; i < 8; ++i) out[(128 * blockIdx.x + threadIdx.x) * 8 + i] = r[i];
-    MEET
-    if (warp == 0) asm volatile("tcgen05.dealloc.GROUP.sync.aligned.b32 %0, 32;" :: "r"(place));
-}
-"""
+MOVES = cuda("tensor_memory/moves")
 WORK = """
     if (threadIdx.x == 0 && blockIdx.x == 0) {
         asm volatile("tcgen05.fence::after_thread_sync;");  // the stores
@@ -952,35 +861,7 @@ def test_columns_of_integers(n: int, valid: bool) -> None:
 
 # -- launch control ------------------------------------------------------------------------------
 
-CANCELS = """
-typedef unsigned long long u64;
-__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-extern "C" __global__ void k(int* done, int width) {
-    __shared__ alignas(16) u64 answer[2];
-    __shared__ u64 bar;
-    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&bar)));
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
-    int x = blockIdx.x, y = blockIdx.y, more = 1, parity = 0;
-    while (more) {
-        if (threadIdx.x == 0) {
-            atomicAdd(&done[y * width + x], 1);
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" :: "r"(at(&bar)));
-            asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta"
-                ".mbarrier::complete_tx::bytes.b128 [%0], [%1];" :: "r"(at(answer)), "r"(at(&bar)));
-        }
-        asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra AGAIN;}"
-            :: "r"(at(&bar)), "r"(parity) : "memory");
-        parity ^= 1;
-        asm volatile("{.reg .pred p; .reg .b128 a; .reg .b32 z, w; mov.b128 a, {%3, %4};"
-            "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, a; selp.b32 %2, 1, 0, p;"
-            "mov.b32 %0, 0; mov.b32 %1, 0;"
-            "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%0, %1, z, w}, a;}"
-            : "=r"(x), "=r"(y), "=r"(more) : "l"(answer[0]), "l"(answer[1]));
-        __syncthreads();
-    }
-}
-"""
+CANCELS = cuda("cancels")
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 15])
@@ -998,26 +879,7 @@ def test_asking_on_after_a_refusal() -> None:
     assert any("asks for another cluster although" in f.message for f in report.findings)
 
 
-FIRST_OF_A_PAIR = """
-__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int* out) {
-    __shared__ unsigned long long bar;
-    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 2;" :: "r"(at(&bar)));
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
-    if (threadIdx.x == 0) {
-        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
-            :: "r"(at(&bar) & MASK) : "memory");
-    }
-    if (blockIdx.x == 0) {
-        asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;}"
-            :: "r"(at(&bar)) : "memory");
-        if (threadIdx.x == 0) *out = 1;
-    }
-    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
-    if (threadIdx.x < 0) asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
-}
-"""
+FIRST_OF_A_PAIR = cuda("tensor_memory/first_of_a_pair")
 
 
 @pytest.mark.parametrize("mask", ["0xFEFFFFFF", "0xFFFFFFFF"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 from foreign_waits import KERNELS
 
 from nogpu import emulator
@@ -448,21 +449,7 @@ def test_every_lane_of_a_warp_takes_a_lock_in_shared_memory(schedule):
         assert out[0] == 96 * 95 // 2
 
 
-ELECT = """
-extern "C" __global__ void k(int* out)
-{
-    __shared__ volatile int flag;
-    const int t = threadIdx.x;
-    if (t == 0) flag = 0;
-    __syncthreads();
-    if (t >= 16 && t < 32) while (flag == 0) { }
-    unsigned first, chosen;
-    asm volatile("{.reg .pred p; elect.sync %0|p, MASK; selp.u32 %1, 1, 0, p;}"
-                 : "=r"(first), "=r"(chosen) :: "memory");
-    if (t == 32) flag = 1;
-    out[t] = first + 100 * chosen;
-}
-"""
+ELECT = cuda("waits/elect")
 
 
 def test_an_election_waits_for_the_lanes_that_still_wait():
@@ -529,26 +516,7 @@ def test_a_fence_of_the_block_does_not_use_up_what_another_block_released(fences
 
 # -- bar.arrive: counted, and on -------------------------------------------------------------------
 
-ARRIVE = """
-extern "C" __global__ void k(float* out)
-{
-    __shared__ float s[32];
-    const int lane = threadIdx.x % 32;
-    if (threadIdx.x < 32) {
-        BEFORE
-        asm volatile("bar.arrive 1, 64;" ::: "memory");
-        AFTER
-    } else if (threadIdx.x < 64) {
-        asm volatile("bar.sync 1, 64;" ::: "memory");
-        out[blockIdx.x * 32 + lane] = s[31 - lane];
-        asm volatile("bar.arrive 2, 64;" ::: "memory");
-    }
-    if (threadIdx.x < 32) {
-        asm volatile("bar.sync 2, 64;" ::: "memory");
-        s[lane] = -1.0f;
-    }
-}
-"""
+ARRIVE = cuda("waits/arrive")
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 
 from nogpu import emulator
 from nogpu.emulator.machine.events import Stage
@@ -22,25 +23,7 @@ BASE = 1024  # address of a block's first byte of shared memory: see test_shared
 # memory,
 # multiplies, and writes the sums by the layout of the PTX ISA (wgmma.mma_async, D), written out
 # once more.
-HEAD = """
-typedef unsigned long long u64;
-__device__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int n> __device__ void wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory");
-}
-__device__ void settled() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
-}
-__device__ void fill(unsigned* to, const unsigned* from, int words) {
-    for (int i = threadIdx.x; i < words; i += blockDim.x) to[i] = from[i];
-}
-__device__ int row_of(int i) {
-    return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8;
-}
-__device__ int column_of(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
-"""
+HEAD = cuda("warpgroups/head")
 
 
 def mma(
@@ -152,22 +135,7 @@ def operand(rows, kind):
     return RNG.integers(low, 4, (rows, K[kind]))
 
 
-KERNEL = """
-extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 a, u64 b, int add, OUT* D)
-{
-    extern __shared__ __align__(1024) unsigned tiles[];
-    fill(tiles, A, A_WORDS);
-    fill(tiles + A_ROOM / 4, B, B_WORDS);
-    settled();
-    REG d[COUNT];
-    for (int i = 0; i < COUNT; ++i) d[i] = START;
-    fence();
-    multiply(d, a, b, add);
-    commit();
-    wait<0>();
-    STORE
-}
-"""
+KERNEL = cuda("warpgroups/product")
 STORES = {
     "f32": "for (int i = 0; i < COUNT; ++i) D[row_of(i) * N + column_of(i)] = d[i];",
     "f16": (
@@ -364,23 +332,7 @@ def test_integers_wrap_or_saturate(words):
 
 # -- A in registers ------------------------------------------------------------------------------
 
-REGISTERS = """
-extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 b, float* D)
-{
-    extern __shared__ __align__(1024) unsigned tiles[];
-    fill(tiles, B, B_WORDS);
-    settled();
-    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, word = threadIdx.x % 4;
-    unsigned a[4] = {A[row * 8 + word], A[(row + ROWS) * 8 + word],
-                     A[row * 8 + word + 4], A[(row + ROWS) * 8 + word + 4]};
-    float d[COUNT] = {};
-    fence();
-    multiply(d, a, b, 1);
-    commit();
-    wait<0>();
-    for (int i = 0; i < COUNT; ++i) D[row_of(i) * N + column_of(i)] = d[i];
-}
-"""
+REGISTERS = cuda("warpgroups/a_in_registers")
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "e4m3", "e5m2"])
@@ -407,27 +359,7 @@ def test_a_in_registers(kind):
 
 # -- several warpgroups, several blocks ----------------------------------------------------------
 
-SEVERAL = """
-extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 a, u64 b, float* D)
-{
-    extern __shared__ __align__(1024) unsigned tiles[];
-    fill(tiles, A + blockIdx.x * 1024, 1024);
-    fill(tiles + 1024, B, 128);
-    settled();
-    const int group = threadIdx.x / 128;
-    if (group < PART) {
-        SPREAD
-        float d[8];
-        for (int i = 0; i < 8; ++i) d[i] = group;
-        fence();
-        multiply(d, a + group * (2048 / 16), b, 1);
-        commit();
-        wait<0>();
-        for (int i = 0; i < 8; ++i)
-            D[((blockIdx.x * 2 + group) * 64 + row_of(i)) * 16 + column_of(i)] = d[i];
-    }
-}
-"""
+SEVERAL = cuda("warpgroups/several")
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
@@ -475,23 +407,7 @@ def test_a_product_that_nobody_watches():
     np.testing.assert_array_equal(D, A @ B.T + 1)
 
 
-GUARDED = """
-extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 a, u64 b, int groups, float* D)
-{
-    extern __shared__ __align__(1024) unsigned tiles[];
-    fill(tiles, A, 512);
-    fill(tiles + 512, B, 128);
-    settled();
-    const int group = threadIdx.x / 128;
-    float d[8];
-    for (int i = 0; i < 8; ++i) d[i] = group;
-    fence();
-    multiply(d, a, b, group < groups);
-    commit();
-    wait<0>();
-    for (int i = 0; i < 8; ++i) D[(group * 64 + row_of(i)) * 16 + column_of(i)] = d[i];
-}
-"""
+GUARDED = cuda("warpgroups/guarded")
 
 
 @pytest.mark.parametrize("groups", [0, 1, 2])
@@ -629,26 +545,7 @@ def test_what_products_read_in_a_kernel_without_mbarriers():
         assert any(f.kind == "race" and says in f.message for f in report.findings), (says, report)
 
 
-RELOADED = """
-extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 b, float* D, int n)
-{
-    extern __shared__ __align__(1024) unsigned tiles[];
-    fill(tiles, B, 128);
-    settled();
-    const unsigned* from = A + threadIdx.x / 32 * 128 + threadIdx.x % 32 / 4 * 8 + threadIdx.x % 4;
-    float d[8] = {};
-    #pragma unroll 1
-    for (int i = 0; i < n; ++i) {
-        unsigned a[4] = {from[512 * i], from[512 * i + 64], from[512 * i + 4], from[512 * i + 68]};
-        fence();
-        multiply(d, a, b, 1);
-        commit();
-        INSIDE
-    }
-    wait<0>();
-    for (int i = 0; i < 8; ++i) D[row_of(i) * 16 + column_of(i)] = d[i];
-}
-"""
+RELOADED = cuda("warpgroups/reloaded")
 
 
 def test_a_in_registers_is_not_written_while_it_is_read():

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 
 from nogpu.command import sources
 from nogpu.command.host import MOST_TURNS, Program
@@ -363,38 +364,7 @@ def followed(text: str, **values: Any) -> list[Launched]:
     return [e for e in one.events if isinstance(e, Launched)]
 
 
-HOST = """
-#if defined(SMALL)
-#define N 10
-#else
-#define N (1 << 10)
-#endif
-#define DIV(a, b) (((a) + (b) - 1) / (b))
-namespace lab { template <int T, typename U> __global__ void tile(U* x, int n) {} }
-template <class T> T* device(size_t count) {
-    T* p = nullptr;
-    cudaMalloc(&p, count * sizeof(T));
-    cudaMemset(p, 0, count * sizeof(T));
-    return p;
-}
-struct Pair { double a; char b; };
-void launch(int which, double* x, int n) {
-    switch (which) {
-        case 0: { lab::tile<16><<<dim3(DIV(n, 16), 2), dim3{16, 16}, sizeof(Pair) * 4>>>(x, n); break; }
-        case 1: lab::tile<32, double><<<DIV(n, 32), 32>>>(x + 8, n); break;
-        default: exit(1);
-    }
-}
-int main() {
-    double* x = device<double>(N);
-    int n = N;
-    auto half = [&](int m) { return m / 2; };
-    for (int which : {0, 1}) launch(which, x, half(n));
-    int s = 1;
-    while (s < n) s *= 2;
-    lab::tile<8, double><<<s, 8>>>(x, s == n ? n : -1);
-}
-"""
+HOST = cuda("run/host")
 
 
 def test_host_code_is_followed_to_its_launches() -> None:
@@ -420,48 +390,7 @@ def test_a_long_loop_over_data_is_left_and_changes_nothing_else() -> None:
     assert MOST_TURNS < 1000000000
 
 
-HOPPER = """#include <cuda.h>
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 bf16;
-namespace one {
-template <int R, int C> __host__ static CUtensorMap encode(bf16* p, int rows, int columns) {
-    CUtensorMap map;
-    uint64_t sizes[3] = {64, (uint64_t)rows, (uint64_t)columns / 64};
-    uint64_t strides[3] = {sizeof(bf16), sizeof(bf16) * columns, 64 * sizeof(bf16)};
-    uint32_t box[3] = {64, R, C / 64}, step[3] = {1, 1, 1};
-    CUresult r = cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, p, sizes, strides + 1,
-        box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-        CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    assert(r == CUDA_SUCCESS);
-    return map;
-}
-__global__ void copy(const __grid_constant__ CUtensorMap map, unsigned short* out) {
-    __shared__ alignas(128) unsigned short tile[ROWS * 128];
-    __shared__ alignas(8) uint64_t bar;
-    unsigned b = __cvta_generic_to_shared(&bar), t = __cvta_generic_to_shared(tile);
-    if (threadIdx.x == 0) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(b));
-        asm volatile("fence.proxy.async;" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(ROWS * 256));
-        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-            " [%0], [%1, {%3, %3, %3}], [%2];" :: "r"(t), "l"(&map), "r"(b), "r"(0) : "memory");
-    }
-    __syncthreads();
-    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;"
-        " @!p bra W; }" :: "r"(b) : "memory");
-    for (int i = threadIdx.x; i < ROWS * 128; i += blockDim.x) out[i] = tile[i];
-}
-void run(bf16* p, unsigned short* out) { CUtensorMap m = encode<ROWS, 128>(p, 32, 128); copy<<<1, 64>>>(m, out); }
-}  // namespace one
-using one::run;
-int main() {
-    bf16* p; unsigned short* out;
-    cudaMalloc(&p, 32 * 128 * sizeof(bf16));
-    cudaMemcpy(p, host, 32 * 128 * sizeof(bf16), cudaMemcpyHostToDevice);
-    cudaMalloc(&out, ROWS * 128 * 2);
-    run(p, out);
-}
-"""
+HOPPER = cuda("run/hopper")
 
 
 def test_a_tensor_map_is_taken_from_the_host_code(shell: Any) -> None:
@@ -516,55 +445,7 @@ def test_what_a_file_includes_is_read_with_it(shell: Any) -> None:
 
 # -- what programs hold beside arrays and numbers ------------------------------------------------
 
-DEVICE = """#include <iostream>
-using std::cout;
-#define ROWS 6
-#define RUN(kernel, ...) kernel<<<1, 32>>>(__VA_ARGS__)
-struct Pair { float x[2]; };
-struct Params { char tag; double scale; Pair shift; int n = 32; const float* add; };
-__constant__ float weights[4];
-__device__ int calls;
-__device__ int log_[4] = {7, 7, 7, 7};
-__global__ void count() { if (threadIdx.x == 0) log_[calls++] = 1; }
-__global__ void use(Params p, float* out) {
-    int i = threadIdx.x;
-    if (i < p.n) out[i] = weights[i % 4] * (float)p.scale + p.shift.x[1] + log_[i % 4] + p.add[i];
-}
-__global__ void rows(const char* data, size_t pitch, float* out) {
-    if (threadIdx.x < ROWS) out[threadIdx.x] = ((const float*)(data + threadIdx.x * pitch))[0];
-}
-template <typename T> class Buffer final {
-    T* p_ = nullptr;
-    size_t n_;
-public:
-    explicit Buffer(size_t n) : n_(n) { cudaMalloc(&p_, n_ * sizeof(T)); }
-    ~Buffer() { cudaFree(p_); }
-    T* get() const { return p_; }
-    void clear() { cudaMemset(p_, 0, n_ * sizeof(T)); }
-    void run(const Params& p) { RUN(use, p, p_); }
-};
-int main() {
-    float w[4] = {1, 2, 3, 4};
-    cudaMemcpyToSymbol(weights, w, sizeof(w));
-    int sms;
-    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
-    cudaDeviceProp prop;
-    cudaGetDeviceProperties(&prop, 0);
-    Buffer<float> out(32), add(32);
-    add.clear();
-    count<<<1, 32>>>();
-    count << <1, 64 >> > ();
-    Params p;
-    p.tag = 'x'; p.scale = 2; p.shift = {{5, 9}}; p.add = add.get();
-    out.run(p);
-    float *image, *first; size_t pitch;
-    cudaMallocPitch((void**)&image, &pitch, 10 * sizeof(float), ROWS);
-    cudaMalloc(&first, ROWS * sizeof(float));
-    cudaMemcpy2D(image, pitch, w, 16, 16, 1, cudaMemcpyHostToDevice);
-    rows<<<sms / prop.multiProcessorCount, prop.warpSize>>>((char*)image, pitch, first);
-    cout << "done";
-}
-"""
+DEVICE = cuda("run/device")
 RIGHT = """
 import numpy as np
 def use(p, weights, log_):
@@ -688,21 +569,7 @@ def test_what_is_expected_may_take_all_arguments(shell: Any) -> None:
     assert "parameters that no" in shell(GOOD, "--expect", "want.py:other")[2]
 
 
-CLUSTER = """#include <cooperative_groups.h>
-__global__ void k(int* y) { y[blockIdx.x] = cooperative_groups::this_cluster().num_blocks(); }
-void run(int* y) {
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(4); config.blockDim = dim3(1);
-    cudaLaunchAttribute given[2];
-    given[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    given[0].val.programmaticStreamSerializationAllowed = 1;
-    given[1].id = cudaLaunchAttributeClusterDimension;
-    HOW
-    config.attrs = given; config.numAttrs = 2;
-    cudaLaunchKernelEx(&config, k, y);
-}
-int main() { int* y; cudaMalloc(&y, 4 * sizeof(int)); run(y); }
-"""
+CLUSTER = cuda("run/cluster")
 
 
 @pytest.mark.parametrize(
@@ -739,21 +606,7 @@ def test_tuples_and_pairs_of_the_host_library_run_on_the_device(shell: Any) -> N
     assert shell(text, "--expect", "want.py:wrong")[0] == 1
 
 
-TENSOR = """__global__ void k(unsigned* y) {
-    __shared__ unsigned place;
-    unsigned at = __cvta_generic_to_shared(&place);
-    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" :: "r"(at));
-    __syncthreads();
-    unsigned x = threadIdx.x;
-    asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(place), "r"(x + 1));
-    asm volatile("tcgen05.wait::st.sync.aligned;");
-    asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(x) : "r"(place));
-    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
-    y[threadIdx.x] = x;
-    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" :: "r"(place));
-}
-int main() { unsigned* y; cudaMalloc(&y, 32 * sizeof(int)); k<<<1, 32>>>(y); }
-"""
+TENSOR = cuda("run/tensor")
 
 
 def test_the_architecture_of_tensor_memory_is_taken_from_the_text(shell: Any) -> None:

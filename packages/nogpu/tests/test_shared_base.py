@@ -4,27 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from foreign_kernels import cuda
 
 from nogpu import emulator, toolchain
 
 OLD, NEW = "sm_75", "sm_90"
 
-SWITCH = """
-extern "C" __global__ void turns(const float* in, float* out, int rounds) {
-  __shared__ __align__(8192) float both[2][1024];
-  unsigned at = (unsigned)__cvta_generic_to_shared(&both[0][0]);
-  unsigned here = at + 4 * threadIdx.x;
-  for (int r = 0; r < rounds; ++r) {
-    asm volatile("st.shared.f32 [%0], %1;" :: "r"(here), "f"(in[r * blockDim.x + threadIdx.x]));
-    __syncthreads();
-    float x;
-    unsigned other = NEXT(here, threadIdx.x, blockDim.x);
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(other));
-    out[r * blockDim.x + threadIdx.x] = x;
-    here = SWITCHED(here, at);
-  }
-}
-"""
+SWITCH = cuda("buffers")
 # Each round stores into the buffer that the last one did not use, and reads the neighbour's
 # element.
 # Switching by XOR with a buffer's size needs a first buffer at a multiple of twice that size.

@@ -1,0 +1,12 @@
+    if (t == 0) init(&bar, n);
+    __syncthreads();
+    auto token = arrive(&bar);
+    int missing;
+    asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(missing) : "l"(token));
+    y[t] = missing;
+    y[t + 32] = over(&bar, token);
+    __syncthreads();
+    if (t < n - 32 % n) arrive(&bar);
+    __syncthreads();
+    y[t + 64] = over(&bar, token);
+    y[t + 96] = over_parity(&bar, ((32 + n - 1) / n - 1) & 1);
