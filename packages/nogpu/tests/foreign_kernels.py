@@ -1,8 +1,5 @@
-"""Matrix products as other people write them: one kernel for each habit, all written here.
-
-A function of this file takes M, N, K, makes operands, launches its kernel in the emulator and
-returns the report, what the kernel computed and what NumPy computes. Operands are small integers,
-so that every order of summation gives the same sum.
+"""Matrix products as other people write them, one kernel for each habit, over small integers: every
+order of summation gives the same sum.
 """
 
 from __future__ import annotations
@@ -36,6 +33,8 @@ class Foreign:
 
 
 KERNELS: dict[str, Foreign] = {}
+OUT = {"uninitialised": ("C",)}
+"""Of a launch whose C holds nothing at first."""
 
 
 def foreign(habit: str, *findings: str, shapes: tuple[Shape, ...] = SHAPES, exact: bool = True):
@@ -69,6 +68,15 @@ def ints(*shape: int, dtype: Any = np.float32, top: int = 4) -> np.ndarray:
 def empty(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     """An output: NaN where the type has one."""
     return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else -1, dtype)
+
+
+def go(
+    name: str, grid: Any, block: Any, args: list[Any], C: np.ndarray, want: np.ndarray,
+    entry: str = "mm", **options: Any,
+) -> Outcome:  # fmt: skip
+    """Launch a kernel of cuda/foreign that leaves C."""
+    report = emulator.launch(cuda(f"foreign/{name}"), entry, grid, block, args, **options)
+    return report, C, want
 
 
 def plain(
@@ -119,11 +127,9 @@ plain(
 def dynamic_shared(M: int, N: int, K: int) -> Outcome:
     edge = 12
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
-    report = emulator.launch(
-        cuda("foreign/dynamic_shared"), "mm", (cdiv(N, edge), cdiv(M, edge)), (edge, edge), [A, B, C, M, N, K, edge],
-        shared_bytes=4 * edge * (2 * edge + 1), uninitialised=("C",),
-    )  # fmt: skip
-    return report, C, A @ B
+    grid, shared = (cdiv(N, edge), cdiv(M, edge)), 4 * edge * (2 * edge + 1)
+    args = [A, B, C, M, N, K, edge]
+    return go("dynamic_shared", grid, (edge, edge), args, C, A @ B, shared_bytes=shared, **OUT)
 
 
 # -- who computes what -----------------------------------------------------------------------------
@@ -150,45 +156,35 @@ plain(
 def split_k_atomics(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
     grid = (cdiv(N, 16), cdiv(M, 4), cdiv(K, 13))
-    report = emulator.launch(
-        cuda("foreign/split_k_atomics"), "mm", grid, (16, 4), [A, B, C, M, N, K, 13]
-    )
-    return report, C, A @ B
+    return go("split_k_atomics", grid, (16, 4), [A, B, C, M, N, K, 13], C, A @ B)
 
 
 @foreign("split-K in two kernels: a workspace, then its reduction")
 def split_k_workspace(M: int, N: int, K: int) -> Outcome:
     A, B, C, W = ints(M, K), ints(K, N), empty(M, N), empty(3, M, N)
-    first = emulator.launch(
-        cuda("foreign/split_k_workspace"), "partial", cdiv(3 * M * N, 128), 128,
-        [A, B, W, M, N, K, 3], uninitialised=("W",),
-    )  # fmt: skip
+    name, args, grids = (
+        "split_k_workspace",
+        [A, B, W, M, N, K, 3],
+        (cdiv(3 * M * N, 128), cdiv(M * N, 128)),
+    )
+    first, *_ = go(name, grids[0], 128, args, W, W, "partial", uninitialised=("W",))
     assert first.ok, first
-    report = emulator.launch(
-        cuda("foreign/split_k_workspace"), "reduce", cdiv(M * N, 128), 128, [W, C, M * N, 3],
-        uninitialised=("C",),
-    )  # fmt: skip
-    return report, C, A @ B
+    return go(name, grids[1], 128, [W, C, M * N, 3], C, A @ B, "reduce", **OUT)
 
 
 @foreign("blocks that stay and draw tile numbers from a counter")
 def persistent(M: int, N: int, K: int) -> Outcome:
     A, B, C, counter = ints(M, K), ints(K, N), empty(M, N), np.zeros(1, np.int32)
-    report = emulator.launch(
-        cuda("foreign/persistent"), "mm", 4, 128, [A, B, C, M, N, K, counter], uninitialised=("C",)
-    )
+    outcome = go("persistent", 4, 128, [A, B, C, M, N, K, counter], C, A @ B, **OUT)
     assert counter[0] == 4 + cdiv(N, 16) * cdiv(M, 8)
-    return report, C, A @ B
+    return outcome
 
 
 @foreign("a batch of matrices along z of the grid")
 def batched(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(3, M, K), ints(3, K, N), empty(3, M, N)
-    report = emulator.launch(
-        cuda("foreign/batched"), "mm", (cdiv(N, 8), cdiv(M, 8), 3), (8, 8),
-        [A, B, C, M, N, K, M * K, K * N, M * N], uninitialised=("C",),
-    )  # fmt: skip
-    return report, C, A @ B
+    args = [A, B, C, M, N, K, M * K, K * N, M * N]
+    return go("batched", (cdiv(N, 8), cdiv(M, 8), 3), (8, 8), args, C, A @ B, **OUT)
 
 
 # -- how it is written -----------------------------------------------------------------------------
@@ -216,31 +212,23 @@ plain("dot products gathered by atomics in shared memory", "shared_atomics", til
 @foreign("matrices as structures with a stride, sub-matrices by a device function")
 def matrix_structures(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
-    report = emulator.launch(
-        cuda("foreign/matrix_structures"), "mm", (cdiv(N, 8), cdiv(M, 8)), (8, 8),
-        [(M, K, K, A), (K, N, N, B), (M, N, N, C)],
-    )  # fmt: skip
-    return report, C, A @ B
+    args = [(M, K, K, A), (K, N, N, B), (M, N, N, C)]
+    return go("matrix_structures", (cdiv(N, 8), cdiv(M, 8)), (8, 8), args, C, A @ B)
 
 
 @foreign("a template over type and tile, named by an expression")
 def template_by_name(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K, dtype="f8"), ints(K, N, dtype="f8"), empty(M, N, dtype="f8")
-    report = emulator.launch(
-        cuda("foreign/template_by_name"), "mm<double, 12>", (cdiv(N, 12), cdiv(M, 12)), (12, 12),
-        [A, B, C, M, N, K],
-    )  # fmt: skip
-    return report, C, A @ B
+    grid, args = (cdiv(N, 12), cdiv(M, 12)), [A, B, C, M, N, K]
+    return go("template_by_name", grid, (12, 12), args, C, A @ B, "mm<double, 12>")
 
 
 @foreign("halves in pairs: half2 arithmetic")
 def half2_pairs(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K, dtype="f2", top=2), ints(K, N, dtype="f2", top=2), empty(M, N, dtype="f2")
-    report = emulator.launch(
-        cuda("foreign/half2_pairs"), "mm", (cdiv(N, 32), cdiv(M, 4)), (16, 4), [A, B, C, M, N, K],
-        uninitialised=("C",),
-    )  # fmt: skip
-    return report, C, (A.astype("f4") @ B.astype("f4")).astype("f2")
+    want = (A.astype("f4") @ B.astype("f4")).astype("f2")
+    grid = (cdiv(N, 32), cdiv(M, 4))
+    return go("half2_pairs", grid, (16, 4), [A, B, C, M, N, K], C, want, **OUT)
 
 
 @foreign("bytes four at a time: __dp4a with int32 sums")
@@ -249,31 +237,23 @@ def packed_bytes(M: int, N: int, K: int) -> Outcome:
     A, B = np.zeros((M, 4 * K4), np.int8), np.zeros((N, 4 * K4), np.int8)
     A[:, :K], B[:, :K] = ints(M, K, dtype=np.int8, top=100), ints(N, K, dtype=np.int8, top=100)
     C = empty(M, N, dtype=np.int32)
-    report = emulator.launch(
-        cuda("foreign/packed_bytes"), "mm", (cdiv(N, 16), cdiv(M, 4)), (16, 4),
-        [A.view(np.int32), B.view(np.int32), C, M, N, K4], uninitialised=("C",),
-    )  # fmt: skip
-    return report, C, A.astype(np.int32) @ B.T.astype(np.int32)
+    args = [A.view(np.int32), B.view(np.int32), C, M, N, K4]
+    want = A.astype(np.int32) @ B.T.astype(np.int32)
+    return go("packed_bytes", (cdiv(N, 16), cdiv(M, 4)), (16, 4), args, C, want, **OUT)
 
 
 @foreign("the small factor in constant memory")
 def constant_memory(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
-    report = emulator.launch(
-        cuda("foreign/constant_memory"), "mm", (cdiv(N, 32), cdiv(M, 4)), (32, 4), [A, C, M, N, K],
-        symbols={"factor": B}, uninitialised=("C",),
-    )  # fmt: skip
-    return report, C, A @ B
+    grid, more = (cdiv(N, 32), cdiv(M, 4)), {"symbols": {"factor": B}, **OUT}
+    return go("constant_memory", grid, (32, 4), [A, C, M, N, K], C, A @ B, **more)
 
 
 @foreign("both factors stored transposed")
 def transposed_inputs(M: int, N: int, K: int) -> Outcome:
     At, Bt, C = ints(K, M), ints(N, K), empty(M, N)
-    report = emulator.launch(
-        cuda("foreign/transposed_inputs"), "mm", (cdiv(N, 16), cdiv(M, 16)), (16, 16), [At, Bt, C, M, N, K],
-        uninitialised=("C",),
-    )  # fmt: skip
-    return report, C, At.T @ Bt.T
+    grid, args = (cdiv(N, 16), cdiv(M, 16)), [At, Bt, C, M, N, K]
+    return go("transposed_inputs", grid, (16, 16), args, C, At.T @ Bt.T, **OUT)
 
 
 @foreign("columns first, with leading dimensions, alpha and beta")
@@ -282,11 +262,8 @@ def column_major_gemm(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(K, lda), ints(N, ldb), ints(N, ldc)
     want = C.copy()
     want[:, :M] = 2 * (A[:, :M].T @ B[:, :K].T).T - 3 * C[:, :M]
-    report = emulator.launch(
-        cuda("foreign/column_major_gemm"), "gemm", (cdiv(M, 32), cdiv(N, 4)), (32, 4),
-        [M, N, K, 2.0, A, lda, B, ldb, -3.0, C, ldc],
-    )  # fmt: skip
-    return report, C, want
+    args = [M, N, K, 2.0, A, lda, B, ldb, -3.0, C, ldc]
+    return go("column_major_gemm", (cdiv(M, 32), cdiv(N, 4)), (32, 4), args, C, want, "gemm")
 
 
 # -- with the faults that such code has ------------------------------------------------------------
@@ -307,15 +284,10 @@ plain(
 )  # fmt: skip
 
 
-@foreign(
-    "split-K without atomics: blocks overwrite each other",
-    "race",
-    shapes=((9, 8, 40),),
-    exact=False,
-)
+WITHOUT = "split-K without atomics: blocks overwrite each other"
+
+
+@foreign(WITHOUT, "race", shapes=((9, 8, 40),), exact=False)
 def split_k_without_atomics(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
-    report = emulator.launch(
-        cuda("foreign/split_k_without_atomics"), "mm", (cdiv(K, 20), M), N, [A, B, C, M, N, K]
-    )
-    return report, C, A @ B
+    return go("split_k_without_atomics", (cdiv(K, 20), M), N, [A, B, C, M, N, K], C, A @ B)

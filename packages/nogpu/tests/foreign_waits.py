@@ -1,8 +1,5 @@
-"""Matrix products whose threads wait for each other without a barrier, and their wrong twins.
-
-Split-K with a semaphore or a lock, stream-K with flags, the last block that sums up, queues of
-tiles, warps that hand tiles to other warps, a barrier of the whole grid: each is right as it stands
-and must run with no finding. A twin is the same text with one thing left out or in the wrong order.
+"""Matrix products whose threads wait for each other without a barrier: right and quiet as they stand.
+A twin is the same text with one thing left out or in the wrong order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Small kernels over what CUDA C++ offers, each with what NumPy makes of the same numbers.
-
-A row is code, and the y that it should leave: of x, 256 int32 of which none lies below 0. Code is
-the body of `k(const int* x, T* y, int n)`, after what stands before a line of dashes; i is the
-thread's number in the launch, t that in its block. Blocks have 64 threads.
+"""Small kernels over what CUDA C++ offers, and the y that each should leave of x, 256 int32 of which
+none lies below 0. i is a thread's number in the launch, t that in its block of 64.
 """
 
 from __future__ import annotations
@@ -22,7 +19,10 @@ WARPS = X.reshape(8, 32).astype(np.int64)
 
 @dataclass(frozen=True)
 class Fresh:
-    """kind: of y, in C++ and in NumPy. options: of the launch."""
+    """code: the body of `k(const int* x, T* y, int n)`, after what stands before a line of dashes.
+
+    kind: of y, in C++ and in NumPy. options: of the launch.
+    """
 
     code: str
     want: Callable[[], Any]

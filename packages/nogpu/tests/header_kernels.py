@@ -1,7 +1,5 @@
-"""Matrix products written with CUDA's own headers, each with twins that are wrong in one place.
-
-All kernels of an architecture are compiled as one source, twins included: the headers are heavy.
-Operands are small integers, so that every order of summation gives the same sum.
+"""Matrix products written with CUDA's own headers, each with twins that are wrong in one place: one
+source for an architecture, as the headers are heavy.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ SHAPES: tuple[Shape, ...] = ((1, 1, 1), (17, 33, 19), (40, 35, 70))
 
 @dataclass(frozen=True)
 class Twin:
-    """One change to a kernel, and the kinds of findings of which at least one must appear."""
+    """One change to a kernel, and the kind of finding that must appear."""
 
     what: str
     old: str
     new: str
-    kinds: frozenset[str]
+    kind: str = "race"
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,6 @@ def source(arch: str) -> str:
     return "\n".join(texts)
 
 
-def twin(what: str, old: str, new: str, *kinds: str) -> Twin:
-    """A change that must be found."""
-    return Twin(what, old, new, frozenset(kinds))
-
-
 def enter(arch: str, text: str, run: Callable[..., Outcome], *twins: Twin) -> None:
     """Enter a kernel under the name of its entry."""
     name = text.split("__global__ void ", 1)[1].split("(", 1)[0]
@@ -108,7 +101,7 @@ enter(
     "sm_75",
     cuda("headers/group_dot"),
     product(lambda M, N: cdiv(M * N, 8), 128),
-    twin(
+    Twin(
         "half of the tile reduces",
         "    sum = cg::reduce",
         "    if (tile.thread_rank() < 8) sum = cg::reduce",
@@ -120,8 +113,8 @@ enter(
     "sm_75",
     cuda("headers/group_rows"),
     product(lambda M, N: cdiv(M, 4), 128),
-    twin("no sync after the store", "warp.sync();  // the new one is there", "", "race"),
-    twin("no sync before the store", "warp.sync();  // the last piece has been read", "", "race"),
+    Twin("no sync after the store", "warp.sync();  // the new one is there", ""),
+    Twin("no sync before the store", "warp.sync();  // the last piece has been read", ""),
 )
 
 COPY_AHEAD = cuda("headers/copy_ahead")
@@ -129,11 +122,11 @@ enter(
     "sm_80",
     COPY_AHEAD,
     product(tiles, (16, 16)),
-    twin("the last copy is not waited for", "cg::wait(row);", ";", "race"),
-    twin("one copy too many under way", "cg::wait_prior<2>", "cg::wait_prior<3>", "race"),
-    twin("filled again too early", "block.sync();  // before", "// before", "race"),
+    Twin("the last copy is not waited for", "cg::wait(row);", ";"),
+    Twin("one copy too many under way", "cg::wait_prior<2>", "cg::wait_prior<3>"),
+    Twin("filled again too early", "block.sync();  // before", "// before"),
 )
-early = twin("filled again too early", "block.sync();  // before", "// before", "race")
+early = Twin("filled again too early", "block.sync();  // before", "// before")
 on_turing = COPY_AHEAD.replace("copy_ahead", "copy_on_turing")
 enter("sm_75", on_turing, product(tiles, (16, 16)), early)
 
@@ -143,65 +136,63 @@ enter(
     "sm_80",
     cuda("headers/two_stages"),
     product(tiles, (16, 16)),
-    twin("the stage is not waited for", "pipe.consumer_wait();", "", "race"),
-    twin("a stage is filled while it is read", "pipe.producer_acquire();", "", "race"),
+    Twin("the stage is not waited for", "pipe.consumer_wait();", ""),
+    Twin("a stage is filled while it is read", "pipe.producer_acquire();", ""),
 )
 
 enter(
     "sm_80",
     cuda("headers/copy_and_multiply"),
     product(tiles, 256),
-    twin(
+    Twin(
         "used before it is filled",
         "full[s].arrive_and_wait();  // it has been filled",
         "(void)full[s].arrive();",
-        "race",
     ),
-    twin(
+    Twin(
         "filled before it is used",
         "if (i >= 2) empty[s].arrive_and_wait();",
         "if (i >= 2) (void)empty[s].arrive();",
-        "race",
     ),
-    twin(
+    Twin(
         "one arrival too many expected",
         "init(&full[threadIdx.x], 2 * HALF);",
         "init(&full[threadIdx.x], 2 * HALF + 1);",
         "divergent-barrier",
     ),
-    twin("used before it is set up", "__syncthreads();  // the barriers are", "// are", "race"),
+    Twin("used before it is set up", "__syncthreads();  // the barriers are", "// are"),
 )
 
 enter(
     "sm_80",
     cuda("headers/one_arrives"),
     product(tiles, (16, 16)),
-    twin("the lane does not wait for its warp", "warp.sync();  // all lanes are done", "", "race"),
-    twin("nobody waits", "bar.wait_parity(phase);", "", "race"),
+    Twin("the lane does not wait for its warp", "warp.sync();  // all lanes are done", ""),
+    Twin("nobody waits", "bar.wait_parity(phase);", ""),
 )
 
 enter(
     "sm_80",
     cuda("headers/arrive_by_hand"),
     product(tiles, (16, 16)),
-    twin("nobody waits", "while (!__mbarrier_test_wait(&bar, token)) {}", "", "race"),
-    twin("the copies do not arrive", "__pipeline_arrive_on(&bar);", "", "race"),
+    Twin("nobody waits", "while (!__mbarrier_test_wait(&bar, token)) {}", ""),
+    Twin("the copies do not arrive", "__pipeline_arrive_on(&bar);", ""),
 )
 
-more = twin("one group too many under way", "wait_prior(1)", "wait_prior(2)", "race")
+more = Twin("one group too many under way", "wait_prior(1)", "wait_prior(2)")
 enter("sm_80", cuda("headers/zero_filled"), product(tiles, (16, 16)), more)
 
 # -- libcu++ and CUB -------------------------------------------------------------------------------
 
 guard = ("m < a.extent(0) && k0 + j", "k0 + j")
-unguarded = twin("rows are not guarded", *guard, "out-of-bounds")
+unguarded = Twin("rows are not guarded", *guard, "out-of-bounds")
 enter("sm_75", cuda("headers/with_shapes"), product(tiles, (16, 16)), unguarded)
 
 enter(
     "sm_75",
     cuda("headers/split_by_cub"),
     product(lambda M, N: (cdiv(N, 2), M), 64),
-    twin("scratch is used again too early", "__syncthreads();  // scratch", "// scratch", "race"),
+    Twin("scratch is used again too early", "__syncthreads();  // scratch", "// scratch"),
 )
 
 enter(
@@ -209,8 +200,8 @@ enter(
     cuda("headers/split_by_atomics"),
     product(lambda M, N: (*tiles(M, N), 3), (16, 16), uninitialised=(),
             C=lambda M, N: np.zeros((M, N), np.float32)),
-    twin("added without atomics", "c.fetch_add(sum, cuda::memory_order_relaxed)",
-         "C[m * N + n] += sum", "race"),
+    Twin("added without atomics", "c.fetch_add(sum, cuda::memory_order_relaxed)",
+         "C[m * N + n] += sum"),
 )  # fmt: skip
 
 
@@ -227,7 +218,7 @@ enter(
     "sm_75",
     cuda("headers/complex_tiles"),
     _complex,
-    twin("filled again too early", "__syncthreads();  // all have", "// all have", "race"),
+    Twin("filled again too early", "__syncthreads();  // all have", "// all have"),
 )
 
 # -- pointers to functions, objects, 8-bit floats --------------------------------------------------
@@ -242,7 +233,7 @@ enter(
     "sm_75",
     cuda("headers/epilogue_table").replace("NAME", "epilogue_table"),
     product(tiles, (16, 16), 1, ending=_epilogues),
-    twin("a place beyond the table", "(which + n) % 3]", "which + 3]", "out-of-bounds"),
+    Twin("a place beyond the table", "(which + n) % 3]", "which + 3]", "out-of-bounds"),
 )
 
 
@@ -255,11 +246,11 @@ enter(
     "sm_75",
     cuda("headers/epilogue_object").replace("NAME", "epilogue_object"),
     product(tiles, (16, 16), ending=_object),
-    twin("freed before it is used", "    __syncthreads();\n    if (m < M", "    __syncthreads();\n"
+    Twin("freed before it is used", "    __syncthreads();\n    if (m < M", "    __syncthreads();\n"
          "    if (first) delete end;\n    __syncthreads();\n    if (m < M", "out-of-bounds"),
-    twin("too small a block", "new float[N])", "new float[N - 1])", "out-of-bounds"),
+    Twin("too small a block", "new float[N])", "new float[N - 1])", "out-of-bounds"),
 )  # fmt: skip
 
-unguarded = twin("rows are not guarded", "m < M && k < K ?", "k < K ?", "out-of-bounds")
+unguarded = Twin("rows are not guarded", "m < M && k < K ?", "k < K ?", "out-of-bounds")
 by_warps = product(lambda M, N: (cdiv(N, 8), cdiv(M, 16)), 32)
 enter("sm_89", cuda("headers/eight_bits"), by_warps, unguarded)

@@ -1,8 +1,5 @@
 """A launch of one thread, whose registers are numbers: the same bits, counts and words as arrays.
-
-Each kernel runs twice, as it is translated for one thread and as it is for many. What differs is a
-fault of `ptx.scalars` or `machine.ports`, whatever the arithmetic should be: that the other tests
-hold.
+What differs is a fault of `ptx.scalars` or `machine.ports`.
 """
 
 from __future__ import annotations

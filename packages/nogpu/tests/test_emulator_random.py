@@ -1,7 +1,5 @@
-"""Random programs with arrays of their own, shuffles and conditions: the emulator beside g++.
-
-Each program is a list of statements over a thread's state. For g++ a statement is a loop over the
-32 threads of a warp; for the emulator all of them are one kernel.
+"""Random programs over the state of the threads of a warp: the emulator, one kernel for all, beside
+g++, a loop over the threads for each statement.
 """
 
 from __future__ import annotations

@@ -179,12 +179,11 @@ def test_ldmatrix(count, trans, ld, waves):
     assert (load.requests, load.wavefronts) == (1, waves * count)
 
 
+ONE = 'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at + SHIFT));'
+
+
 def test_ldmatrix_rows_must_be_aligned_and_inside():
-    asm = (
-        'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at'
-        " + SHIFT));"
-    )
-    source = LDMATRIX.replace("ASM", asm).replace("COUNT", "1")
+    source = LDMATRIX.replace("ASM", ONE).replace("COUNT", "1")
     x, out = np.zeros((64, 8), np.uint16), np.zeros(32, np.uint32)
     for shift, kind in ((2, "misaligned"), (1024 - 32, "out-of-bounds")):
         report = emulator.launch(
@@ -194,13 +193,9 @@ def test_ldmatrix_rows_must_be_aligned_and_inside():
 
 
 def test_a_barrier_missing_before_ldmatrix_is_a_race():
-    asm = (
-        'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) :'
-        ' "r"(at));'
-    )
-    source = LDMATRIX.replace("ASM", asm).replace("COUNT", "1").replace("__syncthreads();", "")
+    source = LDMATRIX.replace("ASM", ONE).replace("COUNT", "1").replace("__syncthreads();", "")
     x, out = np.zeros((64, 8), np.uint16), np.zeros(32, np.uint32)
-    report = emulator.launch(source, "k", 1, 32, [x, out], defines={"LD": 8, "ROWS": 8})
+    report = emulator.launch(source, "k", 1, 32, [x, out], defines={"LD": 8, "ROWS": 8, "SHIFT": 0})
     assert {f.kind for f in report.findings} == {"race"}, report
 
 

@@ -19,10 +19,8 @@ SWIZZLES = (0, 32, 64, 128)
 BITS = {0: 0, 128: 1, 64: 2, 32: 3}  # of a descriptor, that say so
 BASE = 1024  # address of a block's first byte of shared memory: see test_shared_base
 
-# The operands come as the bytes of a tile, built here in NumPy. Each launch copies them into shared
-# memory,
-# multiplies, and writes the sums by the layout of the PTX ISA (wgmma.mma_async, D), written out
-# once more.
+# Operands come as the bytes of a tile, built here in NumPy. Each launch copies them into shared
+# memory, multiplies, and writes the sums by the PTX ISA's layout of D, written out once more.
 HEAD = cuda("warpgroups/head")
 
 
@@ -390,19 +388,15 @@ def test_warpgroups_and_blocks(schedule, threads, part, spread):
     np.testing.assert_array_equal(D, want)
 
 
+@pytest.mark.parametrize("analyse", [True, False])
 @pytest.mark.parametrize("block", [(32, 4, 1), (64, 1, 2), (16, 4, 2)])
-def test_blocks_of_other_shapes(block):
-    """Warps are counted along x, then y, then z."""
+def test_blocks_of_other_shapes(block, analyse):
+    """Warps are counted along x, then y, then z; whether somebody watches or not."""
     x, y, _ = block
     thread = f"(threadIdx.x + {x} * (threadIdx.y + {y} * threadIdx.z))"
     head = HEAD.replace("threadIdx.x", thread).replace("blockDim.x", "128")
-    report, D, A, B = multiplied(("f32", "f16", "f16"), 24, right=32, block=block, head=head)
-    assert report.ok, report
-    np.testing.assert_array_equal(D, A @ B.T + 1)
-
-
-def test_a_product_that_nobody_watches():
-    report, D, A, B = multiplied(("f32", "f16", "f16"), 24, right=32, analyse=False)
+    given = {"right": 32, "block": block, "head": head, "analyse": analyse}
+    report, D, A, B = multiplied(("f32", "f16", "f16"), 24, **given)
     assert report.ok, report
     np.testing.assert_array_equal(D, A @ B.T + 1)
 
@@ -522,8 +516,7 @@ def test_products_under_way_that_are_not(name):
     assert all("fence" not in f.message for f in report.findings) or "fence" in name
 
 
-# No mbarrier anywhere: what orders threads and products are fences, waits and barriers of the block
-# alone.
+# No mbarrier anywhere: fences, waits and barriers of the block order threads and products.
 REFILLED = f"fence(); {FIRST} commit(); wait<0>(); __syncthreads(); fill(tiles, A, A_WORDS);"
 WITHOUT_MBARRIERS = {
     "stores that no proxy fence shows": (
@@ -714,12 +707,11 @@ def test_the_pieces_that_a_product_reads_are_told(monkeypatch):
     report, _, _ = under_way(body)
     assert report.ok, report
     stages = [(b.stage, b.offset.shape, sorted(b.thread.tolist())) for b in told]
-    a, b = (
-        ((stage, (4, 128), [0, 32, 64, 96]) for stage in (Stage.BEGUN, Stage.WAITED)),
-        ((stage, (4, 32), [0, 32, 64, 96]) for stage in (Stage.BEGUN, Stage.WAITED)),
-    )
-    (a_begun, a_waited), (b_begun, b_waited) = a, b
-    assert stages == [a_begun, b_begun] * 2 + [a_waited, b_waited] * 2
+    assert stages == [
+        (stage, (4, pieces), [0, 32, 64, 96])
+        for stage in (Stage.BEGUN, Stage.WAITED)
+        for pieces in (128, 32) * 2
+    ]
     for bulk, first, size in ((told[0], 0, 2048), (told[1], 2048, 512)):
         assert (bulk.offset == np.arange(first, first + size, 16)).all()
         assert bulk.there is None and not bulk.writes and bulk.by == "product" and bulk.width == 16
