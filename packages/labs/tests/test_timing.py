@@ -42,54 +42,25 @@ class Pretended:
     """A session whose clock says 1 ms for ours, 2 for the rung and 0.5 for the library."""
 
     def __init__(self) -> None:
-        self.clock, self.next = 0.0, 0.0
+        self.took = 0.0
         self.stream = contextlib.nullcontext()
         self.stream.synchronize = lambda: None  # type: ignore[attr-defined]
-        events = SimpleNamespace(
-            Event=lambda: SimpleNamespace(record=self._record, synchronize=lambda: None, at=0.0)
-        )
-        events.get_elapsed_time = lambda start, end: self.took
+        event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
+        events = SimpleNamespace(Event=lambda: event, get_elapsed_time=lambda start, end: self.took)
         self.cupy = SimpleNamespace(
-            cuda=events,
-            asarray=np.array,
-            ascontiguousarray=np.ascontiguousarray,
-            empty=np.empty,
-            abs=np.abs,
-        )
+            cuda=events, asarray=np.array, ascontiguousarray=np.ascontiguousarray, empty=np.empty, abs=np.abs
+        )  # fmt: skip
         self.gpu = SimpleNamespace(name="NVIDIA Pretended", arch="sm_75")
-        self.took = 0.0
+        self.on_stream = contextlib.nullcontext
+        self.faults = lambda what: contextlib.nullcontext()
+        self.warm_up = self.spin = lambda *_: None
+        self.peak_gflops = lambda precision: 8000.0
+        self.versions = lambda: {"driver": "1"}
+        self.kernel_operation, self.baseline_operation = self._takes(2.0), self._takes(0.5)
 
-    def _record(self, stream: Any) -> None:
-        pass
-
-    def on_stream(self) -> Any:
-        return contextlib.nullcontext()
-
-    faults = staticmethod(lambda what: contextlib.nullcontext())
-
-    def warm_up(self) -> None:
-        pass
-
-    def spin(self, ns: int) -> None:
-        pass
-
-    def peak_gflops(self, precision: str) -> float:
-        return 8000.0
-
-    def versions(self) -> dict[str, str]:
-        return {"driver": "1"}
-
-    def kernel_operation(self, plan: Any, A: Any, B: Any, C: Any) -> Callable[[], None]:
-        def run() -> None:
-            self.took = 2.0
-
-        return run
-
-    def baseline_operation(self, name: str, A: Any, B: Any, C: Any) -> Callable[[], None]:
-        def run() -> None:
-            self.took = 0.5
-
-        return run
+    def _takes(self, ms: float) -> Callable[..., Callable[[], None]]:
+        """What makes an operation that the clock says takes so long."""
+        return lambda *_: lambda: setattr(self, "took", ms)
 
 
 @pytest.fixture
