@@ -116,9 +116,7 @@ def test_what_cannot_be_judged_is_one_clear_line(name: str, handed: Any) -> None
 
 
 def through(name: str, raw: bytes) -> None:
-    """Collect, judge (but for the compiler, which is another process) and report a file; nothing
-    but lines.
-    """
+    """Collect, judge without a compiler, and report a file: nothing but lines."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = Path(folder)
         course = courses.new(place / "course")

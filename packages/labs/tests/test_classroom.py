@@ -1,6 +1,4 @@
-"""A whole class: what it costs, kills at every result, and neighbours who change nothing; and what
-is recorded of it.
-"""
+"""A whole class: its cost, kills at every result, neighbours who change nothing, its record."""
 
 from __future__ import annotations
 

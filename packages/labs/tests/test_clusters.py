@@ -1,5 +1,4 @@
-"""Workers elsewhere: what is sent to them, what they refuse, and that a dead one changes no
-byte."""
+"""Workers elsewhere: what they are sent and refuse, and that a dead one changes no byte."""
 
 from __future__ import annotations
 
@@ -56,9 +55,7 @@ def here(
 
 @contextmanager
 def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str, list[int]]]:
-    """Address of a scheduler, and the process ids of its workers, each with one thread and nobody
-    over it.
-    """
+    """A scheduler's address, and the process ids of its workers of one thread each."""
     pytest.importorskip("distributed", reason="Dask is not installed: this test did not run")
     env = {**os.environ, "PYTHONPATH": str(book), **settings}
     started: list[subprocess.Popen[str]] = []

@@ -1,6 +1,4 @@
-"""Honest kernels of every lab, under twenty random orders of warps each: no wrong element, and
-nothing found.
-"""
+"""Honest kernels of every lab in twenty random orders of warps: nothing wrong, nothing found."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ SOLUTIONS = [
 
 
 def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
-    """What was found, and what was wrong, in twenty orders; the smaller cases of a student take
-    their turns.
-    """
+    """What was found and wrong in twenty orders; a student's smaller cases take their turns."""
     variant = next(v for v in lab.variants if v.name == source.variant)
     asked, found = lab.specification(variant), []
     small = sorted(cases(asked, b"a secret of a course", "alarms"), key=lambda c: c.work)

@@ -1,5 +1,4 @@
-"""Regrades that lose nothing, a teacher's fixes, and what a notebook says of the lab that it is
-of."""
+"""Regrades that lose nothing, a teacher's fixes, and what a notebook says that it is of."""
 
 from __future__ import annotations
 

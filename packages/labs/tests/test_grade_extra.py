@@ -1,6 +1,4 @@
-"""What a machine needs that grades and does nothing else: the extra `grade`, without CuPy and
-Jupyter.
-"""
+"""What a machine needs that grades alone: the extra `grade`, without CuPy and Jupyter."""
 
 from __future__ import annotations
 

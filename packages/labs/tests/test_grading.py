@@ -1,6 +1,4 @@
-"""A folder of submissions: whose they are, what is judged of them, how a cut run goes on, and the
-marks.
-"""
+"""A folder of submissions: whose they are, what is judged, how a cut run goes on, the marks."""
 
 from __future__ import annotations
 

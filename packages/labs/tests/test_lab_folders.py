@@ -1,6 +1,4 @@
-"""A lab is a folder: a task of a teacher's own, without code but its reference; and what a host
-function does.
-"""
+"""A lab is a folder, a teacher's own task without code but its reference; and host functions."""
 
 from __future__ import annotations
 

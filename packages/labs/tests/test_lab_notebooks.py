@@ -1,6 +1,4 @@
-"""A lab as a student has it: the notebook, its cells, what is handed in, and the book that its
-first cell fetches.
-"""
+"""A lab as a student has it: notebook, cells, what is handed in, and the book it fetches."""
 
 from __future__ import annotations
 
@@ -91,9 +89,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
 def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Path) -> None:
-    """As a student: run all, write a solution and an answer, run all; and as the teacher: collect,
-    judge.
-    """
+    """A student runs, solves, answers and runs again; the teacher collects and judges."""
     course = courses.new(tmp_path / "course")
     out = tmp_path / "students" / "4711" / f"{lab.entry}.ipynb"
     folder = out.parent
@@ -408,9 +404,7 @@ class Kernel:
         )
 
     def stopped(self, code: str, until: Callable[[], object]) -> str:
-        """The error by which a cell ends that is interrupted a second after `until`; "" if it goes
-        on.
-        """
+        """How a cell ends that is interrupted a second after `until`; empty if it goes on."""
         # Else Jupyter aborts a cell that comes right after one that ends by an error.
         id_ = self.client.execute(code, stop_on_error=False)
         began = time.monotonic()
@@ -439,9 +433,7 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
-    """While a source compiles that would take all its time: the cell ends, the kernel and its names
-    stay.
-    """
+    """While a source compiles without end: the cell ends, the kernel and its names stay."""
     begin = "from tilelabs import labs\nfrom helpers.page.workbench import mine\n"
     assert kernel.run(f'{begin}labs.begin("2")\nkept = 41')["status"] == "ok"
     cell = f"%%cuda lab2\n{BOMBS['macros']}"
@@ -472,9 +464,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fetched(source: Path, folder: Path, code: str = "", lab: labs.Lab = TWO) -> tuple[Path, str]:
-    """Where the first cell puts the book, in an empty folder on Colab, and what it and `code`
-    print.
-    """
+    """Where the first cell puts the book on an empty Colab, and what it and `code` print."""
     course = courses.new(folder / "course")
     [setup] = [
         "".join(c["source"]) for c in labs.handout(lab, course)["cells"] if c["id"] == "setup"

@@ -1,6 +1,4 @@
-"""Labs: their rubrics, and how kernels come out: solutions, the starter, wrong twins, at the
-terminal.
-"""
+"""Labs: their rubrics, and how solutions, starters and wrong twins come out."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ def test_every_variant_is_solved_and_no_solution_solves_another(lab: labs.Lab) -
 
 
 def test_a_rehearsal_says_what_is_odd() -> None:
-    """Its own wrong twins: a solution that is none, a twin without fault, other points, other
-    words.
-    """
+    """Its own wrong twins: no solution, a twin without fault, other points, other words."""
     two = labs.lab("2")
     good = rehearsing.Source("x", "solution", two.variants[0].name, HONEST)
     most = replace(good, kind="twin", text=CONFLICT, most=10)
@@ -139,9 +135,7 @@ def test_a_damaged_rehearsal_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("student", range(3))
 @pytest.mark.parametrize("lab", COUNTING, ids=lambda one: one.number)
 def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) -> None:
-    """A solution keeps them for every student; the starter, and a twin that counts too much, for
-    none.
-    """
+    """A solution keeps them for every student; a starter, or a twin that counts too much, never."""
     counted = {p.id: p.points for p in lab.parts if p.counts in rubrics.COUNTED}
     variant = lab.variants[student % len(lab.variants)]
     asked = lab.specification(variant)

@@ -77,9 +77,7 @@ def test_cases_can_be_neither_known_nor_dodged(edge: tuple[int, int, int], align
 
 
 def test_a_fault_at_an_edge_costs_every_student_the_same() -> None:
-    """What is left over beside tiles of eight is the same for all, where nothing is counted, and
-    differs by course.
-    """
+    """What is left over beside tiles of eight differs by course alone, where nothing is counted."""
 
     def left(secret: bytes, *of: object) -> list[tuple[int, ...]]:
         drawn = cases(ASKED, secret, "lab 2", *of)
@@ -115,9 +113,7 @@ def test_the_door_hands_on_what_the_compiler_makes() -> None:
 
 
 def test_the_line_that_makes_most_is_named() -> None:
-    """For an honest source the line that a person names, for one that strides the load that
-    strides.
-    """
+    """For an honest source the line that a person names; else the load that strides."""
     lines = hostile.STRIDED.splitlines()
     [strides] = [n for n, line in enumerate(lines, 1) if "A[(k0 + tx)" in line]
     strided = mark(hostile.STRIDED, ASKED, FEW[:1]).heaviest("sectors")
@@ -160,6 +156,7 @@ def test_constants_may_be_what_a_lab_allows_and_a_table_is_kept() -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [(HONEST + "// \ud800", "lone surrogates"), (HONEST.encode("utf-16"), "UTF-16")],
+    ids=["a lone surrogate", "UTF-16"],
 )
 def test_what_is_no_text_is_one_clear_line(raw: str | bytes, words: str) -> None:
     found = mark(raw, ASKED, FEW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from test_policy import TWO
@@ -19,9 +20,7 @@ GOOD = {"of": 1600, "wavefronts": 4000, "barriers": 8}
 
 
 def facts(*wrong: int, order: str = "", tried: int = 9, kind: str = "", **work: int) -> Marked:
-    """Facts of nine cases of which these are wrong (in one order alone, where that is named), and
-    with a finding in all.
-    """
+    """Facts of nine cases: which are wrong, in which order alone, and a finding in all."""
     found = ((kind, 7, "x"),) if kind else ()
     runs = tuple(
         Run(
@@ -95,21 +94,18 @@ def test_a_check_stops_at_the_first_wrong_shape_and_goes_on_when_asked() -> None
 
 @pytest.mark.nvrtc
 def test_submit_takes_the_last_check_of_what_it_hands_in(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pathlib import Path
-
-    place, ran = Path(str(tmp_path)), list[str]()
-    own = checking.check
+    ran, own = list[str](), checking.check
     monkeypatch.setattr(
         working.checking, "check", lambda *a, **k: (ran.append("x"), own(*a, **k))[1]
     )
-    (place / "lab2.cu").write_text(WRONG["nothing"])
-    found = labs.check("2", folder=place)
-    told = labs.submit("2", folder=place)
+    (tmp_path / "lab2.cu").write_text(WRONG["nothing"])
+    found = labs.check("2", folder=tmp_path)
+    told = labs.submit("2", folder=tmp_path)
     assert len(ran) == 1 and f"{found.points} of {found.most} points" in str(told)
-    (place / "lab2.cu").write_text(WRONG["nothing"] + "// changed")
-    labs.submit("2", folder=place)
+    (tmp_path / "lab2.cu").write_text(WRONG["nothing"] + "// changed")
+    labs.submit("2", folder=tmp_path)
     assert len(ran) == 2  # the control
 
 

@@ -49,9 +49,7 @@ def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_where_the_published_solutions_are_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in the clone that a notebook makes on Colab: then nothing earlier is named, and nothing is
-    damaged.
-    """
+    """As in a clone on Colab: then nothing earlier is named, and nothing is damaged."""
     monkeypatch.setattr(rehearsing, "FOLDER", "not there")
     folder, _ = export(TWO, (), (), tmp_path)
     assert not (folder / "before").exists()

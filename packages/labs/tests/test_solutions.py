@@ -1,6 +1,4 @@
-"""Solutions: sealed in the tree, unpacked and packed by a teacher, by the book's passphrase or their
-own.
-"""
+"""Solutions: sealed in the tree, opened by the book's passphrase or a teacher's own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Times of a class's kernels: what is timed is judged at every launch, kept, reported, and no part
-of points.
-
-The GPU is pretended: NumPy in CuPy's place, a clock that says what each contender takes.
-"""
+"""Times of a class's kernels, no part of points; NumPy and a clock stand for CuPy and the GPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Written answers on their way from a notebook to the person who marks them, and points of a
-group's members.
-"""
+"""Written answers on their way to the person who marks them, and points of a group's members."""
 
 from __future__ import annotations
 

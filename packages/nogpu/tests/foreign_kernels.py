@@ -1,6 +1,4 @@
-"""Matrix products as other people write them, one kernel for each habit, over small integers: every
-order of summation gives the same sum.
-"""
+"""Matrix products in other people's habits, over small integers, whose sums no order changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Matrix products written with CUDA's own headers, each with twins that are wrong in one place: one
-source for an architecture, as the headers are heavy.
-"""
+"""Matrix products with CUDA's own headers and wrong twins: one source for an architecture."""
 
 from __future__ import annotations
 

@@ -552,8 +552,7 @@ def test_threads_may_end_inside_a_device_function():
 
 
 def test_an_array_that_is_stored_through_a_structure_is_judged():
-    """Loads of arrays that nothing is stored to are not looked at; this one's pointer lies inside
-    the structure."""
+    """Arrays that nothing is stored to are not looked at; this one is stored to by a member."""
     source = """
     struct Pair { const float* in; float* out; };
     extern "C" __global__ void k(Pair p)
@@ -623,8 +622,7 @@ def test_a_long_interval_without_barriers_is_judged_too(writes, reads, other, mo
 
 
 def test_who_does_not_wait_may_look_at_a_flag():
-    """A volatile read of what another thread waits for is no race with the store that sets it; a
-    plain one is."""
+    """A volatile read of what another waits for does not race with the store that sets it."""
     source = """
     extern "C" __global__ void k(int* out, int n)
     {

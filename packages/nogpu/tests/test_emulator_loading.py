@@ -1,6 +1,4 @@
-"""Registers of tcgen05.ld that are used before tcgen05.wait::ld: told on their line, beside the same
-kernel that waits in time.
-"""
+"""Registers of tcgen05.ld used before tcgen05.wait::ld: told on their line, beside a sound twin."""
 
 from __future__ import annotations
 

@@ -264,11 +264,7 @@ MANY = cuda("mbarriers/many")
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("n", [5, 7, 12, 31])
 def test_arrivals_past_the_end_of_a_phase_belong_to_the_next(n, schedule):
-    """32 lanes arrive in one instruction, lane after lane; the last phase stays open.
-
-    Source: PTX ISA, mbarrier: an arrival that completes a phase begins the next with the expected
-    count.
-    """
+    """32 lanes arrive in one instruction; an arrival past the end of a phase begins the next."""
     report, y = run(MANY, threads=32, n=n, schedule=schedule)
     assert report.ok, report
     lane = np.arange(32)

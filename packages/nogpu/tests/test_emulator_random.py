@@ -1,6 +1,4 @@
-"""Random programs over the state of the threads of a warp: the emulator, one kernel for all, beside
-g++, a loop over the threads for each statement.
-"""
+"""Random programs of a warp: one kernel in the emulator, loops over 32 threads for g++."""
 
 from __future__ import annotations
 

@@ -693,9 +693,7 @@ ORDERS = ["", ".relaxed.cta", ".relaxed.cluster"]
 
 
 def by_mbarriers(text: str, order: str) -> str:
-    """A text of `moving` in which mbarriers of this order stand for __syncthreads() from the stores
-    to the loads.
-    """
+    """A text of `moving` with mbarriers of this order for __syncthreads() until the loads."""
     stores = STORES.format("before")
     head, tail = text.split(stores)
     pieces = tail.split("__syncthreads();")

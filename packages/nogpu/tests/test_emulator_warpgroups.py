@@ -27,8 +27,7 @@ HEAD = cuda("warpgroups/head")
 def mma(
     name: str, n: int, words: str, letter: str, tail: str, *, count: int, a: str = "desc"
 ) -> str:
-    """A device function with one wgmma.mma_async. letter: of the registers of D; tail: the last
-    numbers."""
+    """A function of one wgmma.mma_async. letter: of D's registers; tail: the last numbers."""
     regs = 4 if a == "regs" else 1
     kind = {"f": "float", "r": "unsigned"}[letter]
     places = [f"%{i}" for i in range(count)]
@@ -287,8 +286,7 @@ def test_steps_along_k_within_a_swizzled_row():
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_a_sum_is_cut_off_once(kind):
-    """To the bits that test_sums.py holds to a GPU's: here, of all k together, and within a float32
-    of it."""
+    """Of all k together, within a float32; test_sums.py holds the bits to a GPU's."""
     draw = np.random.default_rng(0).standard_normal
     A, B = (draw((r, 16)).astype("f2") for r in (64, 32))
     report, D, A, B = multiplied((kind, "f16", "f16"), 32, right=32, values=(A, B))

@@ -1,5 +1,4 @@
-"""Hopper kernels in styles that the book does not use: each runs unmodified, and beside it one with
-one fault."""
+"""Hopper kernels in styles that the book does not use, unmodified, each beside one with a fault."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""PTX made of clang's LLVM IR: what it computes, counts and finds is what clang's own PTX does; and
-what has no translation is refused by name."""
+"""PTX made of clang's LLVM IR does what clang's own does; what has no translation is named."""
 
 from __future__ import annotations
 
