@@ -5,36 +5,32 @@ from typing import Any
 
 import numpy as np
 
-from helpers.page.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, close_to, exercise, number
 from nogpu.device import gpu
 
+RATE = 2 * 4096**3 / 22e-3 / 1e12
 
-@exercise("02.1", kind="number")
-def rate(answer: object) -> Check:
-    """Rate of a 4096 product in 22 ms, in TFLOP/s."""
-    right = 2 * 4096**3 / 22e-3 / 1e12
-    return close_to(
-        answer, right, what="rate", unit="TFLOP/s",
-        mistakes={right * 1e3: "that is GFLOP/s", right / 2: "a multiply-add is two operations"},
-    )  # fmt: skip
+number(
+    "02.1", "Rate of a 4096 product in 22 ms, in TFLOP/s", RATE, what="rate", unit="TFLOP/s",
+    mistakes={RATE * 1e3: "that is GFLOP/s", RATE / 2: "a multiply-add is two operations"},
+)  # fmt: skip
 
 
-@exercise("02.2", kind="number")
-def shortest(answer: object) -> Check:
-    """Shortest time of a 4096 product on a T4 that its FP32 peak allows, in ms."""
-    right = 2 * 4096**3 / gpu("t4").fp32_peak_gflops / 1e6
-    return close_to(
-        answer,
-        right,
-        tolerance=0.02,
-        what="shortest time",
-        unit="ms",
-        mistakes={
-            right / 2: "a multiply-add is two operations",
-            right / 1e3: "that is in seconds",
-            5: "that is the report; compute what the peak allows",
-        },
-    )
+SHORTEST = 2 * 4096**3 / gpu("t4").fp32_peak_gflops / 1e6
+
+number(
+    "02.2",
+    "Shortest time of a 4096 product on a T4 that its FP32 peak allows, in ms",
+    SHORTEST,
+    tolerance=0.02,
+    what="shortest time",
+    unit="ms",
+    mistakes={
+        SHORTEST / 2: "a multiply-add is two operations",
+        SHORTEST / 1e3: "that is in seconds",
+        5: "that is the report; compute what the peak allows",
+    },
+)
 
 
 METHODS = ("linear", "weibull", "hazen", "median_unbiased", "normal_unbiased")

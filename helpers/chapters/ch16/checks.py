@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.page.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, exercise, number
 
 
 def _share(tiles: int, slices: int, sms: int) -> float:
@@ -57,24 +57,21 @@ def best_slices(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         yield Check(count == want, what, got=f"{count}", expected=f"{want}", hint=slip)
 
 
-@exercise("16.2", kind="number")
-def fix_up_bytes(answer: object) -> Check:
-    """Bytes that 64 tiles of 64x64 in four slices hand over through global memory, in MiB."""
-    tile = 64 * 64 * 4 / 2**20
-    return close_to(
-        answer,
-        64 * 4 * tile * 2,
-        what="MiB handed over",
-        hint="each slice leaves a tile of sums, and somebody reads each of them again",
-        mistakes={
-            64 * 4 * tile: "that is what is left there; all of it is read again",
-            64 * tile: "that is C itself; every slice leaves as many sums",
-            64
-            * 3
-            * tile
-            * 2: "the last slice leaves its sums, too, so that the order is always the same",
-            64 * 4 * tile * 2 * 2**20: "in MiB: divide by 1048576",
-            64 * 4 * tile * 2 / 4: "a float has four bytes",
-            64 * 4 * tile * 2 * 2**20 / 1e6: "in MiB, of 1048576 bytes each",
-        },
-    )
+_TILE = 64 * 64 * 4 / 2**20
+_LEFT = 64 * 4 * _TILE
+
+number(
+    "16.2",
+    "Bytes that 64 tiles of 64x64 in four slices hand over through global memory, in MiB",
+    2 * _LEFT,
+    what="MiB handed over",
+    hint="each slice leaves a tile of sums, and somebody reads each of them again",
+    mistakes={
+        _LEFT: "that is what is left there; all of it is read again",
+        64 * _TILE: "that is C itself; every slice leaves as many sums",
+        6 * 64 * _TILE: "the last slice leaves its sums, too, so that the order is always the same",
+        2 * _LEFT * 2**20: "in MiB: divide by 1048576",
+        2 * _LEFT / 4: "a float has four bytes",
+        2 * _LEFT * 2**20 / 1e6: "in MiB, of 1048576 bytes each",
+    },
+)

@@ -4,34 +4,31 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from helpers.ladder.streams import Step, makespan, schedule, simulate
-from helpers.page.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, exercise, number
 
 STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
 """Times in ms of exercise 24.1."""
 
 
-@exercise("24.1", kind="number")
-def pipeline(answer: object) -> Check:
-    """Time of a product in four panels on ideal hardware, in ms."""
-    right = makespan(simulate(schedule(4, 4), (1, 1, 1, 1), STAGES))
-    return close_to(
-        answer,
-        right,
-        what="time of four panels",
-        unit="ms",
-        hint="Which stage never pauses, what has to happen before it starts, and what after it "
-        "ends?",
-        mistakes={
-            sum(STAGES.values()): "that is the serial time",
-            # the time without B's copy is the same number as the limit of many panels
-            right
-            - STAGES["B"]: "with very many panels it would take that long; or B's copy is missing",
-            sum(STAGES.values())
-            / 4: "B is not cut, and three engines do not work four times as fast",
-            STAGES["B"] + 10 / 4: "the kernel has three more panels to go after the first",
-            right - 2 / 4: "the first panel of A comes before the kernel, the last of C after it",
-        },
-    )
+_FOUR = makespan(simulate(schedule(4, 4), (1, 1, 1, 1), STAGES))
+_SERIAL = sum(STAGES.values())
+
+number(
+    "24.1",
+    "Time of a product in four panels on ideal hardware, in ms",
+    _FOUR,
+    what="time of four panels",
+    unit="ms",
+    hint="Which stage never pauses, what has to happen before it starts, and what after it ends?",
+    mistakes={
+        _SERIAL: "that is the serial time",
+        # the time without B's copy is the same number as the limit of many panels
+        _FOUR - 1: "with very many panels it would take that long; or B's copy is missing",
+        _SERIAL / 4: "B is not cut, and three engines do not work four times as fast",
+        1 + 10 / 4: "the kernel has three more panels to go after the first",
+        _FOUR - 2 / 4: "the first panel of A comes before the kernel, the last of C after it",
+    },
+)
 
 
 @exercise("24.2", kind="python")
