@@ -6,7 +6,7 @@ left standing until there is one.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -26,6 +26,11 @@ class Facts:
     def say(self, **numbers: Any) -> None:
         """Keep numbers under these names."""
         self.numbers |= numbers
+
+    def ends(self, **values: Iterable[float]) -> None:
+        """Keep the least and the most of some numbers, as name_low and name_high."""
+        for name, found in values.items():
+            self.numbers |= {f"{name}_low": min(found), f"{name}_high": max(found)}
 
     def check(self, word: str, condition: bool, *needed: float) -> None:
         """Keep a condition under a word; if one of the numbers it needs is NaN it stands."""
