@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from helpers.chapters.facts import Facts, counted, gain, recorded
@@ -48,36 +48,27 @@ STEP: Mapping[str, Callable[[int], tuple[list[int], list[int]]]] = {
 SIZES = (1024, 1025, 4096)
 
 
-def predicted(kernel: str, n: int) -> float:
-    """Clocks of one step: the longer of look-up and delivery, for A and for B."""
-    return sum(model.l1_clocks(addresses) for addresses in STEP[kernel](n))
-
-
 def deliveries(addresses: list[int]) -> int:
     """Wavefronts of one request: different words wanted from the busiest bank."""
     words = {address // 4 for address in addresses}
     return max(sum(word % 32 == bank for word in words) for bank in range(32))
 
 
-def clocks(kernel: str, n: int) -> float:
-    """Clocks of an SM of the H200 for one step of one warp: two loads, one multiply-add."""
-    ms, mhz = recorded(kernel, n, "ms"), recorded(kernel, n, "clock_mhz")
-    return ms * 1e-3 * mhz * 1e6 * H200.sms * 32 / n**3
-
-
 def steps_table() -> list[Row]:
-    """Kernel and size: clocks predicted and taken, deliveries predicted and counted."""
+    """Kernel and size: clocks of an SM of the H200 for one step of one warp, two loads and a
+    multiply-add, and deliveries, both as predicted and as taken or counted. Predicted are the
+    longer of look-up and delivery, for A and for B."""
     rows = []
-    for kernel in STEP:
-        for n in SIZES:
-            waves = counted(kernel, n)["l1_wavefronts"] / (n**3 / 32)
-            rows.append(
-                {
-                    "kernel": kernel, "n": n, "clocks": predicted(kernel, n),
-                    "took": clocks(kernel, n), "deliveries": sum(map(deliveries, STEP[kernel](n))),
-                    "counted": waves,
-                }
-            )  # fmt: skip
+    for kernel, n in product(STEP, SIZES):
+        ms, mhz = recorded(kernel, n, "ms"), recorded(kernel, n, "clock_mhz")
+        rows.append(
+            {
+                "kernel": kernel, "n": n, "clocks": sum(map(model.l1_clocks, STEP[kernel](n))),
+                "took": ms * 1e-3 * mhz * 1e6 * H200.sms * 32 / n**3,
+                "deliveries": sum(map(deliveries, STEP[kernel](n))),
+                "counted": counted(kernel, n)["l1_wavefronts"] / (n**3 / 32),
+            }
+        )  # fmt: skip
     return rows
 
 
@@ -86,25 +77,24 @@ def inside_l1() -> Facts:
     out = Facts()
     hit = {k: counted(k) for k in ("naive", "coalesced")}
     rows = {(r["kernel"], r["n"]): r for r in steps_table()}
-    missed = [r["took"] - r["clocks"] for r in rows.values()]
     known = [r for r in rows.values() if not math.isnan(r["took"])]
+    at_1024, at_1025 = (rows["naive", n] for n in (1024, 1025))
     dram = max(c["dram_read_bytes"] for c in hit.values()) / (2 * 4 * 1024**2)
     dram_ms = hit["naive"]["dram_read_bytes"] / H200.bandwidth_gbs / 1e6
-    out.say(
-        hit_naive=hit["naive"]["l1_hit_percent"], hit_coalesced=hit["coalesced"]["l1_hit_percent"],
-        dram_times=dram, clocks_naive=rows["naive", 1024]["took"],
-        clocks_1025=rows["naive", 1025]["took"], least_naive=rows["naive", 1024]["clocks"],
-        worst=max(missed, default=math.nan), counted_1024=rows["naive", 1024]["counted"],
-        counted_1025=rows["naive", 1025]["counted"],
-    )  # fmt: skip
     hits = [c["l1_hit_percent"] for c in hit.values()]
+    out.say(
+        hit_naive=hits[0], hit_coalesced=hits[1], dram_times=dram, clocks_naive=at_1024["took"],
+        clocks_1025=at_1025["took"], least_naive=at_1024["clocks"],
+        worst=max((r["took"] - r["clocks"] for r in rows.values()), default=math.nan),
+        counted_1024=at_1024["counted"], counted_1025=at_1025["counted"],
+    )  # fmt: skip
     out.check("hits", min(hits) > 90, *hits)
     small = dram_ms < 0.02 * recorded("naive", 1024, "ms")
     out.check("dram", 0.98 < dram < 1.05 and small, dram, recorded("naive", 1024))
     out.check("bound", all(r["took"] > r["clocks"] for r in known))
-    queue = rows["naive", 1024]["counted"] / rows["naive", 1024]["deliveries"]
+    queue = at_1024["counted"] / at_1024["deliveries"]
     out.check("queue", abs(queue - 1) < 0.03, queue)
-    share = rows["naive", 1025]["counted"] / rows["naive", 1025]["clocks"]
+    share = at_1025["counted"] / at_1025["clocks"]
     out.check("look-up", share < 0.3, share)
     return out
 
@@ -166,45 +156,35 @@ def unrolling() -> tuple[list[Row], Facts]:
                 "per": len(ops) / ops.count("FFMA"), "ahead": ops[: ops.index("FFMA")].count("LDG"),
             }
         )  # fmt: skip
-    by = {r["build"]: r for r in rows}
-    speedups = {
-        r["kernel"]: r["speedup"]
-        for r in flags().rows
-        if (r["build"], r["m"]) == ("no unrolling", 4096)
-    }
-    for name in ("coalesced", "naive"):
-        speedups.setdefault(name, math.nan)
-    hand = gain("unrolled", "coalesced", 4096) - 1
-    fewer = by["one step"]["per"] / by["coalesced"]["per"]
+    one_step, no_pragma, plain, hand = rows
+    at_4096 = [r for r in flags().rows if (r["build"], r["m"]) == ("no unrolling", 4096)]
+    none = dict.fromkeys(("naive", "coalesced"), math.nan)
+    speedups = none | {r["kernel"]: r["speedup"] for r in at_4096}
+    naive, kept = speedups["naive"], speedups["coalesced"]
+    won = gain("unrolled", "coalesced", 4096) - 1
+    fewer = one_step["per"] / plain["per"]
     out.say(
-        one_step=by["one step"]["per"], auto_steps=by["no " "pragma"]["ffma"], by_hand=100 * hand,
-        kept_coalesced=100 * speedups["coalesced"], kept_naive=100 * speedups["naive"], fewer=fewer,
-        longer=1 / speedups["coalesced"], ahead=by["coalesced"]["ahead"],
+        one_step=one_step["per"], auto_steps=no_pragma["ffma"], by_hand=100 * won,
+        kept_coalesced=100 * kept, kept_naive=100 * naive, fewer=fewer, longer=1 / kept,
+        ahead=plain["ahead"],
     )  # fmt: skip
-    out.check("own", by["no pragma"]["ffma"] >= 4)
+    out.check("own", no_pragma["ffma"] >= 4)
     out.check("loads", all(r["ldg"] == 2 * r["ffma"] for r in rows))
-    out.check(
-        "late", hand < 0.02 and by["unrolled by hand"]["per"] > 0.98 * by["coalesced"]["per"], hand
-    )
-    out.check("worth", 1 / speedups["coalesced"] > 1.2 * fewer, speedups["coalesced"])
-    out.check("ahead", by["one step"]["ahead"] == 2 and by["coalesced"]["ahead"] >= 6)
-    same, other = abs(speedups["naive"] - 1) < 0.02, speedups["coalesced"] < 0.8
-    out.check("naive", same and other, *speedups.values())
+    out.check("late", won < 0.02 and hand["per"] > 0.98 * plain["per"], won)
+    out.check("worth", 1 / kept > 1.2 * fewer, kept)
+    out.check("ahead", one_step["ahead"] == 2 and plain["ahead"] >= 6)
+    out.check("naive", abs(naive - 1) < 0.02 and kept < 0.8, *speedups.values())
     return rows, out
 
 
 def coarsening() -> Facts:
     """`coarsened` beside `coalesced`: sectors, instructions, registers, time."""
-    out = Facts()
-    b = {}
+    out, b = Facts(), {}
     for name in ("coalesced", "coarsened"):
-        [row] = [
-            r for r in trace(name, M=64, N=128, K=16).by_line() if (r.array, r.op) == ("B", "load")
-        ]
-        b[name] = row.sectors_per_request
+        rows = trace(name, M=64, N=128, K=16).by_line()
+        [b[name]] = [r.sectors_per_request for r in rows if (r.array, r.op) == ("B", "load")]
     r = resources("coarsened", arch="sm_90")
-    spilled = r.spill_stores + r.spill_loads
-    loss = gain("coalesced", "coarsened", 4096)
+    spilled, loss = r.spill_stores + r.spill_loads, gain("coalesced", "coarsened", 4096)
     done = {n: counted(n)["instructions"] for n in b}
     out.say(
         coarse_loss=loss, coarse_b=b["coarsened"], plain_b=b["coalesced"],
@@ -241,10 +221,10 @@ def wide_reads() -> Facts:
 TILES = ("tiled_32", "tiled_8", "tiled_rect")
 
 
-def a_clock(name: str, count: float) -> float:
-    """Of a counter: how much an SM did in each clock of the kernel at 1024."""
+def a_clock(name: str, *counters: str) -> float:
+    """How much of some counters, added up, an SM did in each clock of the kernel at 1024."""
     took = recorded(name, 1024, "ms") * 1e-3 * recorded(name, 1024, "clock_mhz") * 1e6
-    return count / (took * H200.sms)
+    return sum(counted(name)[counter] for counter in counters) / (took * H200.sms)
 
 
 def each_global(name: str) -> float:
@@ -256,28 +236,24 @@ def each_global(name: str) -> float:
 
 def tiles_table() -> list[Row]:
     """A row a quantity, a column a tile: what an SM does in a clock at 1024."""
-    quantities: Mapping[str, tuple[Callable[[str], float], str]] = {
-        "occupancy, achieved (%)": (lambda n: counted(n)["occupancy_percent"], ".0f"),
-        "instructions issued a clock, of 4": (
-            lambda n: a_clock(n, counted(n)["instructions"]),
-            ".2f",
-        ),
-        "bytes from L2 a clock": (lambda n: a_clock(n, counted(n)["l2_bytes"]), ".1f"),
-        "wavefronts of shared memory a clock, of 1": (
-            lambda n: a_clock(
-                n, counted(n)["shared_load_wavefronts"] + counted(n)["shared_store_wavefronts"]
-            ),
-            ".2f",
-        ),
-        "wavefronts of L1 and shared memory a clock, of 1": (
-            lambda n: a_clock(n, counted(n)["l1_wavefronts"]),
-            ".2f",
-        ),
-        "wavefronts for a load from global memory": (each_global, ".1f"),
+    names = ("shared_load_wavefronts", "shared_store_wavefronts")
+    each: Mapping[str, tuple[tuple[str, ...], str]] = {
+        "instructions issued a clock, of 4": (("instructions",), ".2f"),
+        "bytes from L2 a clock": (("l2_bytes",), ".1f"),
+        "wavefronts of shared memory a clock, of 1": (names, ".2f"),
+        "wavefronts of L1 and shared memory a clock, of 1": (("l1_wavefronts",), ".2f"),
     }
+    filled = {n: f"{counted(n)['occupancy_percent']:.0f}" for n in TILES}
     return [
-        {"what": what, **{n: format(of(n), spec) for n in TILES}}
-        for what, (of, spec) in quantities.items()
+        {"what": "occupancy, achieved (%)", **filled},
+        *(
+            {"what": what, **{n: format(a_clock(n, *counters), spec) for n in TILES}}
+            for what, (counters, spec) in each.items()
+        ),
+        {
+            "what": "wavefronts for a load from global memory",
+            **{n: f"{each_global(n):.1f}" for n in TILES},
+        },
     ]
 
 
@@ -287,24 +263,26 @@ def small_tile() -> Facts:
     lines = {n: trace(n, M=128, N=128, K=64).by_line() for n in TILES}
     loads = {n: [r for r in of if (r.space, r.op) == ("global", "load")] for n, of in lines.items()}
     sent = {n: sum(r.requests for r in loads[n]) for n in TILES}
-    busy = {n: a_clock(n, counted(n)["l1_wavefronts"]) for n in TILES}
+    busy, issue, l2 = (
+        {n: a_clock(n, counter) for n in TILES}
+        for counter in ("l1_wavefronts", "instructions", "l2_bytes")
+    )
     took = {n: recorded(n, 1024, "ms") for n in TILES}
     waves = {n: counted(n)["l1_wavefronts"] for n in TILES}
     pipes = [row["shared_percent"] for row in stalls(TILES, gpu="h200")] or [math.nan]
-    issue = {n: a_clock(n, counted(n)["instructions"]) for n in TILES}
-    l2 = {n: a_clock(n, counted(n)["l2_bytes"]) for n in TILES}
     filled = [counted(n)["occupancy_percent"] for n in TILES]
     rate = {n: recorded(n, 4096) for n in TILES}
+    small, square = each_global("tiled_8"), each_global("tiled_32")
     out.say(
         slower=gain("tiled_32", "tiled_8", 4096), sent_more=sent["tiled_8"] / sent["tiled_32"],
         each_load=sum(r.sectors for r in loads["tiled_8"]) / sent["tiled_8"],
-        busy_low=100 * min(busy.values()), busy_high=100 * max(busy.values()), pipe_low=min(pipes),
-        pipe_high=max(pipes), rect_waves=waves["tiled_rect"] / waves["tiled_32"],
-        rect_took=took["tiled_rect"] / took["tiled_32"],
-        small_waves=waves["tiled_8"] / waves["tiled_32"],
-        small_took=took["tiled_8"] / took["tiled_32"], each_small=each_global("tiled_8"),
-        each_square=each_global("tiled_32"), filled_low=min(filled), filled_high=max(filled),
+        each_small=small, each_square=square,
     )  # fmt: skip
+    for name in ("small", "rect"):
+        tile = "tiled_8" if name == "small" else "tiled_rect"
+        out.say(**{f"{name}_waves": waves[tile] / waves["tiled_32"],
+                   f"{name}_took": took[tile] / took["tiled_32"]})  # fmt: skip
+    out.ends(busy=[100 * share for share in busy.values()], pipe=pipes, filled=filled)
     rates = rate["tiled_32"] > 1.02 * rate["tiled_rect"] > 1.3 * rate["tiled_8"]
     out.check("occupancy", max(filled) - min(filled) < 6 and rates, *filled, *rate.values())
     out.check("sectors", all(r.sectors == 4 * r.requests for n in TILES for r in loads[n]))
@@ -313,12 +291,10 @@ def small_tile() -> Facts:
     more = all(of["tiled_rect"] > by * of["tiled_8"] for of, by in ((issue, 1.1), (l2, 1.05)))
     slower = took["tiled_rect"] < took["tiled_8"]
     out.check("neither", more and slower, *issue.values(), *l2.values())
+    full = min(*busy.values(), min(pipes) / 100) > 0.85
     alike = max(busy.values()) < 1.05 * min(busy.values())
-    out.check(
-        "full", min(*busy.values(), min(pipes) / 100) > 0.85 and alike, *busy.values(), *pipes
-    )
-    small = each_global("tiled_8")
-    out.check("loads", small > 3 * each_global("tiled_32") and small >= 4, small)
+    out.check("full", full and alike, *busy.values(), *pipes)
+    out.check("loads", small > 3 * square and small >= 4, small)
     return out
 
 
@@ -340,14 +316,12 @@ def flag_builds() -> tuple[list[Row], Facts]:
         loop = loop_of(text, k, "sm_89", options=options)
         rows.append(
             {
-                "build": label,
-                "loop": len(loop),
-                "ffma": sum(op.startswith("FFMA") for op in loop),
-                "ftz": loop.count("FFMA.FTZ"),
+                "build": label, "loop": len(loop),
+                "ffma": sum(op.startswith("FFMA") for op in loop), "ftz": loop.count("FFMA.FTZ"),
                 "wide": loop.count("LDS.128"),
                 **{name: at.get((name, label), math.nan) for name in ("tiled_32", "tiled_rect")},
             }
-        )
+        )  # fmt: skip
     default, fast, unrolled, rolled = rows
     same = [r[n] / default[n] for r in (fast, unrolled) for n in ("tiled_32", "tiled_rect")]
     out.say(
@@ -357,9 +331,8 @@ def flag_builds() -> tuple[list[Row], Facts]:
     )  # fmt: skip
     alike = fast["ftz"] == fast["ffma"] == default["ffma"] and fast["loop"] == default["loop"]
     out.check("ftz", default["ftz"] == 0 and alike)
-    out.check(
-        "same", all(abs(r - 1) < 0.015 for r in same) and unrolled["loop"] == default["loop"], *same
-    )
+    near = all(abs(r - 1) < 0.015 for r in same)
+    out.check("same", near and unrolled["loop"] == default["loop"], *same)
     out.check("joined", default["wide"] > 0 == rolled["wide"])
     out.check("pays", rolled["tiled_rect"] < 0.95 * default["tiled_rect"], rolled["tiled_rect"])
     return rows, out
@@ -384,12 +357,8 @@ def private_sums() -> tuple[list[Row], Facts]:
     four = counted("privatised_4")
     reads = four["ffma_thread_instructions"] / 32 / four["shared_load_wavefronts"]
     a, b = 2 / 4, 1  # wavefronts for a value of A (two for four) and of B
-    out.say(
-        column_4=1 / (a + b / 4),
-        row_4=1 / (a / 4 + b),
-        row_4_reads=reads,
-        row_4_all=reuse["privatised_4"],
-    )
+    every = reuse["privatised_4"]
+    out.say(column_4=1 / (a + b / 4), row_4=1 / (a / 4 + b), row_4_reads=reads, row_4_all=every)
     pairs = list(pairwise(PRIVATE))
     rising = all(reuse[x] < reuse[y] and rate[x] < rate[y] for x, y in pairs)
     far = reuse["block_1d"] > 1.5 * reuse["privatised_4"]
