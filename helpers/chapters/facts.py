@@ -60,6 +60,13 @@ def printed_rates(document: str) -> dict[str, float]:
     return {str(r["rung"]): float(str(r["value"])) for r in rows}
 
 
+def at_8192(new: str, old: str) -> dict[str, float]:
+    """How many times as fast a rung is as another at 8192: by the rates of document L (l_gain), and
+    in the record of the H200 (h_gain)."""
+    doc = printed_rates("L")
+    return {"l_gain": doc[new] / doc[old], "h_gain": gain(new, old, 8192)}
+
+
 class _Unknown(dict[str, float]):
     def __missing__(self, key: str) -> float:
         return math.nan

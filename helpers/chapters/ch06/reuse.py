@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from helpers.chapters.facts import printed_rates
+from helpers.chapters.facts import at_8192
 from helpers.ladder import model
 from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog
@@ -92,14 +92,8 @@ def fit(names: Sequence[str]) -> SimpleNamespace:
 def lab_report() -> SimpleNamespace:
     """How many times as fast as the coalesced kernel tiles of 16 and 32 are at 8192: in document L
     (l_), and in the record of the H200 (h_)."""
-    doc = printed_rates("L")
-    rec = measure(["coalesced", "tiled_16", "tiled_32"], sizes=8192, gpu="h200")
-    return SimpleNamespace(
-        l_16=doc["tiled_16"] / doc["coalesced"],
-        l_32=doc["tiled_32"] / doc["coalesced"],
-        h_16=rec.gain("tiled_16", "coalesced", 8192),
-        h_32=rec.gain("tiled_32", "coalesced", 8192),
-    )
+    tiles = {n: at_8192(f"tiled_{n}", "coalesced") for n in (16, 32)}
+    return SimpleNamespace(**{f"{of}_{n}": tiles[n][f"{of}_gain"] for n in tiles for of in "lh"})
 
 
 def blog_on_a_t4() -> SimpleNamespace:
@@ -108,15 +102,9 @@ def blog_on_a_t4() -> SimpleNamespace:
     plain, tiled: ms that it prints; least: by kernel the bound in ms; times: by kernel how many
     times as long B's kernels take; gain: of its tile of 16.
     """
-    printed = {
-        rung: float(str(published(document="B", rung=rung, metric="time_kernel")[0]["value"]))
-        for rung in ("coalesced", "tiled_16")
-    }
-    least = {rung: costs.bounds(rung, 1024, gpu="t4").ms for rung in printed}
-    return SimpleNamespace(
-        plain=printed["coalesced"],
-        tiled=printed["tiled_16"],
-        gain=printed["coalesced"] / printed["tiled_16"],
-        least=least,
-        times={rung: printed[rung] / least[rung] for rung in printed},
-    )
+    rows = published(document="B", metric="time_kernel")
+    printed = {str(r["rung"]): float(str(r["value"])) for r in rows}
+    plain, tiled = printed["coalesced"], printed["tiled_16"]
+    least = {n: costs.bounds(n, 1024, gpu="t4").ms for n in ("coalesced", "tiled_16")}
+    times = {n: printed[n] / ms for n, ms in least.items()}
+    return SimpleNamespace(plain=plain, tiled=tiled, gain=plain / tiled, least=least, times=times)

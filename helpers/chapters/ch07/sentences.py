@@ -46,9 +46,7 @@ def of_the_record() -> SimpleNamespace:
         waiting=bound.waiting or 0.0,
         conflict_free={r.wavefronts_per_request for r in shared} == {1},
         wide={n: mix.get("LDS.128", 0) for n, mix in mixes.items()},
-        counted={
-            n: sum(mix.get(op, 0) * cost for op, cost in price.items()) for n, mix in mixes.items()
-        },
+        counted={n: sum(mix.get(op, 0) * price[op] for op in price) for n, mix in mixes.items()},
         step=step,
         places=places,
         others=(places - 1) * step,

@@ -3,7 +3,7 @@
 from collections import Counter
 from types import SimpleNamespace
 
-from helpers.chapters.facts import printed_rates
+from helpers.chapters.facts import at_8192
 from helpers.ladder.rungs import catalog, find
 from helpers.ladder.usage import instruction_mix
 from helpers.record import costs, counters, measure, published
@@ -74,10 +74,5 @@ def both_orders(exchanged: str) -> list[dict[str, str | int]]:
 def lab_report() -> SimpleNamespace:
     """How many times as fast as the tiled kernel the column is at 8192: as document L prints it,
     by L's rates, and in the record of the H200."""
-    doc = printed_rates("L")
-    rec = measure(list(NAMES), sizes=8192, gpu="h200")
-    return SimpleNamespace(
-        l_printed=published(document="L", metric="speedup", rung="block_1d")[0]["printed"],
-        l_gain=doc["block_1d"] / doc["tiled_32"],
-        h_gain=rec.gain("block_1d", "tiled_32", 8192),
-    )
+    [said, *_] = published(document="L", metric="speedup", rung="block_1d")
+    return SimpleNamespace(l_printed=said["printed"], **at_8192("block_1d", "tiled_32"))

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from helpers.chapters.ch09 import mirrors
-from helpers.chapters.facts import printed_rates
+from helpers.chapters.facts import at_8192
 from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix, resources
@@ -78,8 +78,4 @@ def of_the_mirrors(gpu: str = "h200") -> SimpleNamespace:
 def lab_report() -> SimpleNamespace:
     """How many times as fast as the column the square thread tile is at 8192: by the rates of
     document L, and in the record of the H200."""
-    doc = printed_rates("L")
-    rec = measure(list(NAMES[1:]), sizes=8192, gpu="h200")
-    return SimpleNamespace(
-        l_gain=doc["block_2d"] / doc["block_1d"], h_gain=rec.gain("block_2d", "block_1d", 8192)
-    )
+    return SimpleNamespace(**at_8192("block_2d", "block_1d"))

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from helpers.chapters.facts import gain
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix, resources
 from helpers.record import costs, counters, measure, published, stalls, tuned
@@ -37,14 +38,15 @@ def of_the_record() -> SimpleNamespace:
     rec = measure(list(NAMES), sizes=[1024, 1025, 4096], gpu="h200")
     bound = costs.bounds("vectorised", 4096, gpu="h200")
     mixes = {n: instruction_mix(n, arch="sm_90") for n in NAMES}
-    was, now = (counters(n, 1024)[0] for n in NAMES)
+    seen = {n: counters(n, 1024)[0] for n in NAMES}
+    was, now = seen.values()
     loads = {n: rec.value(n, 1025, "gflops") / rec.value(n, 1024, "gflops") for n in NAMES}
     best, [row] = tuned("vectorised"), stalls("vectorised", gpu="h200")
+    larger = [n for n, v in best["params"].items() if v > best["default"][n]] if best else []
     return SimpleNamespace(
         gpu=rec.gpu,
         each={
-            n: c["shared_load_wavefronts"] / c["shared_load_instructions"]
-            for n, c in zip(NAMES, (was, now), strict=True)
+            n: c["shared_load_wavefronts"] / c["shared_load_instructions"] for n, c in seen.items()
         },
         conflicts=1000 * was["shared_load_conflicts"] / was["shared_load_wavefronts"],
         left=now["shared_load_conflicts"] / now["shared_load_wavefronts"],
@@ -58,9 +60,7 @@ def of_the_record() -> SimpleNamespace:
         gain=100 * (rec.gain("vectorised", "block_2d", 4096) - 1),
         keeps={n: 100 * part for n, part in loads.items()},
         best_gain=100 * (best["gain"] - 1) if best and best["gain"] else 0.0,
-        best_changes="".join(n for n, v in best["params"].items() if v > best["default"][n])
-        if best
-        else "",
+        best_changes="".join(larger),
         idle=100 - row["issue_percent"],
         waits=100 - 100 * bound.ms / rec.value("vectorised", 4096),
         binding=bound.binding,
@@ -75,5 +75,4 @@ def of_the_documents() -> SimpleNamespace:
     """How many times as fast as the kernel before at 8192: as document L prints it, and here."""
     rows = published(document="L", rung="vectorised", metric="speedup")
     said = [row["printed"] for row in rows if row["note"] == "against 2D block tiling"]
-    here = measure(list(NAMES), sizes=[8192], gpu="h200")
-    return SimpleNamespace(l_gain=said[0], h_gain=here.gain("vectorised", "block_2d", 8192))
+    return SimpleNamespace(l_gain=said[0], h_gain=gain("vectorised", "block_2d", 8192))

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from helpers.chapters.facts import at_8192
 from helpers.ladder.launch import trace
-from helpers.record import costs, left_out, measure, published
+from helpers.record import costs, left_out, measure
 
 BOTH = ("double_buffer", "lane_map")
 CLIMB = (*BOTH, "warp_tiled", "fp32_best")
@@ -23,17 +24,12 @@ def two_maps() -> dict[str, Any]:
 
 def reads(traces: Mapping[str, Any]) -> list[tuple[float, ...]]:
     """Wavefronts of a read of A and of one of B, of each trace."""
-    return [
-        tuple(
-            next(
-                row.wavefronts_per_request
-                for row in each.by_line()
-                if (row.space, row.op, row.array) == ("shared", "load", array)
-            )
-            for array in ("A_tile", "B_tile")
-        )
-        for each in traces.values()
-    ]
+    found = []
+    for each in traces.values():
+        rows = (row for row in each.by_line() if (row.space, row.op) == ("shared", "load"))
+        waves = {row.array: row.wavefronts_per_request for row in rows}
+        found.append((waves["A_tile"], waves["B_tile"]))
+    return found
 
 
 def the_record() -> SimpleNamespace:
@@ -42,11 +38,7 @@ def the_record() -> SimpleNamespace:
     climb = measure(list(CLIMB), sizes=4096, gpu="h200")
     before, after = (costs.bounds(name, 4096, gpu="h200") for name in BOTH)
     lost = [100 * (1 - r["share"]) for r in left_out("fp32_best").rows if r["without"] in TRICKS]
-    printed = {
-        name: float(str(published(document="L", rung=name, metric="gflops")[0]["value"]))
-        for name in ("vectorised", "warp_tiled")
-    }
-    here = measure(["vectorised", "warp_tiled"], sizes=8192, gpu="h200")
+    same = after.binding == before.binding == costs.ISSUE and abs(after.ms / before.ms - 1) < 0.01
     return SimpleNamespace(
         climb=climb,
         share={name: 100 * climb.value(name, 4096, "cublas_ratio") for name in CLIMB},
@@ -54,11 +46,8 @@ def the_record() -> SimpleNamespace:
         deliveries=100 * before[costs.L1].ms / climb.value("double_buffer", 4096),
         l1={name: b[costs.L1].ms for name, b in zip(BOTH, (before, after), strict=True)},
         issue=before[costs.ISSUE].ms,
-        same_bound=(
-            before.binding == after.binding == costs.ISSUE and abs(after.ms / before.ms - 1) < 0.01
-        ),
+        same_bound=same,
         trick_least=min(lost),
         trick_most=max(lost),
-        l_gain=printed["warp_tiled"] / printed["vectorised"],
-        h_gain=here.gain("warp_tiled", "vectorised", 8192),
+        **at_8192("warp_tiled", "vectorised"),
     )
