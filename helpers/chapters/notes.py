@@ -1,6 +1,7 @@
 """Numbers out of the notes of the tuning runs, data/tries/*.md: found by the words around them."""
 
 import re
+from collections.abc import Mapping
 
 from helpers.ladder.kernel import ROOT
 from nogpu.errors import DataError
@@ -26,3 +27,9 @@ def numbers(file: str, pattern: str, text: str | None = None) -> tuple[float, ..
     if found is None:
         raise DataError(f"data/tries/{file} has nothing like {pattern!r}: the notes have changed")
     return tuple(float(number) for number in found.groups())
+
+
+def named(file: str, patterns: Mapping[tuple[str, ...], str]) -> dict[str, float]:
+    """The numbers of several patterns, by a name for each group."""
+    every = ((names, numbers(file, pattern)) for names, pattern in patterns.items())
+    return {name: n for names, found in every for name, n in zip(names, found, strict=True)}

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from helpers.chapters.facts import recorded as in_record
 from helpers.ladder import hopper
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog
 from helpers.record import Measurement, launches, load, measure, published
 from helpers.record.entries import LAUNCH_CASES
 from nogpu import device
-from nogpu.errors import DataError
 
 FIRST_CALLS = "h100"
 """The record whose first calls had nothing compiled before them: the H200's found older programs on
@@ -52,13 +52,15 @@ def spread(of: Measurement, size: int, kernel: str = "coalesced") -> float:
 def noise(of: Measurement) -> list[dict[str, Any]]:
     """Of the coalesced kernel by size: median in ms, spread in percent, SM clock in MHz, power in
     W."""
-    titles = {"median (ms)": "ms", "clock (MHz)": "clock_mhz", "power (W)": "power_w"}
-    rows = []
-    for n in SIZES:
-        told = {title: of.value("coalesced", n, column) for title, column in titles.items()}
-        rows.append({"size": n, "spread (%)": spread(of, n), **told})
-    order = ("size", "median (ms)", "spread (%)", "clock (MHz)", "power (W)")
-    return [{name: row[name] for name in order} for row in rows]
+
+    def value(n: int, column: str) -> float:
+        return of.value("coalesced", n, column)
+
+    return [
+        {"size": n, "median (ms)": value(n, "ms"), "spread (%)": spread(of, n),
+         "clock (MHz)": value(n, "clock_mhz"), "power (W)": value(n, "power_w")}
+        for n in SIZES
+    ]  # fmt: skip
 
 
 def asked(of: Measurement) -> dict[str, Any]:
@@ -114,17 +116,16 @@ def lab() -> list[dict[str, Any]]:
     """A lab report's table without a size: ms and GFLOP/s of its first kernels, as printed."""
     rows: dict[str, dict[str, Any]] = {}
     for r in published(document="L"):
-        kernel, metric = str(r["kernel"]), str(r["metric"])
-        if metric in LAB and str(r["section"]).startswith("2. MatmulXrow"):
-            rows.setdefault(kernel, {"kernel": kernel})[LAB[metric]] = r["value"]
+        if str(r["metric"]) in LAB and str(r["section"]).startswith("2. MatmulXrow"):
+            kernel = str(r["kernel"])
+            rows.setdefault(kernel, {"kernel": kernel})[LAB[str(r["metric"])]] = r["value"]
     order = ("kernel", *LAB.values())
     return [{name: row[name] for name in order if name in row} for row in rows.values()]
 
 
 def ours_gbs() -> float:
     """Rate of copies from ordinary host memory to the H200 at 4096, in GB/s."""
-    took = measure("coalesced", sizes=[4096], gpu="h200").value("coalesced", 4096, "h2d_ms")
-    return 2 * 4096**2 * 4 / took / 1e6
+    return 2 * 4096**2 * 4 / in_record("coalesced", 4096, "h2d_ms") / 1e6
 
 
 WAYS = {
@@ -134,22 +135,20 @@ WAYS = {
 """The ways of asking for a launch, and the columns of their table."""
 
 
-def launch_costs(gpu: str = "h200") -> tuple[list[dict[str, Any]], str]:
+def launch_costs() -> tuple[list[dict[str, Any]], str]:
     """Microseconds of the host for a launch, by kernel and size, a column for each way; and the
     label.
 
-    "kernel" is the kernel's own time in the record, where it has that size. No rows where none is
-    recorded.
+    "kernel alone" is the kernel's own time in the record, where it has that size. No rows where
+    none is recorded.
     """
-    found = launches(gpu)
+    found = launches("h200")
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for e in found.rows:
-        about = e["kernel"], e["m"]
-        row = rows.setdefault(
-            about, {"kernel": e["kernel"], "N": e["m"]} | dict.fromkeys(WAYS.values())
-        )
+        none = {"kernel": e["kernel"], "N": e["m"]} | dict.fromkeys(WAYS.values())
+        row = rows.setdefault((e["kernel"], e["m"]), none)
         row[WAYS[e["way"]]] = e["us"]
-        row["kernel alone"] = _kernel_us(*about, gpu)
+        row["kernel alone"] = 1e3 * in_record(e["kernel"], e["m"], "ms")
     return list(rows.values()), found.label
 
 
@@ -160,10 +159,3 @@ def asked_of_the_copy_engine() -> dict[str, Any]:
     k = catalog[name]
     row = size[0] * ITEM_BYTES[k.dtype]
     return {"odd": size[0], "row_bytes": row, "maps": " ".join(hopper.parameters(k)[:3])}
-
-
-def _kernel_us(kernel: str, size: int, gpu: str) -> float | None:
-    try:
-        return 1e3 * measure(kernel, sizes=[size], gpu=gpu).value(kernel, size, "ms")
-    except DataError:
-        return None

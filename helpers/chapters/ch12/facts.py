@@ -24,7 +24,7 @@ def two_maps() -> dict[str, Any]:
 
 def reads(traces: Mapping[str, Any]) -> list[tuple[float, ...]]:
     """Wavefronts of a read of A and of one of B, of each trace."""
-    found = []
+    found: list[tuple[float, ...]] = []
     for each in traces.values():
         rows = (row for row in each.by_line() if (row.space, row.op) == ("shared", "load"))
         waves = {row.array: row.wavefronts_per_request for row in rows}

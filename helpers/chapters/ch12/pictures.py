@@ -3,23 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from helpers.draw import lane_phases
 from helpers.draw.figures import Figure, both
-from helpers.draw.lane_phases import (
-    HALF,
-    LANE_COLOURS,
-    QUARTER,
-    Phase,
-    first_read,
-    lanes_text,
-    phases,
-)
+from helpers.draw.lane_phases import HALF, QUARTER, Phase, first_read, lanes_text, phases
 from helpers.draw.surface import Canvas, Column, Mark, draw_key, text_width
 from helpers.wording import counted
 from nogpu.device import WARP
 
 QUARTERS = [
     Mark(lanes_text(range(i * QUARTER, (i + 1) * QUARTER)), colour, 0.35, colour)
-    for i, colour in enumerate(LANE_COLOURS)
+    for i, colour in enumerate(lane_phases.LANE_COLOURS)
 ]
 """The look of each quarter of a warp."""
 
@@ -86,15 +79,13 @@ def _told(report: Any) -> tuple[str, dict[str, int]]:
         parts = [f"{lanes_text(p.lanes)} {counted(p.groups, 'group')}" for p in served]
         costs.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
     finding = "; ".join(costs)
-    return (
-        (
-            f"A warp's 32 lanes over its part of C, {len(set(rows))} rows of thread tiles by"
-            f" {len(set(columns))} columns of them: lane 0 has row {rows[0]}, column {columns[0]},"
-            f" lane 1 row {rows[1]}, column {columns[1]}, lane 2 row {rows[2]}, column"
-            f" {columns[2]}. {finding[0].upper()}{finding[1:]}"
-        ),
-        waves,
+    told = (
+        f"A warp's 32 lanes over its part of C, {len(set(rows))} rows of thread tiles by"
+        f" {len(set(columns))} columns of them: lane 0 has row {rows[0]}, column {columns[0]},"
+        f" lane 1 row {rows[1]}, column {columns[1]}, lane 2 row {rows[2]}, column"
+        f" {columns[2]}. {finding[0].upper()}{finding[1:]}"
     )
+    return told, waves
 
 
 def lane_map(report: Any) -> Figure:

@@ -2,8 +2,8 @@
 says."""
 
 import math
-from dataclasses import dataclass
 from statistics import median
+from types import SimpleNamespace
 
 from helpers.ladder import choosing, model
 from helpers.ladder.kernel import cdiv
@@ -57,32 +57,22 @@ def times_the_stores() -> float:
     return odd.requests("global", "store") / whole.requests("global", "store")
 
 
-@dataclass(frozen=True)
-class Thin:
-    """What thin_rows keeps under way: rows of B asked for ahead, KB a block, and what Little's law
-    asks for, KB an SM.
+def thin(gpu: Gpu) -> SimpleNamespace:
+    """What thin_rows keeps under way, counted in the loop of its machine code for sm_90, for eight
+    warps of 512 bytes a read: rows of B asked for ahead, KB a block in flight, and what Little's
+    law asks for, KB an SM.
 
     staged: whether its loop writes to shared memory. row: blocks that a row of 4096 columns of C
     makes.
     """
-
-    ahead: int
-    flight: float
-    littles: float
-    staged: bool
-    row: int
-
-
-def thin(gpu: Gpu) -> Thin:
-    """Counted in the loop of the machine code for sm_90, for eight warps of 512 bytes a read."""
     loop = instruction_mix("thin_rows", "sm_90")
     clocks = model.LOAD_CLOCKS / gpu.boost_mhz
-    return Thin(
-        loop["LDG.128"],
-        512 * 8 * loop["LDG.128"] / 1024,
-        gpu.bandwidth_gbs / gpu.sms * clocks * 1e3 / 1024,
-        "STS" in loop or "LDGSTS" in loop,
-        lay_out("thin_rows", 1, 4096, 4096).grid[0],
+    return SimpleNamespace(
+        ahead=loop["LDG.128"],
+        flight=512 * 8 * loop["LDG.128"] / 1024,
+        littles=gpu.bandwidth_gbs / gpu.sms * clocks * 1e3 / 1024,
+        staged="STS" in loop or "LDGSTS" in loop,
+        row=lay_out("thin_rows", 1, 4096, 4096).grid[0],
     )
 
 

@@ -36,7 +36,7 @@ class Account:
     """Clocks of the variant and what they are spent on, for the numbers of a text.
 
     least, each: clocks of one m16n8k16 on a Tensor Core, by its peak and as measured alone. alone:
-    TFLOP/s of that instruction and nothing else, at alone_ghz. rate: TFLOP/s of the variant; ghz:
+    TFLOP/s of that instruction and nothing else. rate: TFLOP/s of the variant; ghz:
     its clocks over its time. whole, only: its clocks in thousands, and with all but mma.sync left
     out. without, saved: the clocks with one part left out, and what that saves, in thousands, by
     part. summed: all of saved. math_busy, latency: percent of the stall samples of its loop.
@@ -47,7 +47,6 @@ class Account:
     least: float
     each: float
     alone: float
-    alone_ghz: float
     rate: float
     ghz: float
     whole: float
@@ -81,8 +80,8 @@ def of_the_ring(gpu: Gpu, notes: str | None = None) -> Account:
     if not {"pipelined", "mma_only", "copies", "ldmatrix", "wait"} <= clocks.keys():
         raise DataError(f"{NOTES.name} has no clocks with parts left out: the notes have changed")
     whole, only = clocks.pop("pipelined"), clocks.pop("mma_only")
-    words = r"m16n8k16 takes (\d+) cycles of a sub-core \(peak (\d+) TFLOP/s at ([\d.]+) GHz"
-    each, alone, alone_ghz = numbers(NOTES.name, words, text)
+    words = r"m16n8k16 takes (\d+) cycles of a sub-core \(peak (\d+) TFLOP/s at"
+    each, alone = numbers(NOTES.name, words, text)
     (rate,) = numbers(NOTES.name, r"Run 3, result [^\n]*\npipelined (\d+) \(", text)
     math_busy, latency = numbers(
         NOTES.name, r"HMMA math pipe busy (\d+) %, fixed latency (\d+) %", text
@@ -110,7 +109,7 @@ def of_the_ring(gpu: Gpu, notes: str | None = None) -> Account:
         (f"at {ghz:.2f} GHz, not {gpu.boost_mhz / 1e3:.2f}", whole, "notes: clocks over time")
     )
     return Account(
-        least=least, each=each, alone=alone, alone_ghz=alone_ghz, rate=rate, ghz=ghz, whole=whole,
+        least=least, each=each, alone=alone, rate=rate, ghz=ghz, whole=whole,
         only=only, without=clocks, saved={name: whole - n for name, n in clocks.items()},
         summed=sum(whole - n for n in clocks.values()), math_busy=math_busy, latency=latency,
         issuing=100 * issuing / whole, rounds=rounds, lost=dict(zip(LOSSES, lost, strict=True)),

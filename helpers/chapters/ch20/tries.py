@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from helpers.chapters.notes import numbers
+from helpers.chapters.notes import named
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix
 from helpers.record import measure, stalls
@@ -16,16 +16,13 @@ def said() -> dict[str, float]:
     """The prediction of mma_tma at 4096, % of cuBLAS, give or take `within`, written before it ran,
     with thousands of clocks: `all` of mma_pipelined, `alone_k` of its multiply-adds, `left` at
     most. `alone`: TFLOP/s of mma.sync m16n8k16 with nothing to feed it."""
-    whole, products, left = numbers(
-        "mma.md",
-        r"copies cost \d+k of (\d+)k cycles.*?alone take (\d+)k\. So\nbetween \d+k and (\d+)k",
-    )
-    percent, within = numbers("mma.md", r"fed by TMA [^\n]* \| (\d+) \+- (\d+) \|")
-    (alone,) = numbers("mma.md", r"m16n8k16 takes \d+ cycles of a sub-core \(peak (\d+) TFLOP/s")
-    return {
-        "percent": percent, "within": within, "alone": alone,
-        "all": whole, "alone_k": products, "left": left,
-    }  # fmt: skip
+    patterns = {
+        ("all", "alone_k", "left"): r"copies cost \d+k of (\d+)k cycles.*?alone take (\d+)k\. So\n"
+        r"between \d+k and (\d+)k",
+        ("percent", "within"): r"fed by TMA [^\n]* \| (\d+) \+- (\d+) \|",
+        ("alone",): r"m16n8k16 takes \d+ cycles of a sub-core \(peak (\d+) TFLOP/s",
+    }
+    return named("mma.md", patterns)
 
 
 def found() -> dict[str, Any]:

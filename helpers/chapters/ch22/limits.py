@@ -5,9 +5,10 @@ import math
 from typing import Any
 
 from helpers.chapters.ch22.tries import said
+from helpers.chapters.facts import recorded
 from helpers.ladder import cuts, hopper
 from helpers.ladder.rungs import catalog, lay_out
-from helpers.record import costs, everywhere, measure, stalls
+from helpers.record import costs, everywhere, stalls
 from nogpu import device
 
 H200 = device.gpu("h200")
@@ -16,7 +17,7 @@ STEPS = tuple(f"hopper_{i}" for i in range(1, 7))
 
 def percent(name: str, size: int) -> float:
     """A kernel's share of cuBLAS at a size in the record of the H200, in percent."""
-    return 100 * measure([name], sizes=[size], gpu="h200").value(name, size, "cublas_ratio")
+    return 100 * recorded(name, size, "cublas_ratio")
 
 
 def gains(sizes: tuple[int, ...] = (4096, 8192)) -> dict[str, float]:
@@ -72,7 +73,7 @@ def few() -> list[dict[str, Any]]:
     for shape in FEW:
         ways = [lay_out("hopper_6", *shape, **tile) for tile in catalog["hopper_6"].candidates]
         p = min(ways, key=lambda way: cuts.cheapest(cuts.work_of(way, H200)).clocks)
-        work = cuts.work_of(p, H200)
+        work, taken = cuts.work_of(p, H200), timed.get(shape)
         best, whole = cuts.cheapest(work), cuts.cost(work, cuts.Division(work.tiles, 0))
         parts = max(1, best.division.ranges // work.tiles)
         rows.append(
@@ -86,10 +87,8 @@ def few() -> list[dict[str, Any]]:
                 "KB, one owner": round((parts - 1) * work.sums / 1024),
                 "KB, shares": round(sum(cuts.handed(work, best.division)) / 1024),
                 "clocks, cut (% of whole)": round(100 * best.clocks / whole.clocks),
-                "taken": timed[shape].kernel if shape in timed else None,
-                "of cuBLAS (%)": (
-                    100 * (timed[shape].cublas_ratio or math.nan) if shape in timed else None
-                ),
+                "taken": taken and taken.kernel,
+                "of cuBLAS (%)": taken and 100 * (taken.cublas_ratio or math.nan),
             }
         )
     return rows
@@ -103,11 +102,13 @@ def cut_at(size: int) -> bool:
 def twice() -> list[dict[str, Any]]:
     """Step 5 at 8192 as it was recorded, and launched without a pause in the tuning notes: TFLOP/s,
     MHz and W as nvidia-smi had them, % of cuBLAS."""
-    rec, notes = measure(["hopper_5"], sizes=[8192], gpu="h200"), said()
+    notes = said()
+    rate, clock, power = (
+        recorded("hopper_5", 8192, column) for column in ("gflops", "clock_mhz", "power_w")
+    )
     return [
-        {"protocol": "recorded", "tflops": rec.value("hopper_5", 8192, "gflops") / 1e3,
-         "clock": rec.value("hopper_5", 8192, "clock_mhz"),
-         "power": rec.value("hopper_5", 8192, "power_w"), "share": percent("hopper_5", 8192)},
+        {"protocol": "recorded", "tflops": rate / 1e3, "clock": clock, "power": power,
+         "share": percent("hopper_5", 8192)},
         {"protocol": "without a pause (notes)", "tflops": notes["sustained"],
          "clock": notes["sustained_mhz"], "power": notes["sustained_w"],
          "share": 100 * notes["sustained"] / notes["library"]},

@@ -1,8 +1,21 @@
 """What the notes of the tuning runs say of the kernels of chapter 22 (data/tries/hopper.md)."""
 
-from helpers.chapters.notes import numbers
+from helpers.chapters.notes import named, numbers
 
 NOTES = "hopper.md"
+SAID = {
+    ("counted", "ideal", "busy", "mhz", "then"): r"k5 at 8192 (\d+) cycles a step of (\d+) ideal: "
+    r"([\d.]+) %.*?(\d+) MHz, (\d+) TFLOP/s",
+    ("at_once", "deferred"): r"epilogue at once ([\d.]+)/[\d.]+; deferred ([\d.]+)/",
+    ("library", "sustained", "sustained_w", "sustained_mhz"): r"Sustained alone 8192: cuBLAS (\d+) "
+    r"\(691 W.*?deferred (\d+) \((\d+) W, (\d+) MHz\)",
+    ("five_4096", "five_8192", "six_4096", "six_8192"): r"k5 ([\d.]+)/([\d.]+); k6 stream-K "
+    r"([\d.]+)/([\d.]+) ",
+    ("hand_over",): r"the hand-over costs some (\d+) us",
+    ("lost",): r"k5 1x1 lost (\d+) %: `mbarrier.arrive.release",
+    ("energy",): r"multicast saves (\d+) % of energy",
+}
+"""Patterns of the notes, by the names of their numbers."""
 
 
 def predicted() -> dict[int, float]:
@@ -30,23 +43,6 @@ def said() -> dict[str, float]:
     release at every step cost. `cut_4096`, `cut_8192`: points that the first form of step 6 gave
     over step 5, whose `hand_over` cost microseconds.
     """
-    counted, ideal, busy, mhz, then = numbers(
-        NOTES,
-        r"k5 at 8192 (\d+) cycles a step of (\d+) ideal: ([\d.]+) %.*?(\d+) MHz, (\d+) TFLOP/s",
-    )
-    at_once, deferred = numbers(NOTES, r"epilogue at once ([\d.]+)/[\d.]+; deferred ([\d.]+)/")
-    library, rate, watts, clock = numbers(
-        NOTES, r"Sustained alone 8192: cuBLAS (\d+) \(691 W.*?deferred (\d+) \((\d+) W, (\d+) MHz\)"
-    )
-    five_4096, five_8192, cut_4096, cut_8192 = numbers(
-        NOTES, r"k5 ([\d.]+)/([\d.]+); k6 stream-K ([\d.]+)/([\d.]+) "
-    )
-    (hand_over,) = numbers(NOTES, r"the hand-over costs some (\d+) us")
-    (lost,) = numbers(NOTES, r"k5 1x1 lost (\d+) %: `mbarrier.arrive.release")
-    (energy,) = numbers(NOTES, r"multicast saves (\d+) % of energy")
-    return {
-        "counted": counted, "ideal": ideal, "busy": busy, "mhz": mhz, "then": then,
-        "library": library, "sustained": rate, "sustained_w": watts, "sustained_mhz": clock,
-        "at_once": at_once, "deferred": deferred, "lost": lost, "cut_4096": cut_4096 - five_4096,
-        "cut_8192": cut_8192 - five_8192, "hand_over": hand_over, "energy": energy,
-    }  # fmt: skip
+    found = named(NOTES, SAID)
+    cut = {f"cut_{n}": found.pop(f"six_{n}") - found.pop(f"five_{n}") for n in (4096, 8192)}
+    return found | cut

@@ -19,18 +19,6 @@ H200 = device.gpu("h200")
 Row = dict[str, Any]
 
 
-def input_formats() -> list[Row]:
-    """Formats of the inputs: bits, rounding error, largest number."""
-    rows: list[Row] = []
-    bits = {"FP32": (8, 24), "TF32": (8, 11), "FP16": (5, 11), "BF16": (8, 8)}
-    for name, (exponent, significand) in bits.items():
-        off = 2.0**-significand
-        row = {"format": name, "exponent bits": exponent, "significand bits": significand}
-        largest = 2.0 ** (2 ** (exponent - 1)) * (1 - off)
-        rows.append({**row, "rounding error": off, "largest": largest})
-    return rows
-
-
 def rates() -> list[Row]:
     """TFLOP/s of each call by size."""
     return [{"call": c, **{str(n): recorded(c, n) / 1e3 for n in SIZES}} for c in CALLS]
@@ -51,21 +39,6 @@ def power() -> list[Row]:
             "power (W)": recorded(c, 8192, "power_w"),
             "run (ms)": timed_for(c, 8192),
             "TFLOP/s": recorded(c, 8192) / 1e3,
-        }
-        for c in CALLS
-    ]
-
-
-def errors() -> list[Row]:
-    """Errors against float64 by size, and against the product of the rounded inputs."""
-    by_call = {(e["kernel"], e["m"]): e for e in accuracy()}
-    edges = sorted({n for _, n in by_call})
-    return [
-        {
-            "call": c,
-            **{str(n): by_call[c, n]["frobenius"] for n in edges},
-            "largest": by_call[c, edges[-1]]["max_error"],
-            "rounded inputs": by_call[c, edges[-1]][LEFT],
         }
         for c in CALLS
     ]
@@ -155,8 +128,18 @@ def half_as_fast() -> bool:
 
 
 def errors_shown() -> Row:
-    """`errors` for a table."""
-    rows = errors()
+    """For a table: errors against float64 by size, and against the product of rounded inputs."""
+    by_call = {(e["kernel"], e["m"]): e for e in accuracy()}
+    edges = sorted({n for _, n in by_call})
+    rows = [
+        {
+            "call": c,
+            **{str(n): by_call[c, n]["frobenius"] for n in edges},
+            "largest": by_call[c, edges[-1]]["max_error"],
+            "rounded inputs": by_call[c, edges[-1]][LEFT],
+        }
+        for c in CALLS
+    ]
     return {
         "rows": rows,
         "formats": dict.fromkeys(list(rows[0])[1:], ".1e"),
@@ -169,7 +152,14 @@ def errors_shown() -> Row:
 
 
 def formats_shown() -> Row:
-    """`input_formats` for a table."""
+    """Formats of the inputs for a table: bits, rounding error, largest number."""
+    rows: list[Row] = []
+    bits = {"FP32": (8, 24), "TF32": (8, 11), "FP16": (5, 11), "BF16": (8, 8)}
+    for name, (exponent, significand) in bits.items():
+        off = 2.0**-significand
+        row = {"format": name, "exponent bits": exponent, "significand bits": significand}
+        largest = 2.0 ** (2 ** (exponent - 1)) * (1 - off)
+        rows.append({**row, "rounding error": off, "largest": largest})
     caption = "Formats of the inputs. The significand counts the leading one."
     formats = {"rounding error": ".1e", "largest": ".2g"}
-    return {"rows": input_formats(), "formats": formats, "caption": caption}
+    return {"rows": rows, "formats": formats, "caption": caption}
