@@ -1,10 +1,10 @@
 """What the pages show of single steps: the record of an H100, a row a link of a chain."""
 
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from helpers.chapters import h100
 from helpers.ladder.chains import CHAINS
 from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import find
@@ -25,24 +25,23 @@ TRIED = RECORD.with_name("tried_h100.json")
 """Written by `python -m tools.tried_on_a_gpu`."""
 
 
-@lru_cache(maxsize=2)
-def _record(file: Path = RECORD) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+_record = lru_cache(maxsize=2)(h100.record)
 
 
 def stamp(file: Path = RECORD, how: str = "Each with the best of a few tiles, in turn") -> str:
     """Where and when it was recorded, and how."""
-    of = _record(file)["recorded"]
+    kept = _record(file)
+    of = kept["recorded"]
     return (
-        f"{how}, on one {_record(file)['gpu']['name']}; medians of pairs. Recorded {of['date']}, "
+        f"{how}, on one {kept['gpu']['name']}; medians of pairs. Recorded {of['date']}, "
         f"driver {of['driver']}, cuBLAS {of['cublas']}, commit {of['commit']}."
     )
 
 
 def times_as_fast(label: str, as_this: str, size: int) -> float:
     """How many times as fast as another link of its chapter a link is at M = N = K."""
-    row = next(r for r in _record()["times"] if (r["label"], r["size"]) == (label, size))
+    every = _record(RECORD)["times"]
+    row = next(r for r in every if (r["label"], r["size"]) == (label, size))
     ratio: float = row["ratio"][as_this]
     return ratio
 
@@ -82,7 +81,7 @@ def rows(chain: str) -> list[dict[str, Any]]:
     links, found = CHAINS[chain], []
     timed = {
         (row["label"], row["size"]): row
-        for row in _record()["times"]
+        for row in _record(RECORD)["times"]
         if row["chapter"] == chain.split(",")[0]
     }
     for before, link in zip((None, *links), links, strict=False):
@@ -115,5 +114,5 @@ def gains(chain: str, size: int = 4096) -> list[float]:
 
 def tile(kernel: str) -> dict[str, int]:
     """The sizes with which a step was timed, those of its tiles that were quickest."""
-    sizes = next(row["tile"] for row in _record()["times"] if row["label"] == kernel)
+    sizes = next(row["tile"] for row in _record(RECORD)["times"] if row["label"] == kernel)
     return {**find(kernel).params, **sizes}

@@ -15,10 +15,7 @@ from helpers.wording import join, number
 SIZE = 4096
 EDGES = ((4096, 4096, 4096), (4095, 4095, 4095), (4097, 4097, 4097), (5000, 3000, 2000))
 ON_THE_EDGE = (
-    *(
-        "warp_tiled", "fp32_best", "mma_pipelined", "mma_tma", "hopper_5", "cublas_fp32",
-        "cublas_fp16",
-    ),
+    "warp_tiled", "fp32_best", "mma_pipelined", "mma_tma", "hopper_5", "cublas_fp32", "cublas_fp16",
 )  # fmt: skip
 FP32 = tuple(REMOVED)[:12]
 TENSOR = tuple(REMOVED)[12:]
@@ -33,29 +30,24 @@ def limits(names: Sequence[str]) -> list[Bounds]:
 def shown(every: Sequence[Bounds]) -> Row:
     """The table of limits: a row a rung, in ms, the binding one marked, beside it the time."""
     columns = {costs.DRAM: "DRAM", costs.L2: "L2", costs.L1: "L1, shared", costs.ISSUE: "issue"}
-    rows, before, counted = [], math.inf, busy([b.kernel for b in every])
+    counted = {row["kernel"]: row for row in stalls([b.kernel for b in every], gpu="h200")}
+    rows, before = [], math.inf
     for b in every:
-        of = {words: b[name].ms if name in b else None for name, words in columns.items()}
-        of[b.pipe] = b[b.pipe].ms
-        bound = columns.get(b.binding, b.binding)
-        words = {k: None if v is None else number(v, 3) for k, v in of.items()}
+        titles = columns | {b.pipe: b.pipe}
+        words = {t: number(b[name].ms, 3) if name in b else None for name, t in titles.items()}
         apart = b[costs.L2].apart if costs.L2 in b else None
         if apart is not None and apart > 0.5 * b.ms:
             words["L2"] = f"{words['L2']} to {number(apart, 3)}"
+        words[titles[b.binding]] = f"{words[titles[b.binding]]}\u00a0◂"
+        took = b.measured and number(b.measured, 3) + "\u00a0▲" * (b.measured > before)
+        # a part of the clocks that ran: the same at a lower clock than the highest
+        busy = counted.get(b.kernel, {}).get(COUNTED.get(b.binding, ""))
         rows.append(
             {
-                "rung": b.kernel,
-                **{k: v and v + ("\u00a0◂" if k == bound else "") for k, v in words.items()},
-                "measured": (
-                    None
-                    if b.measured is None
-                    else number(b.measured, 3) + "\u00a0▲" * (b.measured > before)
-                ),
-                "share": b.share,
-                "busy": counted.get(b.kernel, {}).get(b.binding),
-                "next": REMOVED[b.kernel] or None,
+                "rung": b.kernel, **words, "measured": took, "share": b.share,
+                "busy": busy and busy / 100, "next": REMOVED[b.kernel] or None,
             }
-        )
+        )  # fmt: skip
         before = b.measured or before
     return {
         "rows": rows,
@@ -101,19 +93,6 @@ COUNTED: Mapping[str, str] = {
 """Resources whose busy clocks ncu counts, by the names of `helpers.record.ncu`."""
 
 
-def busy(names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Of each rung, the part of its clocks in which a resource was busy, where ncu has counted it.
-
-    It needs no clock: a kernel that ran at a lower one than the highest has the same part.
-    """
-    return {
-        row["kernel"]: {
-            name: row[counter] / 100 for name, counter in COUNTED.items() if counter in row
-        }
-        for row in stalls(list(names), gpu="h200")
-    }
-
-
 def slower(every: Sequence[Bounds]) -> list[str]:
     """The rungs that take longer than the one before them."""
     timed = [b for b in every if b.measured]
@@ -129,47 +108,40 @@ def low(every: Sequence[Bounds]) -> list[str]:
 def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
     """What the limits say of the whole ladder."""
     out, by = Facts(), {b.kernel: b for b in (*fp32, *tensor)}
-    known = [b for b in by.values() if b.share is not None]
+    known = {b.kernel: b.share for b in by.values() if b.share is not None}
     late = [b for b in fp32 if b.binding == costs.ISSUE]
     early = [b for b in fp32 if b.binding == costs.L1]
     first, last = late[0], late[-1]
     up = [*slower(fp32), *slower(tensor)]
-    timed = [b for b in fp32 if b.measured]
+    timed, counted = ([b for b in every if b.measured] for every in (fp32, tensor))
     far = [(a, b) for a, b in combinations(timed, 2) if a.ms > 1.05 * b.ms]
+    waited = {b.kernel: known.get(b.kernel, math.nan) for b in late}
     out.say(
         first_issue=first.kernel, slots_first=first.ms, slots_last=last.ms,
-        waited_first=100 * (first.share or float("nan")),
-        waited_last=100 * (last.share or float("nan")),
-        closest=100 * max(b.share or 0 for b in known),
-        farthest=100 * min(b.share or 1 for b in known),
-        farthest_name=min(known, key=lambda b: b.share or 1).kernel,
-        dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
-        uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1),
-        uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1), time_first=first.measured,
+        waited_first=100 * waited[first.kernel], waited_last=100 * waited[last.kernel],
+        closest=100 * max(known.values()), farthest=100 * min(known.values()),
+        farthest_name=min(known, key=lambda name: known[name]),
+        dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms, time_first=first.measured,
         time_last=last.measured, slower=join(up), slower_count=len(up),
-        steps=len([b for b in fp32 if b.measured]) + len([b for b in tensor if b.measured]) - 2,
-        near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
+        steps=len(timed) + len(counted) - 2, near_pipe=100 * last[last.pipe].ms / last.ms,
+        rungs=len(known),
     )  # fmt: skip
-    out.check("below", all((b.share or 0) <= 1 for b in known))
+    out.ends(uneven=[100 * (b.waves.factor - 1) for b in by.values()])
+    out.check("below", max(known.values()) <= 1)
     out.check("order", all((a.measured or 0) > (b.measured or 0) for a, b in far) and len(far) > 20)
-    half = [b.kernel for b in early]
-    out.check("first half", half == [b.kernel for b in fp32][: len(early)] and len(early) == 5)
-    out.check(
-        "slots",
-        len(late) == len(fp32) - len(early)
-        and max(b.ms for b in late) < 1.1 * min(b.ms for b in late)
-        and (first.share or 0) < 0.7
-        and (last.share or 1) > 0.85,
-    )
-    shares = [b.share for b in late if b.share is not None]
+    out.check("first half", early == list(fp32[: len(early)]) and len(early) == 5)
+    rising = known.get(first.kernel, 0) < 0.7 and known.get(last.kernel, 1) > 0.85
+    level = max(b.ms for b in late) < 1.1 * min(b.ms for b in late)
+    out.check("slots", len(late) == len(fp32) - len(early) and level and rising)
+    shares = [known[b.kernel] for b in late if b.kernel in known]
     out.check("closer", shares == sorted(shares))
     carried, copied = by["double_buffer"], by["cp_async"]
-    timed_both = [b.measured or float("nan") for b in (carried, copied)]
+    timed_both = [b.measured or math.nan for b in (carried, copied)]
     longer = timed_both[1] > 0.98 * timed_both[0]
     out.check("copies add", copied.ms > 1.02 * carried.ms and longer, *timed_both)
     pipe = [b.binding.endswith(" pipe") for b in tensor]
     out.check("tensor", pipe == sorted(pipe) and pipe[-1] and not pipe[0])
-    names = [name for name, _ in groupby(b.binding for b in [*timed, *tensor] if b.measured)]
+    names = [name for name, _ in groupby(b.binding for b in [*timed, *counted])]
     out.check("three names", names == [costs.L1, costs.ISSUE, costs.L1, "Tensor pipe"])
     out.check("dram", all(b[costs.DRAM].ms < 0.25 * b.ms for b in by.values()))
     return out
@@ -178,29 +150,26 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
 def climbed() -> Facts:
     """The first kernel, the best, their shares of the library, and what two steps gained."""
     out = Facts()
-    at = {n: recorded(n, 8192) for n in ("naive", "fp32_best", "hopper_5")}
-    share = {n: 100 * recorded(n, 8192, "cublas_ratio") for n in ("fp32_best", "hopper_5")}
+    first, best, tensor = (recorded(n, 8192) / 1e3 for n in ("naive", "fp32_best", "hopper_5"))
     names = ("warp_tiled", "fp32_best", "hopper_4", "hopper_5")
     here = {n: 100 * recorded(n, SIZE, "cublas_ratio") for n in names}
     found = evidence.shapes_table()
     tried = found.rows if found else []
-    none = {"cublas_ratio": float("nan")}
-    best = {n: 100 * float((tuned(n, SIZE) or none)["cublas_ratio"]) for n in names[:2]}
+    none = {"cublas_ratio": math.nan}
+    own = {n: 100 * float((tuned(n, SIZE) or none)["cublas_ratio"]) for n in names[:2]}
     out.say(
-        first=at["naive"] / 1e3, best=at["fp32_best"] / 1e3, best_share=share["fp32_best"],
-        tensor=at["hopper_5"] / 1e3, tensor_share=share["hopper_5"],
-        whole=at["hopper_5"] / at["naive"], copies_gain=here["fp32_best"] - here["warp_tiled"],
-        copies_best=best["fp32_best"] - best["warp_tiled"],
+        first=first, best=best, best_share=100 * recorded("fp32_best", 8192, "cublas_ratio"),
+        tensor=tensor, tensor_share=100 * recorded("hopper_5", 8192, "cublas_ratio"),
+        whole=tensor / first, copies_gain=here["fp32_best"] - here["warp_tiled"],
+        copies_best=own["fp32_best"] - own["warp_tiled"],
         packed_gain=here["hopper_5"] - here["hopper_4"], tested=len(tried),
         tested_shapes=min((row["shapes"] for row in tried), default=0),
     )  # fmt: skip
-    both = (here, best)
-    ahead = all(of["fp32_best"] > of["warp_tiled"] + 3 for of in both)
-    out.check("copies", ahead, *here.values(), *best.values())
+    ahead = all(of["fp32_best"] > of["warp_tiled"] + 3 for of in (here, own))
+    out.check("copies", ahead, *here.values(), *own.values())
     out.check("packed", here["hopper_5"] > here["hopper_4"] + 3, *here.values())
-    out.check(
-        "right", len(tried) > 30 and all(row["wrong"] == row["shifted_wrong"] == 0 for row in tried)
-    )
+    right = all(row["wrong"] == row["shifted_wrong"] == 0 for row in tried)
+    out.check("right", len(tried) > 30 and right)
     return out
 
 
@@ -223,10 +192,8 @@ def edges() -> Row:
 
 def kept() -> Facts:
     """How much of its rate a kernel keeps at 4097."""
-    out = Facts()
-    names = ("fp32_best", "mma_tma", "cublas_fp16")
-    left = {n: 100 * recorded(n, 4097) / recorded(n, 4096) for n in names}
-    out.say(fp32_kept=left["fp32_best"], tma_kept=left["mma_tma"], library_kept=left["cublas_fp16"])
-    less = left["mma_tma"] < 0.75 * left["fp32_best"] and left["cublas_fp16"] < left["mma_tma"]
-    out.check("far more", less, *left.values())
+    out, names = Facts(), ("fp32_best", "mma_tma", "cublas_fp16")
+    fp32, tma, library = (100 * recorded(n, 4097) / recorded(n, 4096) for n in names)
+    out.say(fp32_kept=fp32, tma_kept=tma, library_kept=library)
+    out.check("far more", tma < 0.75 * fp32 and library < tma, fp32, tma, library)
     return out

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.chapters.ch22 import fp8
 from helpers.ladder.kernel import Geometry, Rule, cdiv, geometry
 from helpers.ladder.rungs import blackwell
 from nogpu.bfloat16 import from_bfloat16
@@ -44,9 +45,7 @@ KERNEL = replace(
 @lru_cache(maxsize=1)
 def e4m3() -> np.ndarray:
     """The numbers of scales by their bits, 0 to 126: float64."""
-    bits = np.arange(127)
-    small = bits / 8 * 2.0**-6
-    return np.where(bits < 8, small, (1 + bits % 8 / 8) * 2.0 ** ((bits >> 3) - 7.0))
+    return fp8.magnitudes()
 
 
 @dataclass(frozen=True, eq=False)

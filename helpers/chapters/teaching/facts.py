@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections import Counter
+from itertools import product
 from typing import Any
 
 from helpers.ladder.kernel import ROOT
@@ -137,45 +138,40 @@ def _record(name: str) -> Any:
         raise DataError(f"{path} cannot be read: {error}. It comes with the repository") from None
 
 
-def _timed(held: Any) -> list[dict[str, Any]]:
-    """Rows of kernels that have a time."""
-    return [
-        r for r in held["rows"] if r["timed"] and "ms" in r["timed"] and not r["timed"]["wrong"]
-    ]
+def _timed() -> list[dict[str, Any]]:
+    """Rows of kernels that have a time, of the labs that were graded on a GPU."""
+    rows = _record("labs_h200.json")["rows"]
+    return [r for r in rows if r["timed"] and "ms" in r["timed"] and not r["timed"]["wrong"]]
 
 
 def times_table() -> dict[str, Any]:
     """Points beside times of what labs are rehearsed on, graded on a GPU, as what `pages.table`
     takes."""
-    held = _record("labs_h200.json")
+    held, timed = _record("labs_h200.json"), _timed()
     on = held["machine"]
-    every = Counter((row["lab"], row["variant"]) for row in _timed(held))
+    every = Counter((row["lab"], row["variant"]) for row in timed)
     shown = {lab: variant for (lab, variant), _ in reversed(every.most_common())}
     rows = [
         {
             "lab": row["lab"], "kernel": f"{row['source']}", "points": row["points"],
             "ms": row["timed"]["ms"][0], "rung": row["timed"]["rung"],
-            "over_rung": row["timed"]["over_rung"][0],
-            "over_library": row["timed"]["over_library"][0],
+            **{over: row["timed"][over][0] for over in ("over_rung", "over_library")},
         }
-        for row in _timed(held)
+        for row in timed
         if row["variant"] == shown[row["lab"]]
     ]  # fmt: skip
     said = (
         f"{on['gpu']}, driver {on['driver']}, CUDA {on['cuda']}, cuBLAS {on['cublas']},"
         f" {on['date']}, commit {', '.join(sorted({row['commit'] for row in held['rows']}))}, by"
         " python -m tools.labs_on_a_gpu. Points as the rubrics were then, without the written part;"
-        f" of each lab one variant, {len(_timed(held))} kernels in all."
+        f" of each lab one variant, {len(timed)} kernels in all."
     )
+    faster = {"over_rung": "times as fast as it", "over_library": "times as fast as cuBLAS"}
     return {
         "rows": rows,
         "caption": "Labs graded with --gpu: what is right and clean.",
-        "headers": {
-            "over_rung": "times as fast as it",
-            "over_library": "times as fast as cuBLAS",
-            "rung": "beside",
-        },
-        "formats": {"points": "g", "ms": ".3g", "over_rung": ".2f", "over_library": ".2f"},
+        "headers": {**faster, "rung": "beside"},
+        "formats": {"points": "g", "ms": ".3g", **dict.fromkeys(faster, ".2f")},
         "note": said,
     }
 
@@ -183,11 +179,9 @@ def times_table() -> dict[str, Any]:
 def inversions() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Pairs of one variant, each a row of the record, in which the first has more points and is the
     slower, beyond 2 %."""
-    rows = _timed(_record("labs_h200.json"))
     return [
         (a, b)
-        for a in rows
-        for b in rows
+        for a, b in product(_timed(), repeat=2)
         if (a["lab"], a["variant"]) == (b["lab"], b["variant"])
         and a["points"] > b["points"]
         and a["timed"]["ms"][0] > 1.02 * b["timed"]["ms"][0]
@@ -196,34 +190,27 @@ def inversions() -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 def at_the_top(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
     """Of such pairs, those whose first has every point of its lab: what kind the second is of."""
-    rows = _timed(_record("labs_h200.json"))
-    most = {row["lab"]: 0.0 for row in rows}
-    for row in rows:
-        most[row["lab"]] = max(most[row["lab"]], row["points"])
+    rows = sorted(_timed(), key=lambda row: row["points"])
+    most = {row["lab"]: row["points"] for row in rows}
     return [b["kind"] for a, b in pairs if a["points"] == most[a["lab"]]]
 
 
 def class_table() -> dict[str, Any]:
     """What a class took on the machine that graded it, as what `pages.table` takes."""
     held = _record("classroom.json")
-    rows = [
-        {"what": "students, a tenth of them hostile", "figure": f"{held['students']}"},
-        {"what": "minutes in all", "figure": f"{held['minutes']:.1f}"},
-        {
-            "what": "seconds of processor time for each submission",
-            "figure": f"{held['cpu_seconds_a_submission']:.1f}",
-        },
-        {"what": "runs that were killed, and went on", "figure": f"{held['killed']}"},
-        {
-            "what": "results that this, or a hostile neighbour, changed",
-            "figure": f"{len(held['changed'])}",
-        },
-        {"what": "files in which the course's secret stands", "figure": f"{len(held['leaks'])}"},
-    ]
+    figures = {
+        "students, a tenth of them hostile": f"{held['students']}",
+        "minutes in all": f"{held['minutes']:.1f}",
+        "seconds of processor time for each submission": f"{held['cpu_seconds_a_submission']:.1f}",
+        "runs that were killed, and went on": f"{held['killed']}",
+        "results that this, or a hostile neighbour, changed": f"{len(held['changed'])}",
+        "files in which the course's secret stands": f"{len(held['leaks'])}",
+    }
     said = (
         f"{held['cores']} cores ({held['cpu']}), {held['workers']} workers, load {held['load']:g},"
         f" {held['compiler']}, {held['date']}, by python -m tools.classroom."
     )
+    rows = [{"what": what, "figure": figure} for what, figure in figures.items()]
     return {"rows": rows, "caption": f"A class graded in lab {held['lab']}.", "note": said}
 
 
