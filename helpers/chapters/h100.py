@@ -1,13 +1,24 @@
 """Records of an H100 in data/validation, written by tools that stand on tools/beside.py."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+Row = dict[str, Any]
 
-def record(file: Path) -> dict[str, Any]:
+
+def record(file: Path) -> Row:
     """What an H100 said."""
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    found: Row = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def by_kernel(rows: Iterable[Row], *case: str) -> dict[tuple[Any, ...], dict[str, Row]]:
+    """Rows of a record by contender, for each case: what rows have alike in these columns."""
+    found: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[column] for column in case), {})[row["kernel"]] = row
     return found
 
 

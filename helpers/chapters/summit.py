@@ -135,17 +135,14 @@ def shares() -> list[dict[str, Any]]:
     """A row a case: TFLOP/s of the call and of the library's best candidate, the call's percent of
     it, pair by pair, how many it had, and what the best gains over the first, in percent.
     """
-    found = []
-    for row in times():
-        if row["kernel"] != CALL:
-            continue
-        case = {name: row[name] for name in ("form", "m", "n", "k", "does")}
-        best = next(
-            (r for r in times() if r["kernel"] == LIBRARY and case.items() <= r.items()), None
-        )
-        found.append(
-            {"shape": "{m} x {n} x {k}".format(**row), **case, "call": row["tflops"],
-             "library": best and best["tflops"], "tried": best and best["tried"],
-             "share": best and 100 * row["ratio"][LIBRARY]}
-        )  # fmt: skip
+    found, case = [], ("form", "m", "n", "k", "does")
+    for at, of in h100.by_kernel(times(), *case).items():
+        if row := of.get(CALL):
+            best = of.get(LIBRARY)
+            found.append(
+                {"shape": "{m} x {n} x {k}".format(**row), **dict(zip(case, at, strict=True)),
+                 "call": row["tflops"], "library": best and best["tflops"],
+                 "tried": best and best["tried"],
+                 "share": best and 100 * row["ratio"][LIBRARY]}
+            )  # fmt: skip
     return found

@@ -59,14 +59,10 @@ def _spread(p: Point, value: str) -> tuple[float, float] | None:
         low, high = 100 * p.get("ratio_q1"), 100 * p.get("ratio_q3")
         return (low, high) if math.isfinite(low) and math.isfinite(high) else None
     low, high = p.get("q1"), p.get("q3")
-    if not (math.isfinite(low) and math.isfinite(high) and low > 0):
+    if value not in ("ms", "gflops") or not (math.isfinite(low + high) and low > 0):
         return None
-    if value == "ms":
-        return low, high
-    if value == "gflops":
-        work = 2 * p.m * p.n * p.k / 1e6
-        return work / high, work / low
-    return None
+    work = 2 * p.m * p.n * p.k / 1e6
+    return (low, high) if value == "ms" else (work / high, work / low)
 
 
 def _summary(points: Sequence[Point], value: str) -> str:
@@ -96,16 +92,11 @@ def _summary(points: Sequence[Point], value: str) -> str:
             f"{_with_unit(value, low.get(value))}{apart}."
         )
     if 2 < len(points) <= 24:
-        several = len(sizes) > 1
-        parts.append(
-            "All values: "
-            + "; ".join(
-                f"{point_name(p, points)}{f' at {shape_text(*p.size)}' if several else ''} "
-                f"{number(_shown(value, p.get(value)))}"
-                for p in points
-            )
-            + "."
-        )
+        places = [f" at {shape_text(*p.size)}" * (len(sizes) > 1) for p in points]
+        values = [number(_shown(value, p.get(value))) for p in points]
+        names = [point_name(p, points) for p in points]
+        every = (f"{n}{place} {v}" for n, place, v in zip(names, places, values, strict=True))
+        parts.append(f"All values: {'; '.join(every)}.")
     return " ".join(parts)
 
 
@@ -198,21 +189,14 @@ def bars(
         below = note + (f"; {better}" if better else "")
         return canvas.end(canvas.lines(x, y + 8, below, width=at.width - x, size=at.small) + 12)
 
+    def bar(p: Point) -> Bar:
+        shown = _shown(value, p.get(value))
+        return Bar(entries[p.legend], p.legend, shown, spread=_spread(p, value))
+
     def chart(ax: Any) -> None:
-        named = [
-            (
-                f"{name}, {shape_text(*size)}" if heads else name,
-                [
-                    Bar(
-                        entries[p.legend], p.legend, _shown(value, p.get(value)), 0,
-                        _spread(p, value),
-                    )
-                    for p in here
-                ],
-            )
-            for size, name, here in rows
-        ]  # fmt: skip
-        horizontal_bars(ax, named, words, log=log)
+        titles = (f"{name}, {shape_text(*size)}" if heads else name for size, name, _ in rows)
+        every = ([bar(p) for p in here] for *_, here in rows)
+        horizontal_bars(ax, list(zip(titles, every, strict=True)), words, log=log)
 
     alt = f"Bar chart: {note}. {_summary(points, value)} Source: {join(list(entries))}."
     source = source_of(m)
@@ -286,19 +270,12 @@ def ladder(m: Any, size: Size | None = None) -> Figure:
         return canvas.end(y + 6)
 
     def chart(ax: Any) -> None:
-        named = [
-            (
-                name,
-                [
-                    Bar(entries[p.legend], p.legend, 100 * p.get("cublas_ratio"))
-                    for p in points
-                    if p.kernel == name
-                ],
-            )
-            for name in names
-        ]
+        named: dict[str, list[Bar]] = {name: [] for name in names}
+        for p in points:
+            bar = Bar(entries[p.legend], p.legend, 100 * p.get("cublas_ratio"))
+            named[p.kernel].append(bar)
         ax.axvline(100, linestyle="--", color="0.5")
-        horizontal_bars(ax, named, UNITS["cublas_ratio"][1])
+        horizontal_bars(ax, list(named.items()), UNITS["cublas_ratio"][1])
 
     where = shape_text(*size)
     top = max(points, key=lambda p: p.get("cublas_ratio"))

@@ -133,11 +133,8 @@ def _told(b: Bounds) -> str:
     if b.measured:
         end = f"Measured: {_milliseconds(b.measured)}, the bound is {_percent(b)} of it."
     waits = f" Waiting adds {_milliseconds(_waits(b))}, predicted." if _waits(b) else ""
-    apart = (
-        f" L2 takes up to {_milliseconds(_apart(b))} if no two SMs ask together."
-        if _apart(b)
-        else ""
-    )
+    most = f" L2 takes up to {_milliseconds(_apart(b))} if no two SMs ask together."
+    apart = most if _apart(b) else ""
     return (
         f"What each resource alone would take for {_head(b)}: {parts}. The longest is {b.binding}: "
         f"it binds.{waits}{apart} {end}"

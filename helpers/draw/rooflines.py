@@ -113,13 +113,10 @@ def _place_labels(
                 start = x - 14 - width if left else x + 14
                 box = (start, middle - half, start + width, middle + half)
                 cost = 12.0 * abs(shift) + (5 if left else 0) + (1 if shift < 0 else 0)
-                outside = (
-                    box[0] < frame[0] or box[2] > frame[2] or box[1] < frame[1] or box[3] > frame[3]
-                )
-                cost += 2000 * outside + 300 * sum(_overlap(box, other) for other in boxes)
-                cost += 40 * any(
-                    box[1] - 2 < roof(box[0] + width * i / 4) < box[3] + 2 for i in range(5)
-                )
+                top, low = box[1], box[3]
+                outside = start < frame[0] or box[2] > frame[2] or top < frame[1] or low > frame[3]
+                across = any(top - 2 < roof(start + width * i / 4) < low + 2 for i in range(5))
+                cost += 2000 * outside + 300 * sum(_overlap(box, b) for b in boxes) + 40 * across
                 if best is None or cost < best[0]:
                     best = (cost, box, left)
         assert best is not None
@@ -292,13 +289,12 @@ def roofline(
             Roof(f"{name}: {number(top)} GFLOP/s, {number(wide)} GB/s", top, wide)
             for name, top, wide in cards
         ]
-        allowed = [
+        marks = [
             Mark(p.kernel, x, roof_of(p, x), PREDICTED, "allowed by the roof") for p, x in placed
         ]
-        reached = [
-            Mark(p.kernel, x, p.get("gflops"), entries[p.legend], p.legend) for p, x in placed
-        ]
-        roofs_and_marks(ax, roofs, [*allowed, *reached], (lo_x, hi_x))
+        for p, x in placed:
+            marks.append(Mark(p.kernel, x, p.get("gflops"), entries[p.legend], p.legend))
+        roofs_and_marks(ax, roofs, marks, (lo_x, hi_x))
 
     alt = (
         f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "

@@ -208,10 +208,7 @@ def point_name(p: Point, others: Sequence[Point]) -> str:
 
 
 def select(
-    data: Any,
-    value: str,
-    kernels: Sequence[str] | None = None,
-    sizes: Sequence[int | tuple[int, int, int]] | None = None,
+    data: Any, value: str, kernels: Sequence[str] | None = None, sizes: Sequence[Size] | None = None
 ) -> list[Point]:
     """The points that have a finite `value`, of these kernels and sizes, in the order given.
 
@@ -219,10 +216,8 @@ def select(
     """
     every = points(data)
     selected = [p for p in every if math.isfinite(p.get(value))]
-    wanted = (
-        None if sizes is None else [(s, s, s) if isinstance(s, int) else tuple(s) for s in sizes]
-    )
-    if wanted is not None:
+    if sizes is not None:
+        wanted = [(s, s, s) if isinstance(s, int) else tuple(s) for s in sizes]
         selected = [p for p in selected if p.size in wanted]
     if kernels is not None:
         order = {name: i for i, name in enumerate(kernels)}

@@ -55,16 +55,13 @@ def touched() -> dict[str, int]:
 
 def price_list() -> dict[str, Any]:
     """What `table` takes to show the sectors of the patterns, and how much of them is used."""
+    rows = []
+    for name, n in touched().items():
+        used = 100 * WORD * len(np.unique(PATTERNS[name])) / (SECTOR * n)
+        fetched = {"sectors": n, "bytes fetched": SECTOR * n, "used (%)": used}
+        rows.append({"the lanes read": name, **fetched})
     return {
-        "rows": [
-            {
-                "the lanes read": name,
-                "sectors": n,
-                "bytes fetched": SECTOR * n,
-                "used (%)": 100 * WORD * len(np.unique(PATTERNS[name])) / (SECTOR * n),
-            }
-            for name, n in touched().items()
-        ],
+        "rows": rows,
         "caption": "One request of 32 lanes: sectors touched, by pattern of addresses.",
         "formats": {"used (%)": ".1f"},
     }

@@ -134,23 +134,19 @@ def tile_phases(
                 x += cols * full + gap
             deep = max(a.shape[0], b.shape[0]) * full
             if at.narrow:
-                y, x = y + deep + 28, 2.0
-                middle = y
+                x, middle = 2.0, y + deep + 28
             else:
                 middle = y + (deep - tile * cell) / 2
                 canvas.arrow(x - 5, y + deep / 2, x + 15, y + deep / 2)
                 x += 25
-            operands = (("A_tile", phase.a_tile, VERMILION), ("B_tile", phase.b_tile, VERMILION))
-            for name, matrix, fill in (*operands, ("sums", phase.after, BLUE)):
-                side = tile * cell
+            side = tile * cell
+            for name, matrix, fill, own in (
+                ("A_tile", phase.a_tile, VERMILION, (0.0, ty * cell, side, cell)),
+                ("B_tile", phase.b_tile, VERMILION, (tx * cell, 0.0, cell, side)),
+                ("sums", phase.after, BLUE, (tx * cell, ty * cell, cell, cell)),
+            ):
                 canvas.rect(x, middle, side, side, fill=fill, alpha=0.3, edge=None)
                 _numbers(canvas, x, middle, matrix, cell, at.font)
-                places = {
-                    "A_tile": (0.0, ty * cell, side, cell),
-                    "B_tile": (tx * cell, 0.0, cell, side),
-                }
-                places["sums"] = (tx * cell, ty * cell, cell, cell)
-                own = places[name]
                 u, v, w, h = own
                 canvas.rect(x + u + 1, middle + v + 1, w - 2, h - 2, edge=GREEN, lw=2.4)
                 canvas.text(x + side / 2, middle - 9, name, size=small, ha="center")
@@ -262,13 +258,11 @@ def _clashes_in_words(clashes: Sequence[Clash]) -> list[str]:
     for (reader, writer, early), steps in by_pair.items():
         which = f"tile{'s' * (len(steps) > 1)} {join([str(step) for step in steps])}"
         it = "them" if len(steps) > 1 else "it"
+        words = f"Warp {writer} fetches over {which} while warp {reader} still multiplies {it}."
         if early:
-            words = f"fetches {it}: it reads what stood there before."
-            out.append(f"Warp {reader} multiplies {which} while warp {writer} still {words}")
-        else:
-            out.append(
-                f"Warp {writer} fetches over {which} while warp {reader} still multiplies {it}."
-            )
+            words = f"Warp {reader} multiplies {which} while warp {writer} still fetches {it}: it"
+            words += " reads what stood there before."
+        out.append(words)
     return out
 
 

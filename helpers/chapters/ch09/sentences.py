@@ -49,9 +49,9 @@ def wavefronts(t: Trace) -> dict[str, float]:
     return {str(r.array): r.wavefronts_per_request for r in read}
 
 
-def of_the_mirrors(gpu: str = "h200") -> SimpleNamespace:
+def of_the_mirrors() -> SimpleNamespace:
     """What tall patches of block_2d cost and reach beside wide ones: factors, percent, TFLOP/s."""
-    found, _ = mirrors.recorded(gpu)
+    found, _ = mirrors.recorded("h200")
     shown = [found[key] for key in mirrors.SHOWN]
     pairs = list(zip(shown[0:6:2], shown[1:6:2], strict=True))
     ratios = {

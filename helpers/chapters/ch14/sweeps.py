@@ -1,7 +1,6 @@
 """What the recorded sweep of tiles says about one number of fp32_best at a time."""
 
-from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
 
 from helpers.ladder.rungs import catalog
 from helpers.record import DEFAULT_GPU, fingerprint, load
@@ -20,27 +19,23 @@ def swept(gpu: str = DEFAULT_GPU, **tile: int) -> float | None:
     return 100 * float(entries[0]["cublas_ratio"]) if entries else None
 
 
-@dataclass(frozen=True)
-class Alone:
-    """rows: of the table, % of cuBLAS by parameter and value. known: whether all of it was timed
-    with today's code. spread: between the best and the worst value of each parameter, where known.
-    caption: of the table."""
+def alone(gpu: str = DEFAULT_GPU) -> SimpleNamespace:
+    """What the sweep says where one number of fp32_best's tile is changed and nothing else.
 
-    rows: list[dict[str, Any]]
-    known: bool
-    spread: dict[str, float]
-    caption: str
-
-
-def alone(gpu: str = DEFAULT_GPU) -> Alone:
-    """What the sweep says where one number of fp32_best's tile is changed and nothing else."""
-    choices = catalog[KERNEL].choices
-    shares = {name: [swept(gpu, **{name: v}) for v in choices[name]] for name in NAMES}
-    pairs = ((n, v, p) for n in NAMES for v, p in zip(choices[n], shares[n], strict=True))
-    rows = [{"parameter": n, "set to": v, "of cuBLAS (%)": p} for n, v, p in pairs]
+    rows: of the table, % of cuBLAS by parameter and value. known: whether all of it was timed with
+    today's code. spread: between the best and the worst value of each parameter, where known.
+    caption: of the table.
+    """
+    kernel = catalog[KERNEL]
+    shares = {name: [swept(gpu, **{name: v}) for v in kernel.choices[name]] for name in NAMES}
+    rows = [
+        {"parameter": name, "set to": v, "of cuBLAS (%)": share}
+        for name in NAMES
+        for v, share in zip(kernel.choices[name], shares[name], strict=True)
+    ]
     timed = {name: [v for v in values if v is not None] for name, values in shares.items()}
     known = timed == shares
     spread = {name: max(v) - min(v) for name, v in timed.items()} if known else {}
-    own = ", ".join(f"{name} {catalog[KERNEL].params[name]}" for name in NAMES)
+    own = ", ".join(f"{name} {kernel.params[name]}" for name in NAMES)
     caption = f"{KERNEL} at {SIZE} with one number changed; it has {own}."
-    return Alone(rows, known, spread, caption)
+    return SimpleNamespace(rows=rows, known=known, spread=spread, caption=caption)

@@ -304,19 +304,16 @@ def two_ways() -> Figure:
             end = canvas.lines(x + wide / 2, y + line / 2 + 1, between, width=wide - 6, size=small,
                                ha="center") + line / 2 + 1  # fmt: skip
             canvas.marked(x, y, wide, end - y, mark)
-            reach = end + 9
+            reach, colour = end + 9, str(mark.fill)
             for of in xs:
                 canvas.line(of, y, of, reach + 3, colour=GREY, dash=True)
-            if source == target:
-                canvas.line(source, reach, source - 60, reach, colour=str(mark.fill), lw=1.6)
-                canvas.line(
-                    source - 60, reach, source - 60, reach + 7, colour=str(mark.fill), lw=1.6
-                )
-                canvas.arrow(
-                    source - 60, reach + 7, source, reach + 7, colour=str(mark.fill), lw=1.6
-                )
+            if source == target:  # out to the left and back, a little lower
+                out = source - 60
+                canvas.line(source, reach, out, reach, colour=colour, lw=1.6)
+                canvas.line(out, reach, out, reach + 7, colour=colour, lw=1.6)
+                canvas.arrow(out, reach + 7, source, reach + 7, colour=colour, lw=1.6)
             else:
-                canvas.arrow(source, reach, target, reach, colour=str(mark.fill), lw=1.6)
+                canvas.arrow(source, reach, target, reach, colour=colour, lw=1.6)
             y = reach + (11 if source != target else 16)
         return canvas.end(y)
 

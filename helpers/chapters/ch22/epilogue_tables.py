@@ -37,15 +37,9 @@ def counted() -> list[dict[str, float]]:
     """A row a K, in percent of the product at the H100's peak: the second launch at its bandwidth,
     and GELU at SPECIAL a clock. M and N cancel."""
     gpu = device.gpu("h100")
-    per_clock = gpu.tensor_fp16_flop_per_clock_per_sm
-    return [
-        {
-            "k": K,
-            "launch": 100 * 2 * gpu.peak_gflops("bf16") / (gpu.bandwidth_gbs * K),
-            "gelu": 100 * per_clock / (2 * K * SPECIAL),
-        }
-        for K in DEPTHS
-    ]
+    second = 100 * 2 * gpu.peak_gflops("bf16") / gpu.bandwidth_gbs
+    gelu = 100 * gpu.tensor_fp16_flop_per_clock_per_sm / (2 * SPECIAL)
+    return [{"k": K, "launch": second / K, "gelu": gelu / K} for K in DEPTHS]
 
 
 def stack(rows: tuple[int, ...], N: int = 136) -> epilogue.Layer:
@@ -84,11 +78,8 @@ def checked() -> dict[str, Any]:
 
 def _by_size(section: str) -> list[tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
     """Of each case of a section, a row of its facts, and its rows by contender."""
-    cases: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
-    for row in record()[section]:
-        key = (row["s"], row["m"], row["n"], row["k"], row["does"])
-        cases.setdefault(key, {})[row["kernel"]] = row
-    return [(next(iter(of.values())), of) for of in cases.values()]
+    cases = h100.by_kernel(record()[section], "s", "m", "n", "k", "does").values()
+    return [(next(iter(of.values())), of) for of in cases]
 
 
 def _longer(of: dict[str, dict[str, Any]], name: str, than: str) -> float:

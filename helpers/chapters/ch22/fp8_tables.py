@@ -76,14 +76,12 @@ def scaled(way: str, A: np.ndarray, B: np.ndarray) -> tuple[fp8.Scaled, fp8.Scal
 
 def errors() -> dict[str, dict[str, float]]:
     """By data and way: how far the product of the e4m3 is from that of A and B, in percent."""
-    return {
-        data: {
-            way: distance(fp8.reference(*scaled(way, A, B)), A @ B.T)
-            for way in WAYS
-            for A, B in [operands(data)]
-        }
-        for data in DATA
-    }
+    found: dict[str, dict[str, float]] = {}
+    for data in DATA:
+        A, B = operands(data)
+        products = {way: fp8.reference(*scaled(way, A, B)) for way in WAYS}
+        found[data] = {way: distance(C, A @ B.T) for way, C in products.items()}
+    return found
 
 
 def checked(file: Path = RECORD) -> dict[str, int]:
@@ -98,24 +96,19 @@ def checked(file: Path = RECORD) -> dict[str, int]:
 def times() -> list[dict[str, Any]]:
     """A row a shape: TFLOP/s of the kernel, of cuBLASLt with the same scales and with one a matrix,
     and of hopper_5; percent of the library with the same scales, and times hopper_5, from pairs."""
-    shapes: dict[tuple[int, ...], dict[str, Any]] = {}
-    for row in record()["times"]:
-        shapes.setdefault((row["m"], row["n"], row["k"]), {})[row["kernel"]] = row
+    names = ("fp8", "cublaslt_block", "cublaslt", "hopper_5")
     return [
         {
             "shape": " x ".join(map(str, shape[:1] if len(set(shape)) == 1 else shape)),
             "square": len(set(shape)) == 1,
-            **{
-                name: of[name]["tflops"]
-                for name in ("fp8", "cublaslt_block", "cublaslt", "hopper_5")
-            },
+            **{name: of[name]["tflops"] for name in names},
             "share": 100 * of["fp8"]["ratio"]["cublaslt_block"],
             "times": of["fp8"]["ratio"]["hopper_5"],
             "library": 100 * of["cublaslt_block"]["ratio"]["cublaslt"],
             "error": of["fp8"]["error_percent"],
             "clock": of["fp8"]["clock_mhz"],
         }
-        for shape, of in shapes.items()
+        for shape, of in h100.by_kernel(record()["times"], "m", "n", "k").items()
     ]
 
 

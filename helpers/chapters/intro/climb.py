@@ -33,18 +33,17 @@ def row(chapter: int) -> dict[str, str]:
     """
     shares = {k.name: recorded(k.name, SIZE, "cublas_ratio") for k in rungs_of(chapter)}
     shares = {name: share for name, share in shares.items() if share == share}
-    bounds = costs.ladder(list(shares), SIZE, gpu="t4")
-    known = {name: b for name, b in bounds.items() if b is not None}
-    there = {name: (costs.powered(b) or (b,))[0].gflops / 1e3 for name, b in known.items()}
     if not shares:
         return {"best": "not recorded", "rate": "–", "share": "–", "t4": "–"}
     best = max(shares, key=lambda name: shares[name])
-    on_t4 = max(there, key=lambda name: there[name]) if there else None
-    if best in there:
-        on_t4 = best
-    other = "" if on_t4 in (best, None) else f" ({on_t4})"
+    bounds = costs.ladder(list(shares), SIZE, gpu="t4")
+    known = {name: b for name, b in bounds.items() if b is not None}
+    there = {name: (costs.powered(b) or (b,))[0].gflops / 1e3 for name, b in known.items()}
+    t4 = "does not run"
+    if there:
+        fastest = best if best in there else max(there, key=lambda name: there[name])
+        t4 = f"{there[fastest]:.1f}" + (f" ({fastest})" if fastest != best else "")
     rate, share = f"{recorded(best, SIZE) / 1e3:.1f}", f"{100 * shares[best]:.0f} %"
-    t4 = f"{there[on_t4]:.1f}{other}" if on_t4 else "does not run"
     return {"best": best, "rate": rate, "share": share, "t4": t4}
 
 
@@ -77,16 +76,13 @@ def said() -> SimpleNamespace:
 
 def documents() -> dict[str, dict[str, Any]]:
     """By letter: the GPUs that a document measured on, and how many numbers it measured."""
-    rates = {}
+    found = {}
     for letter in "LBNSP":
         rows = [r for r in published(document=letter) if r["kind"] == "measured"]
-        cards = dict.fromkeys(
-            device.gpu(str(r["gpu"])).name for r in rows if r["gpu"] in device.GPUS
-        )
-        if any(r["gpu"] == "unnamed_14sm" for r in rows):
-            [sms, *_] = [
-                r["value"] for r in published(document=letter) if r["metric"] == "spec_sms"
-            ]
-            cards[f"unnamed, {int(sms or 0)} SMs"] = None
-        rates[letter] = {"card": " and ".join(cards) or "none", "count": len(rows)}
-    return rates
+        gpus = dict.fromkeys(str(r["gpu"]) for r in rows)
+        cards = [device.gpu(key).name for key in gpus if key in device.GPUS]
+        if "unnamed_14sm" in gpus:
+            [sms, *_] = published(document=letter, metric="spec_sms")
+            cards.append(f"unnamed, {int(sms['value'] or 0)} SMs")
+        found[letter] = {"card": " and ".join(cards) or "none", "count": len(rows)}
+    return found
