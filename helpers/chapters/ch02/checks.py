@@ -55,11 +55,8 @@ def summary(answer: Callable[[list[float]], Any]) -> Iterator[Check]:
         median = float(np.median(times))
         got = answer(list(times))
         if not isinstance(got, (tuple, list, np.ndarray)) or len(got) != 2:
-            what, hint = (
-                "summary(times) returns two numbers",
-                "Return the median and the range, as in ",
-            )
-            hint += "`return median, spread`."
+            what = "summary(times) returns two numbers"
+            hint = "Return the median and the range, as in `return median, spread`."
             yield Check(False, what, got=type(got).__name__, hint=hint)
             return
         shown = str(times) if len(times) < 9 else f"{len(times)} times, one of them slow"

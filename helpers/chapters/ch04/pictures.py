@@ -75,11 +75,9 @@ def thread_hierarchy(p: Geometry) -> Figure:
             canvas.segments([(x, top, x, top + block_h) for x in edges], lw=0.3, alpha=0.4)
         edges = [top + i * cell for i in range(shown_rows + 1)]
         canvas.segments([(bx0, y, bx0 + cols * cell, y) for y in edges], lw=0.3, alpha=0.5)
-        note = f"{warps} warps" + (
-            f", {shown_rows * cols // WARP} drawn" if shown_rows < rows and not down else ""
-        )
-        note += "; colours change from warp to warp"
-        note += "; x runs down" if down else ""
+        part = shown_rows < rows and not down
+        note = f"{warps} warps" + f", {shown_rows * cols // WARP} drawn" * part
+        note += "; colours change from warp to warp" + "; x runs down" * down
         low = max(low, canvas.lines(bx0, top + block_h + 8, note, width=at.width - bx0, size=tiny))
         words = f"warp 0: {lanes} lanes that run together (lane number; threadIdx.x, threadIdx.y)"
         room = at.width if at.narrow else math.inf

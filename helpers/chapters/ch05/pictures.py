@@ -91,17 +91,14 @@ def warps_over_operands(*traces: Any) -> Figure:
         ends = [_panel(canvas, t, i * (width + space), top, width) for i, t in enumerate(traces)]
         return canvas.end(max(ends) + 3)
 
-    def asks(kernel: str) -> str:
+    alt = "One warp over the three matrices, A left of C and B above it."
+    for kernel, first in requests.items():
         parts = [
             f"{counted(len(found), 'element')} of {name} in "
             f"{counted(len(_sectors(found)), 'sector')}"
-            for name, found in requests[kernel].items()
+            for name, found in first.items()
         ]
-        return f"{kernel} asks for {join(parts)}."
-
-    alt = "One warp over the three matrices, A left of C and B above it. " + " ".join(
-        map(asks, requests)
-    )
+        alt += f" {kernel} asks for {join(parts)}."
     caption = (
         f"{join(list(requests))}: the first request of one warp for A and B, and its store to C, "
         "from the emulator."

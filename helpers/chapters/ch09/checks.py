@@ -54,8 +54,7 @@ def two_prices(answer: Any) -> Iterator[Check]:
             64 / 12: "that is multiply-adds per wavefront",
             20 / 64: "that is the reads: a value of A costs only half a wavefront",
             68 / 64: "that is the mirror image, TM = 4 and TN = 16",
-            0.5 / 16
-            + 1 / 4: "a value of A is used TN times and one of B TM times, not the other way round",
+            9 / 32: "a value of A is used TN times and one of B TM times, not the other way round",
             1.5: "that is one value of each: they are used for many multiply-adds",
         },
         hint="16 values of A at half a wavefront and 4 of B at one, for 64 multiply-adds.",

@@ -63,10 +63,8 @@ def wide_reads(cases: Mapping[str, Any], *, array: str = "B_tile") -> Figure:
     parts = []
     for title, words in reads.items():
         served, whole = costs[title]
-        wants = {
-            f"{word % BANKS}–{word % BANKS + GROUP - 1}" for word in words[: len(served[0].lanes)]
-        }
-        banks = join(sorted(wants, key=lambda text: int(text.split("–")[0])))
+        firsts = sorted({word % BANKS for word in words[: len(served[0].lanes)]})
+        banks = join([f"{bank}–{bank + GROUP - 1}" for bank in firsts])
         parts.append(
             f"{title}: {lanes_text(served[0].lanes)} want {served[0].groups} groups of four words "
             f"in banks {banks}, {counted(served[0].wavefronts, 'wavefront')}; the whole read takes "

@@ -78,10 +78,8 @@ def load_cover(
     takes = [f"{number(value)} from {name}" for name, value in latencies.items()]
     alt = (
         "Multiply-adds that run between the last load of a tile and the first need of one: "
-        f"{'; '.join(parts)}."
+        f"{'; '.join(parts)}." + f" Clocks that a load takes: about {join(takes)}." * bool(takes)
     )
-    if takes:
-        alt += f" Clocks that a load takes: about {join(takes)}."
     caption = (
         "One step of each kernel, from the moment its last load is sent: how many of its "
         f"multiply-adds run before the data is needed, at {number(clocks)} clocks each."

@@ -112,7 +112,7 @@ def lane_map(report: Any) -> Figure:
     parts = [f"{title}: {words}" if title else words for title, (words, _) in told.items()]
     alt = f"{'. '.join(parts)}; a group is four floats."
     costs = [
-        (f"{title}: " if title else "") + f"{waves['A']} wavefronts for A, {waves['B']} for B"
+        f"{title}: " * bool(title) + f"{waves['A']} wavefronts for A, {waves['B']} for B"
         for title, (_, waves) in told.items()
     ]
     caption = (

@@ -79,8 +79,6 @@ def tile_order(
         )
     what = f"C in {rows} by {columns} tiles; the first {running} blocks run together."
     told_in_words = f"{'; '.join(parts)}."
-    alt = f"Two ways to number blocks. {what} {told_in_words[0].upper()}{told_in_words[1:]}"
-    if len(orders) != 2:
-        alt = alt.replace("Two ways", counted(len(orders), "way"), 1)
     caption = f"{what} {told_in_words[0].upper()}{told_in_words[1:]}"
-    return both(draw, alt, caption)
+    ways = "Two ways" if len(orders) == 2 else counted(len(orders), "way")
+    return both(draw, f"{ways} to number blocks. {caption}", caption)

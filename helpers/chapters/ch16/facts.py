@@ -27,9 +27,8 @@ def tiles(n: int) -> dict[tuple[int, int], int]:
 def full_chip(gpu: Gpu) -> float:
     """How many times the clocks of the default tile fp32_sliced takes with 32x32 at 4096, as
     predicted."""
-    small = next(
-        t for t in catalog["fp32_sliced"].candidates if (t.get("BM"), t.get("BN")) == (32, 32)
-    )
+    tiles_of_it = catalog["fp32_sliced"].candidates
+    small = next(t for t in tiles_of_it if (t.get("BM"), t.get("BN")) == (32, 32))
     least, most = (
         choosing.predicted(lay_out("fp32_sliced", 4096, 4096, 4096, **tile), gpu)
         for tile in ({}, small)

@@ -8,6 +8,13 @@ import numpy as np
 from helpers.page.exercises import Check, exercise
 from nogpu import emulator
 
+PARTS = (
+    "lane 4g + t holds elements 2t and 2t + 1 of row g: here a row of B, and its columns",
+    "register 0 holds the matrix of rows 0 to 7, register 1 the one of rows 8 to 15",
+    "half 0 is the first of the two neighbouring columns",
+)
+"""What to think of where a lane, a register or a half is wrong, in exercise 18.1."""
+
 
 @exercise("18.1", kind="python")
 def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
@@ -31,24 +38,10 @@ def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     misplaced = [element for element, place in places.items() if loaded.get(place) != element]
     at = misplaced[0] if misplaced else None
     first = f"B[{at[0]}, {at[1]}] is not at {places[at]}" if at else ""
-    wrong_part = ""
-    if misplaced:  # the first of the three numbers that is ever wrong
-        right = {element: place for place, element in loaded.items()}
-        parts = zip(*((places[e], right[e]) for e in misplaced), strict=True)
-        answers, wanted = parts
-        wrong_part = next(
-            hint
-            for i, hint in enumerate(
-                (
-                    "lane 4g + t holds elements 2t and 2t + 1 of row g: here a row of B, and its "
-                    "columns",
-                    "register 0 holds the matrix of rows 0 to 7, register 1 the one of rows 8 to "
-                    "15",
-                    "half 0 is the first of the two neighbouring columns",
-                )
-            )
-            if any(g[i] != w[i] for g, w in zip(answers, wanted, strict=True))
-        )
+    right = {element: place for place, element in loaded.items()}
+    # the first of the three numbers that is ever wrong
+    off = (i for i in range(3) if any(places[e][i] != right[e][i] for e in misplaced))
+    wrong_part = PARTS[next(off, 0)]
     exchanged = all(  # the layout that mma.sync wants, which .trans would give
         place == (col * 4 + k % 8 // 2, k // 8, k % 2) for (k, col), place in places.items()
     )

@@ -41,15 +41,11 @@ def warp_tile(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         hint = "return (WM, WN), both of 16, 32, 64 or 128, or None"
         if isinstance(got, tuple) and len(got) == 2 and all(edge in EDGES for edge in got):
             wm, wn = got
-            if need(flop, wm, wn) > delivered:
-                hint = (
-                    f"{wm} x {wn} asks for {need(flop, wm, wn):g} bytes a clock, and {delivered} "
-                    "are there"
-                )
-            elif wm * wn // 32 > registers:
-                hint = (
-                    f"a lane of {wm} x {wn} keeps {wm * wn // 32} sums, and {registers} is the most"
-                )
+            asked, sums = need(flop, wm, wn), wm * wn // 32
+            if asked > delivered:
+                hint = f"{wm} x {wn} asks for {asked:g} bytes a clock, and {delivered} are there"
+            elif sums > registers:
+                hint = f"a lane of {wm} x {wn} keeps {sums} sums, and {registers} is the most"
             else:
                 hint = f"{right[0][0]} x {right[0][1]} will do, with fewer sums"
         elif got is None and fits:

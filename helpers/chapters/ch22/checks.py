@@ -58,10 +58,10 @@ def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
         return
     for parts, tile in ((3, 96.0), (2, 128.0), (4, 128.0), (8, 64.0)):
         one, shares = (float(value) for value in answer(parts, tile))
-        what = f"{parts} parts of {tile:g} KB"
+        what, one_owner = f"{parts} parts of {tile:g} KB", (parts - 1) * tile
         yield close_to(
             one,
-            (parts - 1) * tile,
+            one_owner,
             what=f"{what}, one owner",
             hint="the owner has its own part in registers, and takes all the others",
             mistakes={
@@ -76,11 +76,9 @@ def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
             what=f"{what}, a share each",
             hint="a block leaves what the others own, and takes its share from each of them",
             mistakes={
-                (parts - 1) * tile / parts: "that is what it takes; it leaves as much",
+                one_owner / parts: "that is what it takes; it leaves as much",
                 2 * tile: "what it owns itself, it need not leave",
-                2
-                * (parts - 1)
-                * tile: "a share is one of as many pieces of a tile as there are parts",
+                2 * one_owner: "a share is one of as many pieces of a tile as there are parts",
             },
         )
 

@@ -162,18 +162,29 @@ def multiply(given: Layer, *, backend: str | None = None, **params: int) -> np.n
     backend: "cuda", "emulator", or None for a Hopper GPU where there is one. params: the tile.
     Raises ConfigError, NoGPUError, and EmulationError for what the emulator finds.
     """
-    p, gpu = plan(given, **params), device.current()
-    able = gpu is not None and toolchain.runs(gpu.arch, KERNEL.min_arch)
+    p = plan(given, **params)
+    return computed(
+        p, given.shape[:3], backend, lambda: emulated(p, given), lambda C: on_gpu(p, given, C)
+    )
+
+
+def computed(
+    p: Geometry, shape: tuple[int, ...], backend: str | None,
+    emulate: Callable[[], tuple[np.ndarray, Report]], start: Callable[[Any], Callable[[], None]],
+) -> np.ndarray:  # fmt: skip
+    """C of this shape, as `multiply` gives it, by the emulator or on the GPU."""
+    gpu = device.current()
+    able = gpu is not None and toolchain.runs(gpu.arch, p.kernel.min_arch)
     if (backend or ("cuda" if able else "emulator")) == "emulator":
-        C, report = emulated(p, given)
+        C, report = emulate()
         if report.findings:
-            raise EmulationError(f"{KERNEL.name} ran with faults:\n{report}")
+            raise EmulationError(f"{p.kernel.name} ran with faults:\n{report}")
         return C
     if gpu is None:
         launch.cuda_function(p)  # raises NoGPUError with what to do
-    with device.faults(f"{KERNEL.name} at {given.shape}"):
-        C = room(given)
-        on_gpu(p, given, C)()
+    with device.faults(f"{p.kernel.name} at {' x '.join(map(str, shape))}"):
+        C = blank(shape)
+        start(C)()
         return np.asarray(C.get())
 
 
@@ -208,12 +219,17 @@ def emulated(
     return np.ascontiguousarray(C[..., :N]), report
 
 
-def room(given: Layer) -> Any:
-    """A C for `on_gpu`, CuPy uint16 (S, M, N), filled with NaN, its rows at ROW_BYTES."""
+def blank(shape: tuple[int, ...]) -> Any:
+    """CuPy uint16 of this shape, filled with NaN, its rows at ROW_BYTES."""
     import cupy
 
-    S, M, N, _ = given.shape
-    return cupy.full((S, M, long_row(N)), poison("bfloat16"), np.uint16)[..., :N]
+    *many, N = shape
+    return cupy.full((*many, long_row(N)), poison("bfloat16"), np.uint16)[..., :N]
+
+
+def room(given: Layer) -> Any:
+    """A C for `on_gpu`, (S, M, N)."""
+    return blank(given.shape[:3])
 
 
 def there(x: Any) -> Any:

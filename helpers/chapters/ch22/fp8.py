@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from helpers.chapters.ch22.epilogue import End, long_row, padded, there
+from helpers.chapters.ch22.epilogue import End, computed, long_row, padded, there
 from helpers.ladder import hopper, launch
 from helpers.ladder.hopper import BOX_COLS, ROW_BYTES, ROW_SWIZZLE
 from helpers.ladder.kernel import Geometry, Kernel, Rule, cdiv, geometry
 from helpers.ladder.numbers import UNIT_ROUNDOFF, poison
-from nogpu import device, toolchain
 from nogpu.emulator import Report
 from nogpu.emulator.machine.arith import fp8_bits, fp8_value
 from nogpu.emulator.machine.sums import FP8_ALIGNED_BITS
-from nogpu.errors import ConfigError, EmulationError, ShapeError
+from nogpu.errors import ConfigError, ShapeError
 
 LARGEST = 448.0
 """The largest e4m3."""
@@ -181,21 +180,10 @@ def multiply(
     backend: "cuda", "emulator", or None for a Hopper GPU where there is one. params: the tile.
     Raises what `plan` raises, NoGPUError, and EmulationError for what the emulator finds.
     """
-    p, gpu = plan(A, B, end, **params), device.current()
-    able = gpu is not None and toolchain.runs(gpu.arch, KERNEL.min_arch)
-    if (backend or ("cuda" if able else "emulator")) == "emulator":
-        C, report = emulated(p, A, B, end)
-        if report.findings:
-            raise EmulationError(f"{KERNEL.name} ran with faults:\n{report}")
-        return C
-    if gpu is None:
-        launch.cuda_function(p)  # raises NoGPUError with what to do
-    import cupy
-
-    with device.faults(f"{KERNEL.name} at {p.M}x{p.N}x{p.K}"):
-        out = cupy.full((p.M, long_row(p.N)), poison("bfloat16"), np.uint16)[:, : p.N]
-        on_gpu(p, A, B, out, end)()
-        return np.asarray(out.get())
+    p = plan(A, B, end, **params)
+    return computed(
+        p, (p.M, p.N), backend, lambda: emulated(p, A, B, end), lambda C: on_gpu(p, A, B, C, end)
+    )
 
 
 def emulated(
