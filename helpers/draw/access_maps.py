@@ -45,17 +45,15 @@ def _request(
 ) -> tuple[str, int, list[int]]:
     """Array, bytes of an element, and byte offset of each lane (below 0: inactive) in a request."""
     samples = recorded(report).get((line, space, op), ())
-    matching = [s for s in samples if array is None or s[0] == array]
-    left = request
-    for name, size, offsets in matching:
-        if 0 <= left < len(offsets):
-            return name, int(size), [int(at) for at in offsets[left]]
-        left -= len(offsets)
-    count = sum(len(offsets) for _, _, offsets in matching)
+    matching = (s for s in samples if array is None or s[0] == array)
+    every = [(name, int(size), warp) for name, size, offsets in matching for warp in offsets]
+    if 0 <= request < len(every):
+        name, size, warp = every[request]
+        return name, size, [int(at) for at in warp]
+    of = f" of {array}" if array else ""
+    advice = f"give 0 to {len(every) - 1}" if every else "choose another line or array"
     raise DataError(
-        f"{request=}: {count} requests of line {line} are recorded, {space} {op}"
-        f"{f' of {array}' if array else ''}; "
-        + (f"give 0 to {count - 1}" if count else "choose another line or array")
+        f"{request=}: {len(every)} requests of line {line} are recorded, {space} {op}{of}; {advice}"
     )
 
 
@@ -67,15 +65,14 @@ def _columns(report: Any, array: str) -> int | None:
 
 def _element(array: str, first: int, count: int, columns: int | None) -> str:
     """ "A[3, 0–7]" for a matrix of known width, "A[24–31]" otherwise."""
+    last = first + count - 1
     if columns is None:
-        return f"{array}[{first}–{first + count - 1}]" if count > 1 else f"{array}[{first}]"
+        return f"{array}[{first}–{last}]" if count > 1 else f"{array}[{first}]"
     row, col = divmod(first, columns)
-    end_row, end_col = divmod(first + count - 1, columns)
-    if count == 1:
-        return f"{array}[{row}, {col}]"
+    end_row, end_col = divmod(last, columns)
     if row != end_row:
         return f"{array}[{row}, {col}] …"
-    return f"{array}[{row}, {col}–{end_col}]"
+    return f"{array}[{row}, {col}–{end_col}]" if count > 1 else f"{array}[{row}, {col}]"
 
 
 def access_map(

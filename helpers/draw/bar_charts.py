@@ -280,17 +280,15 @@ def ladder(m: Any, size: Size | None = None) -> Figure:
     where = shape_text(*size)
     top = max(points, key=lambda p: p.get("cublas_ratio"))
     low = min(points, key=lambda p: p.get("cublas_ratio"))
+    every_share = "; ".join(f"{point_name(p, points)} {_ladder_text(p)}" for p in points)
+    legends, source = join(list(entries)), source_of(m)
     alt = (
         f"The ladder at {where}: share of cuBLAS for {len(names)} kernels. Lowest: "
         f"{point_name(low, points)}, {_ladder_text(low)}. Highest: {point_name(top, points)}, "
-        f"{_ladder_text(top)}. "
-        + "; ".join(f"{point_name(p, points)} {_ladder_text(p)}" for p in points)
-        + f". Source: {join(list(entries))}."
+        f"{_ladder_text(top)}. {every_share}. Source: {legends}."
     )
-    source = source_of(m)
-    caption = f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}" + (
-        "." if source else f", {join(list(entries))}."
-    )
+    caption = f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}"
+    caption += "." if source else f", {legends}."
     return both(draw, alt, caption, chart, source)
 
 

@@ -244,22 +244,16 @@ def all_roofs(
             canvas.text(right + 6, middle, words, size=small)
         return canvas.end(max(base + 42, low + 12))
 
+    titles = {name: words for name, words, *_ in levels}
+    roofs = "; ".join(f"{words} {number(slopes[name])} GB/s" for name, words in titles.items())
+    told = []
+    for b in every:
+        own = (f"{number(x)} FLOP/byte of {titles[name]}" for a, name, x in places if a is b)
+        rate = f"{b.kernel} {number(_rate(b))} GFLOP/s"
+        told.append(f"{rate} at {', '.join(own)}, bound by {b.binding}")
     alt = (
-        f"Roofline of {card.name} at {shape_text(*every[0].size)} with the roofs of "
-        + "; ".join(f"{words} {number(slopes[n])} GB/s" for n, words, *_ in levels)
-        + f"; and the {pipe}, {number(peak)} GFLOP/s. "
-        + "; ".join(
-            f"{b.kernel} {number(_rate(b))} GFLOP/s at "
-            + ", ".join(
-                f"{number(x)} FLOP/byte of {words}"
-                for n, words, *_ in levels
-                for a, name, x in places
-                if a is b and name == n
-            )
-            + f", bound by {b.binding}"
-            for b in every
-        )
-        + "."
+        f"Roofline of {card.name} at {shape_text(*every[0].size)} with the roofs of {roofs}; and "
+        f"the {pipe}, {number(peak)} GFLOP/s. {'; '.join(told)}."
     )
     caption = (
         f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one "

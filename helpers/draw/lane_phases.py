@@ -39,9 +39,8 @@ def phases(words: Sequence[int]) -> tuple[Phase, ...]:
         middle, end = first + QUARTER, first + HALF
         apart = [served(range(first, middle)), served(range(middle, end))]
         together = served(range(first, end))
-        in_order += (
-            [together] if together.wavefronts < sum(phase.wavefronts for phase in apart) else apart
-        )
+        less = together.wavefronts < sum(phase.wavefronts for phase in apart)
+        in_order += [together] if less else apart
     return tuple(in_order)
 
 

@@ -133,10 +133,9 @@ def gantt(
     if longest <= 0:
         raise DataError("every operation takes 0 ms: there is nothing to draw")
     kinds = unique(row["kind"] for row in rows)
-    groups = {
-        name: [row for row in rows if row["group"] == name]
-        for name in unique(row["group"] for row in rows)
-    }
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["group"], []).append(row)
     totals = {name: max(row["end_ms"] for row in here) for name, here in groups.items()}
 
     def draw(at: Column) -> Canvas:
@@ -182,29 +181,25 @@ def gantt(
         return canvas.end(y + 34)
 
     def chart(ax: Any) -> None:
-        of_group = {group: unique(r["lane"] for r in here) for group, here in groups.items()}
-        lanes = [(group, lane) for group, own in of_group.items() for lane in own]
-
-        def bars_of(group: str, lane: str) -> list[Bar]:
-            """The pieces of a lane, in the order of the rows."""
-            own = (row for row in groups[group] if row["lane"] == lane)
-            return [Bar(GANTT_KINDS[r["kind"]], r["kind"], r["end_ms"], r["start_ms"]) for r in own]
-
-        named = [(f"{group}: {lane}", bars_of(group, lane)) for group, lane in lanes]
-        horizontal_bars(ax, named, "ms after the first operation began", in_line=True)
+        named: dict[str, list[Bar]] = {}
+        for row in (row for here in groups.values() for row in here):
+            bar = Bar(GANTT_KINDS[row["kind"]], row["kind"], row["end_ms"], row["start_ms"])
+            named.setdefault(f"{row['group']}: {row['lane']}", []).append(bar)
+        horizontal_bars(ax, list(named.items()), "ms after the first operation began", in_line=True)
 
     parts = []
     for group, here in groups.items():
-        spent = []
-        for lane in unique(row["lane"] for row in here):
-            spans = [(row["start_ms"], row["end_ms"]) for row in here if row["lane"] == lane]
-            spent.append(
-                f"{lane} busy for {number(_covered(spans))} ms in {counted(len(spans), 'piece')}"
-            )
+        spans: dict[str, list[tuple[float, float]]] = {}
+        for row in here:
+            spans.setdefault(row["lane"], []).append((row["start_ms"], row["end_ms"]))
+        spent = [
+            f"{lane} busy for {number(_covered(own))} ms in {counted(len(own), 'piece')}"
+            for lane, own in spans.items()
+        ]
         parts.append(f"{group}: {number(totals[group])} ms in all, {', '.join(spent)}")
     words = source.strip().rstrip(".")
-    alt = f"Time line of copies and kernels. {'; '.join(parts)}." + (
-        f" Source: {words}." if words else ""
+    alt = f"Time line of copies and kernels. {'; '.join(parts)}." + f" Source: {words}." * bool(
+        words
     )
     if caption is None:
         caption = "What each engine of the GPU does over time; B is all of B, a number is a panel"

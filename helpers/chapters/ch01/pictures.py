@@ -198,9 +198,8 @@ def memory_hierarchy(gpu: str | Gpu = "h200") -> Figure:
             f"{number(shared_rate)} GB/s",
         ),
         ("L2 cache", "the whole GPU", bytes_text(card.l2_bytes), ""),
-        ("global memory (DRAM)", "the whole "
-        "GPU", bytes_text(card.memory_bytes), f"{number(card.bandwidth_gbs)} "
-        "GB/s"),
+        ("global memory (DRAM)", "the whole GPU", bytes_text(card.memory_bytes),
+         f"{number(card.bandwidth_gbs)} GB/s"),
     ]  # fmt: skip
 
     def draw(at: Column) -> Canvas:
@@ -232,13 +231,13 @@ def memory_hierarchy(gpu: str | Gpu = "h200") -> Figure:
         return canvas.end(y + 14)
 
     ratio = shared_rate / card.bandwidth_gbs
+    parts = [
+        f"{name}, {size}, seen by {scope}{f', {rate}' if rate else ''}"
+        for name, scope, size, rate in levels
+    ]
     alt = (
-        f"Memories of {card.name}, from the nearest: "
-        + "; ".join(
-            f"{name}, {size}, seen by {scope}{f', {rate}' if rate else ''}"
-            for name, scope, size, rate in levels
-        )
-        + f". Shared memory delivers {number(ratio)} times as many bytes a second as DRAM."
+        f"Memories of {card.name}, from the nearest: {'; '.join(parts)}. Shared memory delivers "
+        f"{number(ratio)} times as many bytes a second as DRAM."
     )
     caption = f"{card.name}, {card.sms} SMs. Sizes and DRAM bandwidth: {card.source}."
     return both(draw, alt, caption)

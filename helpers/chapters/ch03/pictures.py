@@ -43,9 +43,8 @@ def loop_orders() -> Figure:
                 x = left + j * (side + gap)
                 walk = walks[matrix]
                 rows, cols = {"A": ("i", "k"), "B": ("k", "j"), "C": ("i", "j")}[matrix]
-                canvas.text(
-                    x + side / 2, y - 9, f"{matrix}[{rows}, {cols}]", size=small, ha="center"
-                )
+                title = f"{matrix}[{rows}, {cols}]"
+                canvas.text(x + side / 2, y - 9, title, size=small, ha="center")
                 u, v, across, down = (cell * part for part in touched[walk])
                 canvas.rect(x + u, y + v, across, down, fill=colours[walk], alpha=0.45, edge=None)
                 canvas.grid(x, y, (cells, cells), (cell, cell), lw=0.5)
@@ -66,10 +65,9 @@ def loop_orders() -> Figure:
         for order, walks in _ORDERS.items()
     ]
     alt = (
-        "Which way the inner loop walks through the row-major matrices. "
-        + "; ".join(parts)
-        + ". Walking along a row touches neighbours in memory; down a column skips a whole row "
-        "each time."
+        f"Which way the inner loop walks through the row-major matrices. {'; '.join(parts)}. "
+        "Walking along a row touches neighbours in memory; down a column skips a whole row each "
+        "time."
     )
     caption = (
         "One step of the inner loop, for three loop orders. Arrows show which way it walks; "

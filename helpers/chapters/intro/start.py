@@ -65,9 +65,7 @@ def race() -> Html:
         told.append(f"{changes} ({name}) {ms}, {100 * done:.0f} % done")
     words = (
         f"Eight kernels start the same product of {SIZE} by {SIZE} matrices at once, slowed down; "
-        "how far each has come when the fastest float32 kernel has finished: "
-        + "; ".join(told)
-        + "."
+        f"how far each has come when the fastest float32 kernel has finished: {'; '.join(told)}."
     )
     caption = (
         f"Eight kernels of this book start one product of {SIZE} by {SIZE} matrices at the same "

@@ -168,15 +168,11 @@ def line_queues(pitches: Sequence[int] = (4096, 4100)) -> Figure:
             low = max(low, v + max(max(counts) * unit, 20) + 4)
         return canvas.end(low + 4)
 
-    parts = [
-        f"rows of {pitch:,} bytes: {len(set(lines))} lines, "
-        + (
-            "every word in a bank of its own"
-            if max(counts) == 1
-            else f"{sum(map(bool, counts))} of {BANKS} banks, {max(counts)} words in the busiest"
-        )
-        for pitch, lines, _, counts in drawn
-    ]
+    parts = []
+    for pitch, lines, _, counts in drawn:
+        banks = f"{sum(map(bool, counts))} of {BANKS} banks, {max(counts)} words in the busiest"
+        banks = banks if max(counts) > 1 else "every word in a bank of its own"
+        parts.append(f"rows of {pitch:,} bytes: {len(set(lines))} lines, {banks}")
     summary = "; ".join(parts)
     summary = summary[0].upper() + summary[1:]
     alt = (
