@@ -6,6 +6,8 @@ from typing import Any
 
 from helpers.draw.chart_marks import PREDICTED
 from helpers.draw.series import Look
+from helpers.wording import number
+from nogpu.device import Gpu
 
 
 @dataclass(frozen=True)
@@ -17,15 +19,6 @@ class Bar:
     end: float
     start: float = 0.0
     spread: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
-class Roof:
-    """Peak in GFLOP/s and bandwidth in GB/s of a GPU, and their legend entry."""
-
-    words: str
-    peak: float
-    bandwidth: float
 
 
 @dataclass(frozen=True)
@@ -70,20 +63,22 @@ def horizontal_bars(
 
 
 def roofs_and_marks(
-    ax: Any, roofs: Sequence[Roof], marks: Sequence[Mark], between: tuple[float, float]
-) -> None:
-    """Roofs over FLOP per byte between two ends, and the kernels; both axes logarithmic."""
+    ax: Any, roofs: Sequence[Gpu], precision: str, marks: Sequence[Mark],
+    between: tuple[float, float],
+) -> None:  # fmt: skip
+    """Roofs of GPUs over FLOP per byte between two ends, and kernels; both axes logarithmic."""
     import matplotlib
 
     ink = matplotlib.rcParams["text.color"]
     low, high = between
     ax.set_xscale("log")
     ax.set_yscale("log")
-    for i, roof in enumerate(roofs):
-        ridge = roof.peak / roof.bandwidth
+    for i, card in enumerate(roofs):
+        peak, wide = card.peak_gflops(precision), card.bandwidth_gbs
         ax.plot(
-            [low, ridge, high], [low * roof.bandwidth, roof.peak, roof.peak], color=ink,
-            linestyle="--" if i else "-", label=roof.words,
+            [low, peak / wide, high], [low * wide, peak, peak], color=ink,
+            linestyle="--" if i else "-",
+            label=f"{card.name}: {number(peak)} GFLOP/s, {number(wide)} GB/s",
         )  # fmt: skip
     named: set[str] = set()
     for mark in marks:

@@ -8,7 +8,7 @@ from typing import Any
 from helpers.draw.chart_marks import PREDICTED, draw_legend, draw_marker
 from helpers.draw.figures import Figure, both
 from helpers.draw.log_plane import Box, LogPlane, decades
-from helpers.draw.on_axes import Mark, Roof, roofs_and_marks
+from helpers.draw.on_axes import Mark, roofs_and_marks
 from helpers.draw.series import (
     Point,
     Size,
@@ -284,17 +284,12 @@ def roofline(
         return canvas.end(base + 44)
 
     def chart(ax: Any) -> None:
-        cards = [(g.name, g.peak_gflops(precision), g.bandwidth_gbs) for g in (card, *others)]
-        roofs = [
-            Roof(f"{name}: {number(top)} GFLOP/s, {number(wide)} GB/s", top, wide)
-            for name, top, wide in cards
-        ]
         marks = [
             Mark(p.kernel, x, roof_of(p, x), PREDICTED, "allowed by the roof") for p, x in placed
         ]
         for p, x in placed:
             marks.append(Mark(p.kernel, x, p.get("gflops"), entries[p.legend], p.legend))
-        roofs_and_marks(ax, roofs, marks, (lo_x, hi_x))
+        roofs_and_marks(ax, (card, *others), precision, marks, (lo_x, hi_x))
 
     alt = (
         f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "

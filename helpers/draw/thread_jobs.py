@@ -17,24 +17,24 @@ from nogpu.device import WARP
 
 def boxes(places: Iterable[Place]) -> list[Box]:
     """The places as rectangles: runs along a row, and equal runs of rows below each other."""
-    runs: dict[Place, list[int]] = {}
+    below: dict[Place, list[int]] = {}
     for row, mine in groupby(sorted(set(places)), key=lambda at: at[0]):
-        for first, length in _runs([col for _, col in mine]):
-            runs.setdefault((first, length), []).append(row)
+        for first, length in runs([col for _, col in mine]):
+            below.setdefault((first, length), []).append(row)
     return sorted(
-        (top, col, high, wide) for (col, wide), rows in runs.items() for top, high in _runs(rows)
+        (top, col, high, wide) for (col, wide), rows in below.items() for top, high in runs(rows)
     )
 
 
-def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+def runs(numbers: list[int]) -> list[tuple[int, int]]:
     """First and length of each run of neighbours."""
-    runs: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
     for n in sorted(numbers):
-        if runs and n == sum(runs[-1]):
-            runs[-1] = runs[-1][0], runs[-1][1] + 1
+        if found and n == sum(found[-1]):
+            found[-1] = found[-1][0], found[-1][1] + 1
         else:
-            runs.append((n, 1))
-    return runs
+            found.append((n, 1))
+    return found
 
 
 def _span(first: int, count: int) -> str:
@@ -94,10 +94,10 @@ def two_jobs(kernel: Kernel | str, *, thread: int = 37, **params: int) -> Figure
             for row, col, high, wide in boxes(own):
                 p.box(name, row, col, high, wide, fill=colour, edge=colour, lw=1)
         # what the thread reads at each k lies beside the rows of A and below the columns of B
-        for row, count in _runs(list(d.reads["A"][thread])):
+        for row, count in runs(list(d.reads["A"][thread])):
             y, tall = p.ay + row * scale, max(count * scale, 1.5)
             canvas.rect(p.ax + k * scale + 4, y, 5, tall, fill=GREEN, edge=None)
-        for col, count in _runs(list(d.reads["B"][thread])):
+        for col, count in runs(list(d.reads["B"][thread])):
             x, width = p.bx + col * scale, max(count * scale, 1.5)
             canvas.rect(x, p.by + k * scale + 4, width, 5, fill=GREEN, edge=None)
         p.outlines()

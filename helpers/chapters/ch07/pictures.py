@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from helpers.colours import GREEN, GREY, VERMILION
 from helpers.draw.figures import Figure, both
 from helpers.draw.surface import Canvas, Column, Mark, draw_key
+from helpers.draw.thread_jobs import runs
 from helpers.wording import counted, join
 from nogpu.errors import DataError
 
@@ -31,15 +32,9 @@ def turns(schedules: Mapping[int, Sequence[int | None]], *, latency: int) -> Fig
         Mark("no warp issues: a lost clock", fill=VERMILION, alpha=0.5, edge=VERMILION),
     )
 
-    def runs(hits: Sequence[bool]) -> list[tuple[int, int]]:
-        """First clock and length of each run of clocks that are hit."""
-        spans: list[tuple[int, int]] = []
-        for clock, hit in enumerate(hits):
-            if hit and spans and sum(spans[-1]) == clock:
-                spans[-1] = (spans[-1][0], spans[-1][1] + 1)
-            elif hit:
-                spans.append((clock, 1))
-        return spans
+    def of(issued: Sequence[int | None], who: int | None) -> list[tuple[int, int]]:
+        """First clock and length of each run of clocks in which it issues."""
+        return runs([clock for clock, warp in enumerate(issued) if warp == who])
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
@@ -50,10 +45,10 @@ def turns(schedules: Mapping[int, Sequence[int | None]], *, latency: int) -> Fig
             y = canvas.lines(0, y + 6, words, width=at.width, size=at.font, weight="bold") + 12
             for warp in range(warps):
                 canvas.marked(1, y, at.width - 2, tall - 2, marks[1])
-                for first, long in runs([i == warp for i in issued]):
+                for first, long in of(issued, warp):
                     canvas.marked(1 + first * step, y, long * step, tall - 2, marks[0], edge=None)
                 y += tall
-            for first, long in runs([i is None for i in issued]):
+            for first, long in of(issued, None):
                 canvas.marked(1 + first * step, y + 1, long * step, 4, marks[2], edge=None)
             y += 16
         canvas.text(1, y, f"{clocks} clocks, from left to right", size=at.small)

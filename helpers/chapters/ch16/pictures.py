@@ -1,10 +1,10 @@
 """A picture of chapter 16: where the book is ahead of cuBLAS, shape by shape."""
 
-import math
 from dataclasses import replace
 
 from helpers.colours import BLUE, VERMILION
 from helpers.draw.figures import Figure, both
+from helpers.draw.log_plane import LogPlane
 from helpers.draw.surface import Canvas, Column
 from helpers.record.shape_sets import Everywhere
 
@@ -13,11 +13,6 @@ EDGE = 8192
 DEPTHS = (
     ("K below 64", 1, 64), ("K from 64 to 1023", 64, 1024), ("K from 1024 on", 1024, EDGE + 1),
 )  # fmt: skip
-
-
-def place(edge: int, length: float) -> float:
-    """Where an edge lies on a logarithmic axis of this length, from 1 to EDGE."""
-    return math.log(edge) / math.log(EDGE) * length
 
 
 def _free(taken: list[tuple[float, float]], u: float, v: float, step: float) -> float:
@@ -48,8 +43,10 @@ def ahead(picks: Everywhere, source: str) -> Figure:
 
             canvas.text(x0, top - 8, title, size=at.small + 0.5, weight="bold")
             canvas.rect(x0, top, panel, height, fill=None, lw=0.6)
+            ends = 1.0, float(EDGE)
+            plane = LogPlane(canvas, (x0, top, x0 + panel, top + height), ends, ends)
             for tick in (1, 10, 100, 1000):
-                u, v = x0 + place(tick, panel), top + height - place(tick, height)
+                u, v = plane.x(tick), plane.y(tick)
                 canvas.text(u, top + height + 8, str(tick), size=at.tiny, ha="center")
                 if not p or at.narrow:
                     canvas.text(x0 - 3, v, str(tick), size=at.tiny, ha="right")
@@ -59,7 +56,7 @@ def ahead(picks: Everywhere, source: str) -> Figure:
             taken: list[tuple[float, float]] = []
             for m, n, k, share in rows:
                 if low <= k < high:
-                    u, v = x0 + place(n, panel), top + height - place(m, height)
+                    u, v = plane.x(n), plane.y(m)
                     v += _free(taken, u, v, at.tiny + 1.5)
                     taken.append((u, v))
                     u = min(max(u, x0 + 9), x0 + panel - 9)
