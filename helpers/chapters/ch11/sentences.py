@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from helpers.chapters.ch11.steps import Steps, tuned_rows
-from helpers.chapters.facts import gain
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import resources
 from helpers.record import costs, counters, measure, published, stalls
@@ -33,6 +32,7 @@ def of_the_record(known: Steps) -> SimpleNamespace:
     [said] = published(document="S", rung="tiled_pad_rows", metric="gflops_high")
     asked = {row["kernel"]: row for row in stalls(list(NAMES), gpu="h200")}
     held = [asked[n]["waits"]["dispatch_stall"] for n in NAMES[1:]]
+    study = measure(["tiled_pad_rows", "tiled_32"], sizes=2048, gpu="h200")
     card, tile = costs.bounds("double_buffer", 4096, gpu="h200"), catalog["double_buffer"].params
     return SimpleNamespace(
         gpu=rec.gpu,
@@ -65,5 +65,5 @@ def of_the_record(known: Steps) -> SimpleNamespace:
         delivered=100 * card[costs.L1].ms / rec.value("double_buffer", 4096),
         across=tile["BN"] // tile["TN"],
         s_rate=said["value"],
-        s_gain=gain("tiled_pad_rows", "tiled_32", 2048),
+        s_gain=study.gain("tiled_pad_rows", "tiled_32", 2048),
     )
