@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from helpers.chapters.ch22 import fp8
 from helpers.ladder.kernel import Geometry, Rule, cdiv, geometry
 from helpers.ladder.rungs import blackwell
 from nogpu.bfloat16 import from_bfloat16
 from nogpu.emulator import Report
+from nogpu.emulator.machine.arith import fp8_value
 from nogpu.errors import ShapeError
 
 BLOCK = 16
@@ -45,7 +45,7 @@ KERNEL = replace(
 @lru_cache(maxsize=1)
 def e4m3() -> np.ndarray:
     """The numbers of scales by their bits, 0 to 126: float64."""
-    return fp8.magnitudes()
+    return fp8_value(np.arange(127, dtype=np.uint8), "e4m3").astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
