@@ -7,16 +7,15 @@ from random import Random
 
 import pytest
 
+from helpers.chapters import steps as single
 from helpers.ladder import chains
 from helpers.ladder.kernel import KERNELS, Kernel, geometry
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog, find, fingerprint, steps
 from helpers.record.plans import plan
 from nogpu.errors import ConfigError
-from tests.common import ROOT
 from tools import steps_on_a_gpu as tool
 
-RECORD = ROOT / "data" / "validation" / "steps_h100.json"
 SHAPES = 100
 
 
@@ -138,18 +137,20 @@ def test_faults_are_told() -> None:
 # -- what was recorded -----------------------------------------------------------------------------
 
 
-def test_the_record_is_of_the_code_as_it_is_and_faultless() -> None:
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
-    assert not tool.faults(record)
-    assert {row["kernel"] for row in record["shapes"]} == set(steps)
-    assert all(row["shapes"] == row["shifted_shapes"] == tool.COUNT for row in record["shapes"])
-    assert len(record["sanitizer"]) == 4 * len(steps)
-    for row in record["shapes"]:
+def test_the_records_are_of_the_code_as_it_is_and_faultless() -> None:
+    records = [json.loads(file.read_text(encoding="utf-8")) for file in single.RECORDS]
+    assert not any(map(tool.faults, records))
+    compared, times, checks = (
+        [row for record in records for row in record[part]]
+        for part in ("shapes", "times", "sanitizer")
+    )
+    assert sorted(row["kernel"] for row in compared) == sorted(steps)
+    assert all(row["shapes"] == row["shifted_shapes"] == tool.COUNT for row in compared)
+    assert len(checks) == 4 * len(steps)
+    for row in compared:
         assert row["source"] == fingerprint(row["kernel"]), row["kernel"]
     for chapter in tool.chapters():
         for size in tool.sizes(chapter):
-            rows = {r["label"]: r for r in record["times"]
-                    if (r["chapter"], r["size"]) == (chapter, size)}  # fmt: skip
-            assert {"baseline", *(link.label for link in chains.links(chapter))} == set(rows)
-            for link in chains.links(chapter):
-                assert rows[link.label]["source"] == fingerprint(link.kernel), link.label
+            labels = [r["label"] for r in times if (r["chapter"], r["size"]) == (chapter, size)]
+            links = (link.label for link in chains.links(chapter))
+            assert sorted(labels) == sorted(["baseline", *links])

@@ -1,10 +1,10 @@
-"""What the pages show of single steps: the record of an H100, a row a link of a chain."""
+"""What the pages show of single steps: records of an H200 and an H100, a row a link of a chain."""
 
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from helpers.chapters import h100
+from helpers.chapters import validated
 from helpers.ladder.chains import CHAINS
 from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import find
@@ -12,8 +12,8 @@ from helpers.notebook.pieces import Html
 from helpers.page import table
 from helpers.page.listings import new_lines
 
-RECORD = ROOT / "data" / "validation" / "steps_h100.json"
-"""Written by `python -m tools.steps_on_a_gpu`."""
+RECORDS = tuple(ROOT / "data" / "validation" / f"steps_{gpu}.json" for gpu in ("h200", "h100"))
+"""Written by `python -m tools.steps_on_a_gpu`; each has other chapters."""
 HEADERS = {
     "change": "new", "kernel": "kernel", "lines": "new lines", "ms": "ms at 4096",
     "gain": "% quicker", "share": "% of cuBLAS", "gain_8192": "% quicker at 8192",
@@ -21,27 +21,26 @@ HEADERS = {
 FORMATS = {"ms": ".3f", "gain": "+.1f", "share": ".1f", "gain_8192": "+.1f"}
 
 
-TRIED = RECORD.with_name("tried_h100.json")
+TRIED = RECORDS[0].with_name("tried_h100.json")
 """Written by `python -m tools.tried_on_a_gpu`."""
 
 
-_record = lru_cache(maxsize=2)(h100.record)
+_record = lru_cache(maxsize=3)(validated.record)
 
 
-def stamp(file: Path = RECORD, how: str = "Each with the best of a few tiles, in turn") -> str:
-    """Where and when it was recorded, and how."""
-    kept = _record(file)
-    of = kept["recorded"]
-    return (
-        f"{how}, on one {kept['gpu']['name']}; medians of pairs. Recorded {of['date']}, "
-        f"driver {of['driver']}, cuBLAS {of['cublas']}, commit {of['commit']}."
-    )
+def _times() -> list[dict[str, Any]]:
+    """Every link that was timed, at every size."""
+    return [row for file in RECORDS for row in _record(file)["times"]]
+
+
+def stamp(file: Path, how: str = "Each with the best of a few tiles, in turn") -> str:
+    """How, where and when it was recorded."""
+    return f"{how}; medians of pairs. {validated.stamp(file)}"
 
 
 def times_as_fast(label: str, as_this: str, size: int) -> float:
     """How many times as fast as another link of its chapter a link is at M = N = K."""
-    every = _record(RECORD)["times"]
-    row = next(r for r in every if (r["label"], r["size"]) == (label, size))
+    row = next(r for r in _times() if (r["label"], r["size"]) == (label, size))
     ratio: float = row["ratio"][as_this]
     return ratio
 
@@ -81,7 +80,7 @@ def rows(chain: str) -> list[dict[str, Any]]:
     links, found = CHAINS[chain], []
     timed = {
         (row["label"], row["size"]): row
-        for row in _record(RECORD)["times"]
+        for row in _times()
         if row["chapter"] == chain.split(",")[0]
     }
     for before, link in zip((None, *links), links, strict=False):
@@ -101,9 +100,11 @@ def rows(chain: str) -> list[dict[str, Any]]:
 
 def shown(chain: str, caption: str) -> Html:
     """The table of a chain: what is new, where, for how many lines, and what it is worth."""
+    label = CHAINS[chain][0].label
+    file = next(f for f in RECORDS if label in {row["label"] for row in _record(f)["times"]})
     return table(
         rows(chain), columns=list(HEADERS), headers=HEADERS, formats=FORMATS, caption=caption,
-        note=stamp(),
+        note=stamp(file),
     )  # fmt: skip
 
 
@@ -114,5 +115,5 @@ def gains(chain: str, size: int = 4096) -> list[float]:
 
 def tile(kernel: str) -> dict[str, int]:
     """The sizes with which a step was timed, those of its tiles that were quickest."""
-    sizes = next(row["tile"] for row in _record(RECORD)["times"] if row["label"] == kernel)
+    sizes = next(row["tile"] for row in _times() if row["label"] == kernel)
     return {**find(kernel).params, **sizes}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.chapters import h100
+from helpers.chapters import validated
 from helpers.chapters.ch22 import epilogue, fp8
 from helpers.chapters.ch22.fp8 import Scaled, scaled
 from helpers.draw.bar_charts import bars
@@ -20,7 +20,7 @@ from nogpu.errors import DtypeError
 __all__ = ["Scaled", "chart", "matmul", "record", "scaled", "shares", "stamp", "times"]
 RECORD = ROOT / "data" / "validation" / "summit_h100.json"
 """Written by `python -m tools.summit_on_a_gpu`."""
-record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
+record, stamp = partial(validated.record, RECORD), partial(validated.stamp, RECORD)
 CALL, LIBRARY = "summit", "cublaslt"
 NAMES = {
     "hopper_3": "hopper_3",
@@ -136,7 +136,7 @@ def shares() -> list[dict[str, Any]]:
     it, pair by pair, how many it had, and what the best gains over the first, in percent.
     """
     found, case = [], ("form", "m", "n", "k", "does")
-    for at, of in h100.by_kernel(times(), *case).items():
+    for at, of in validated.by_kernel(times(), *case).items():
         if row := of.get(CALL):
             best = of.get(LIBRARY)
             found.append(

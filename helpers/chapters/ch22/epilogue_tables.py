@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.chapters import h100
+from helpers.chapters import validated
 from helpers.chapters.ch22 import epilogue, fp8_tables
 from helpers.chapters.ch22.fp8_tables import distance
 from helpers.ladder.kernel import ROOT, cdiv
@@ -16,7 +16,7 @@ from nogpu.errors import DataError
 
 RECORD = ROOT / "data" / "validation" / "epilogue_h100.json"
 """Written by `python -m tools.epilogue_on_a_gpu`."""
-record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
+record, stamp = partial(validated.record, RECORD), partial(validated.stamp, RECORD)
 DEPTHS = (768, 2048, 4096, 16384)
 """K whose second launches are counted."""
 SPECIAL = 16
@@ -78,7 +78,7 @@ def checked() -> dict[str, Any]:
 
 def _by_size(section: str) -> list[tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
     """Of each case of a section, a row of its facts, and its rows by contender."""
-    cases = h100.by_kernel(record()[section], "s", "m", "n", "k", "does").values()
+    cases = validated.by_kernel(record()[section], "s", "m", "n", "k", "does").values()
     return [(next(iter(of.values())), of) for of in cases]
 
 

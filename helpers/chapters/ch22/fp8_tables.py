@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.chapters import h100
+from helpers.chapters import validated
 from helpers.chapters.ch22 import fp8
 from helpers.chapters.notes import numbers
 from helpers.ladder.kernel import ROOT
@@ -15,7 +15,7 @@ from nogpu.errors import DataError
 
 RECORD = ROOT / "data" / "validation" / "fp8_h100.json"
 """Written by `python -m tools.fp8_on_a_gpu`."""
-record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
+record, stamp = partial(validated.record, RECORD), partial(validated.stamp, RECORD)
 NOTES = "fp8.md"
 SHAPE = (128, 128, 1024)
 """M, N, K of the products whose errors are counted."""
@@ -87,7 +87,7 @@ def errors() -> dict[str, dict[str, float]]:
 def checked(file: Path = RECORD) -> dict[str, int]:
     """Launches that were compared on the H100, their elements, and how many of these were wrong,
     had other bits in a second run (`again`), or in the emulator (`differ`)."""
-    rows = h100.record(file)["shapes"]
+    rows = validated.record(file)["shapes"]
     return {"launches": len(rows)} | {
         what: sum(row[what] for row in rows) for what in ("elements", "wrong", "again", "differ")
     }
@@ -108,7 +108,7 @@ def times() -> list[dict[str, Any]]:
             "error": of["fp8"]["error_percent"],
             "clock": of["fp8"]["clock_mhz"],
         }
-        for shape, of in h100.by_kernel(record()["times"], "m", "n", "k").items()
+        for shape, of in validated.by_kernel(record()["times"], "m", "n", "k").items()
     ]
 
 

@@ -4,9 +4,10 @@ peak."""
 import math
 from typing import Any
 
+from helpers.chapters import steps
 from helpers.chapters.ch22.tries import said
 from helpers.chapters.facts import recorded
-from helpers.ladder import cuts, hopper
+from helpers.ladder import cuts, hopper, shares
 from helpers.ladder.rungs import catalog, lay_out
 from helpers.record import costs, everywhere, stalls
 from nogpu import device
@@ -54,6 +55,27 @@ def rounds(size: int) -> dict[str, Any]:
         "blocks": lay_out("hopper_5", size, size, size).grid[0],
         "handed": len(spread["cut"].parts) * 2 * p["BM"] * p["BN"] * 4 / 1e6,
     }  # fmt: skip
+
+
+def even(size: int) -> dict[str, Any]:
+    """Pairs of tiles at M = N = K, side by side, on the clusters of an H200: how many there are and
+    the rounds have room for; how many shares even_shares makes of them; rows of C of the cluster
+    that has most, with whole tiles and with shares, and percent fewer."""
+    p = lay_out("even_shares", size, size, size)
+    found, most = shares.of(p), p.params["BM"]
+    pairs = -(-size // most) * -(-size // (p.params["BN"] * p.params["CLUSTER_N"]))
+    rounds = -(-pairs // len(found))
+    rows = max(sum(share.rows for share in own) for own in found)
+    return {
+        "size": size, "pairs": pairs, "rounds": rounds, "room": rounds * len(found),
+        "shares": sum(map(len, found)), "lowest": min(s.rows for own in found for s in own),
+        "whole": rounds * most, "even": rows, "saved": 100 * (1 - rows / (rounds * most)),
+    }  # fmt: skip
+
+
+def gained() -> list[float]:
+    """Percent that equal shares gain over tiles of one height, at 4096 and at 8192."""
+    return [steps.gains("22, even shares", size)[-1] for size in (4096, 8192)]
 
 
 FEW = ((1024, 1024, 16384), (512, 4096, 4096), (128, 8192, 4096), (16, 4096, 4096))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import nogpu
-from helpers.chapters import h100
+from helpers.chapters import validated
 from helpers.ladder.kernel import ROOT, cdiv
 from nogpu import Report, TensorMap
 from nogpu.bfloat16 import from_bfloat16, to_bfloat16
@@ -150,7 +150,7 @@ def counted(schedule: str = "ascending") -> list[dict[str, Any]]:
 
 RECORD = ROOT / "data" / "validation" / "languages_h100.json"
 """Written by `python -m tools.languages_on_a_gpu`."""
-record, stamp = partial(h100.record, RECORD), partial(h100.stamp, RECORD)
+record, stamp = partial(validated.record, RECORD), partial(validated.stamp, RECORD)
 
 
 def times() -> list[dict[str, Any]]:

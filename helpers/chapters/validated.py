@@ -1,4 +1,4 @@
-"""Records of an H100 in data/validation, written by tools that stand on tools/beside.py."""
+"""Records in data/validation that tools wrote on a GPU."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ Row = dict[str, Any]
 
 
 def record(file: Path) -> Row:
-    """What an H100 said."""
+    """What such a file holds."""
     found: Row = json.loads(file.read_text(encoding="utf-8"))
     return found
 
