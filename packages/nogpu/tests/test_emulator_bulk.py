@@ -268,6 +268,14 @@ def test_a_block_does_not_end_before_its_copies_have_landed():
     assert not faults(LOAD.replace("wait(&bar, 0);", "if (t == 40) wait(&bar, 0);"))
 
 
+@pytest.mark.parametrize(
+    ("bytes_", "says"), [("BYTES / 2", "more have come"), ("BYTES + 16", "have not come")]
+)
+def test_what_was_announced_wrongly_is_told_at_the_end_where_nobody_waits(bytes_, says):
+    found = faults(LOAD.replace("BYTES)", f"{bytes_})").replace("wait(&bar, 0);", ""))
+    assert any("at the end of the block" in f.message and says in f.message for f in found), found
+
+
 def test_who_wrote_before_the_engine_did_is_forgotten():
     """Readers know of the copy, and need not know of what it has overwritten."""
     body = (
