@@ -6,7 +6,7 @@ Errors go to stderr as one `error:` line with exit code 2; with --json, stdout i
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,6 @@ from helpers.record.selection import parse_size
 from helpers.wording import print_json, print_table
 from nogpu import device, disk, toolchain
 from nogpu.errors import ConfigError, TileError
-from tilelabs.grading import commands as of_a_class
-
-Run = Callable[[argparse.Namespace], int]
-Configure = Callable[[argparse.ArgumentParser], None]
-
 
 # -- info ----------------------------------------------------------------------------------------
 
@@ -186,7 +181,7 @@ def run_trace(args: argparse.Namespace) -> int:
 # -- run -----------------------------------------------------------------------------------------
 
 
-def run_file(args: argparse.Namespace) -> int:
+def run_run(args: argparse.Namespace) -> int:
     """Run the kernels of any .cu file with no GPU: faults by line, counts by ncu's names."""
     from nogpu.command.line import run
 
@@ -296,55 +291,53 @@ def configure_cache(command: argparse.ArgumentParser) -> None:
     command.add_argument("--clear", action="store_true", help="throw every program away")
 
 
-# -- what tools/ does ----------------------------------------------------------------------------
+# -- the commands --------------------------------------------------------------------------------
+
+CLASS, RECORDER, NOTEBOOKS = "tilelabs.grading", "tools.recorder", "tools.notebooks"
+COMMANDS = (
+    ("info", "the GPU at hand, the compiler, and what is recorded", "", True),
+    ("ladder", "every kernel's time and share of cuBLAS at one size", "", True),
+    ("trace", "a kernel's memory accesses by source line, with no GPU", "", True),
+    ("run", "any .cu file with no GPU: faults by line, counts, occupancy", "", True),
+    ("record", "measure on this GPU into data/measurements", RECORDER, False),
+    ("add-record", "put your own measurements into data/measurements", "", False),
+    ("sweep", "time every legal tile of a kernel on this GPU", RECORDER, False),
+    ("tune", "a kernel's best tile on this GPU, confirmed", RECORDER, False),
+    ("verify", "check every kernel on this GPU into data/validation", RECORDER, False),
+    ("notebooks", "make the Colab notebooks from the chapters", NOTEBOOKS, False),
+    ("labs", "the labs of a class, and what they are worth", CLASS, True),
+    ("check", "a lab's kernel: points by part, without a GPU", CLASS, True),
+    ("submit", "a lab's one file to hand in", CLASS, False),
+    ("course", "a new course: its secret and its tables", CLASS, False),
+    ("handout", "the student's notebook of a lab", CLASS, False),
+    ("grade", "judge a folder of submissions, resumable", CLASS, False),
+    ("similar", "folders for JPlag and Dolos, which find kernels that are alike", CLASS, False),
+    ("report", "marks and feedback of what was judged", CLASS, False),
+    ("cache", "the compiled programs kept on disk", "", True),
+    ("figures", "draw the README's picture from the record", "", False),
+)
+"""Name, summary, the package whose `commands` hold `run_` and `configure_` of that name ("": here),
+and whether it can print JSON.
+"""
 
 
-def in_tools(module: str, function: str) -> Callable[[Any], Any]:
-    """A function of tools/, loaded when it is called: it records or exports, and no page needs it.
+def loaded(package: str) -> Any:
+    """The module with a command's functions, imported when that command is called.
 
-    Called, it raises ConfigError where tools/ is not beside helpers/.
+    Raises ConfigError where it lies in tools/, and tools/ is not beside helpers/.
     """
-
-    def call(argument: Any) -> Any:
-        if not (ROOT / "tools" / module).is_dir():
+    if not package:
+        return sys.modules[__name__]
+    if package.startswith("tools."):
+        folder = package.replace(".", "/")
+        if not (ROOT / folder).is_dir():
             raise ConfigError(
-                f"this command lies in tools/{module}, which only a checkout of the book's"
-                " repository has, and not an installed package. Clone the repository and run it"
-                " there"
+                f"this command lies in {folder}, which only a checkout of the book's repository"
+                " has, and not an installed package. Clone the repository and run it there"
             )
         if str(ROOT) not in sys.path:
             sys.path.insert(0, str(ROOT))
-        return getattr(import_module(f"tools.{module}.commands"), function)(argument)
-
-    return call
-
-
-def recorder(name: str) -> tuple[Run, Configure]:
-    """What runs a command of tools/recorder, and what adds its arguments."""
-    return in_tools("recorder", f"run_{name}"), in_tools("recorder", f"configure_{name}")
-
-
-COMMANDS: tuple[tuple[str, str, Run, Configure | None, bool], ...] = (
-    ("info", "the GPU at hand, the compiler, and what is recorded", run_info, None, True),
-    ("ladder", "every kernel's time and share of cuBLAS at one size",
-     run_ladder, configure_ladder, True),
-    ("trace", "a kernel's memory accesses by source line, with no GPU",
-     run_trace, configure_trace, True),
-    ("run", "any .cu file with no GPU: faults by line, counts, occupancy",
-     run_file, configure_run, True),
-    ("record", "measure on this GPU into data/measurements", *recorder("record"), False),
-    ("add-record", "put your own measurements into data/measurements",
-     run_add_record, configure_add_record, False),
-    ("sweep", "time every legal tile of a kernel on this GPU", *recorder("sweep"), False),
-    ("tune", "a kernel's best tile on this GPU, confirmed", *recorder("tune"), False),
-    ("verify", "check every kernel on this GPU into data/validation", *recorder("verify"), False),
-    ("notebooks", "make the Colab notebooks from the chapters",
-     in_tools("notebooks", "run"), in_tools("notebooks", "configure"), False),
-    *of_a_class.COMMANDS,
-    ("cache", "the compiled programs kept on disk", run_cache, configure_cache, True),
-    ("figures", "draw the README's picture from the record", run_figures, configure_figures, False),
-)  # fmt: skip
-"""Name, summary, what runs it, what adds its arguments, and whether it can print JSON."""
+    return import_module(f"{package}.commands")
 
 
 def make_parser(only: str = "") -> argparse.ArgumentParser:
@@ -356,13 +349,16 @@ def make_parser(only: str = "") -> argparse.ArgumentParser:
         prog="python -m helpers", description="Tile by Tile: CUDA matrix multiplication, measured."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, text, run, configure, has_json in COMMANDS:
-        command = commands.add_parser(name, help=text, description=(run.__doc__ or text))
-        if configure is not None and only == name:
-            configure(command)
+    for name, text, package, has_json in COMMANDS:
+        command = commands.add_parser(name, help=text)
+        if only == name:
+            module, function = loaded(package), name.replace("-", "_")
+            run = getattr(module, f"run_{function}")
+            command.description = run.__doc__
+            command.set_defaults(run=run)
+            getattr(module, f"configure_{function}", lambda _: None)(command)
         if has_json:
             command.add_argument("--json", action="store_true", help="print JSON and nothing else")
-        command.set_defaults(run=run)
     return parser
 
 
@@ -370,7 +366,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        args = make_parser(words[0] if words else "").parse_args(words)
+        named = next((word for word in words if not word.startswith("-")), "")
+        args = make_parser(named).parse_args(words)
         status: int = args.run(args)
         sys.stdout.flush()
         return status

@@ -56,6 +56,16 @@ def test_commands_that_print_figures_have_json() -> None:
     assert {"info", "ladder", "trace", "record", "notebooks"} <= {c[0] for c in cli.COMMANDS}
 
 
+def test_a_command_loads_what_it_needs_itself() -> None:
+    code = (
+        "import sys; from helpers import __main__ as cli; cli.make_parser({!r}); "
+        "print({{name.split('.')[0] for name in sys.modules}} & {{'tilelabs', 'tools', 'unittest'}})"
+    )
+    for command, others in (("", False), ("info", False), ("check", True), ("record", True)):
+        done = completed([sys.executable, "-c", code.format(command)], cwd=ROOT, check=True)
+        assert (done.stdout.strip() != "set()") is others, done.stdout
+
+
 def test_what_lies_in_tools_says_where_it_is_to_be_had(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -233,8 +243,7 @@ def test_an_interrupt_is_no_traceback(
     def interrupted(_: argparse.Namespace) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "gather_info", interrupted)
-    monkeypatch.setattr(cli, "COMMANDS", (("info", "", interrupted, None, True),))
+    monkeypatch.setattr(cli, "run_info", interrupted)
     assert cli.main(["info"]) == 130
     assert "interrupted" in capsys.readouterr().err
 

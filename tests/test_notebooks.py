@@ -1006,8 +1006,8 @@ def test_only_the_compiler_is_installed_and_only_where_it_lacks_on_colab(
 
 def test_committed_notebooks_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    commands.configure(parser)
-    assert commands.run(parser.parse_args(["--check"])) == 0, capsys.readouterr()
+    commands.configure_notebooks(parser)
+    assert commands.run_notebooks(parser.parse_args(["--check"])) == 0, capsys.readouterr()
 
 
 def test_the_time_that_is_left_follows_the_pace_of_this_machine(

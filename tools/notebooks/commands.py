@@ -271,7 +271,7 @@ def move(url: str, root: Path = ROOT) -> list[Path]:
     return changed
 
 
-def configure(command: ArgumentParser) -> None:
+def configure_notebooks(command: ArgumentParser) -> None:
     """Arguments of `python -m helpers notebooks`."""
     command.add_argument(
         "--book", action="store_true", help="write _build/outputs/ for `make book`, and no notebook"
@@ -293,11 +293,8 @@ def configure(command: ArgumentParser) -> None:
     )
 
 
-def run(args: Namespace) -> int:
-    """Carry out `python -m helpers notebooks`.
-
-    Raises ExportError, ConfigError, UnknownNameError.
-    """
+def run_notebooks(args: Namespace) -> int:
+    """Write the notebooks whose chapters changed, compare them, or move the book."""
     if args.check:
         faults = stale()
         for fault in faults:

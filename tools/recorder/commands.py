@@ -189,7 +189,6 @@ RECORDING = ("gpu", "out", "commit", "seconds", "again")
 
 def configure_record(command: argparse.ArgumentParser) -> None:
     """Arguments of `record`."""
-    command.description = run_record.__doc__
     add = command.add_argument
     add_fields(command, *RECORDING, "sizes", "kernels", "skip_above")
     add("--no-points", action="store_true", help="no kernel times, only what is asked for below")
@@ -206,7 +205,6 @@ ONE_SIZE["help"] = "edge, or MxNxK (default: %(default)s)"
 
 def configure_sweep(command: argparse.ArgumentParser) -> None:
     """Arguments of `sweep`."""
-    command.description = run_sweep.__doc__
     which = "kernels of the catalog (default: those of chapters 06 to 14)"
     kernels = {"flag": "", "nargs": "*", "metavar": "kernel", "default": [], "help": which}
     options = (*RECORDING, "kernels", "sizes", "limit", "workers")
@@ -220,7 +218,6 @@ def configure_sweep(command: argparse.ArgumentParser) -> None:
 
 def configure_tune(command: argparse.ArgumentParser) -> None:
     """Arguments of `tune`."""
-    command.description = run_tune.__doc__
     kernel = {"flag": "", "metavar": "kernel", "help": "a kernel of the catalog"}
     limit = {"type": int, "help": "the sweep times at most so many tiles, the best predicted"}
     options = (*RECORDING, "kernels", "sizes", "limit", "workers")
@@ -234,7 +231,6 @@ def configure_tune(command: argparse.ArgumentParser) -> None:
 
 def configure_verify(command: argparse.ArgumentParser) -> None:
     """Arguments of `verify`."""
-    command.description = run_verify.__doc__
     side = "processes side by side (default: 3/4 of the cores, 12 at most)"
     add_fields(
         command,

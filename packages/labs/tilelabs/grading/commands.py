@@ -247,13 +247,13 @@ VARIANT = (
     WORDS,
 )
 FOLDER = {"type": Path, "metavar": "FOLDER"}
-LABS = takes(
+configure_labs = takes(
     ("solutions", "solutions, wrong twins and questions for an exam, for teachers",
      {"nargs": "?", "choices": ["solutions"]}),
     ("--unpack", "write them as FOLDER/LAB/rehearsal/FILE", FOLDER),
     ("--pack", "seal what lies there so, once changed", FOLDER),
 )  # fmt: skip
-HANDOUT = takes(
+configure_handout = takes(
     LAB,
     COURSE,
     ("--out", "the notebook (default: lab2.ipynb here)", PATH),
@@ -261,7 +261,7 @@ HANDOUT = takes(
     ("--branch", "of that repository", {"default": "main"}),
     ("--path", "of the notebook in it (default: its name, at the top)", WORDS),
 )
-GRADE = takes(
+configure_grade = takes(
     LAB,
     (*DOWNLOAD[:2], {"type": Path, "nargs": "?"}),
     (*COURSE[:2], PATH),
@@ -283,23 +283,23 @@ GRADE = takes(
     ("--forget-course", "delete course.toml once it is read: in a container that is made anew for "
      "each submission", FLAG),
 )  # fmt: skip
-CHECK = takes(
+configure_check = takes(
     LAB,
     ("file", "the kernel's source", PATH),
     VARIANT,
     ("--all", "go on after the first wrong shape", FLAG),
 )
-SUBMIT = takes(
+configure_submit = takes(
     LAB,
     ("--folder", "with the kernel (default: here)", {"type": Path, "default": Path()}),
     VARIANT,
 )
-NEW = takes(
+configure_course = takes(
     ("action", "new: make one", {"choices": ["new"]}),
     ("folder", "a folder of its own, not one that students see", PATH),
     ("--name", "what it is called (default: the folder's name)", WORDS),
 )
-REPORT = takes(
+configure_report = takes(
     LAB,
     ("--gradebook", "the platform's export (Canvas, Moodle), to be filled in", PATH),
     ("--column", "the column of points, by how it begins", WORDS),
@@ -307,16 +307,4 @@ REPORT = takes(
     OUT,
 )
 EARLIER = {"type": Path, "dest": "before", "metavar": "EARLIER"}
-SIMILAR = takes(LAB, DOWNLOAD, ("--with", "an earlier class's download", EARLIER), OUT)
-ALIKE = "folders for JPlag and Dolos, which find kernels that are alike"
-COMMANDS = (
-    ("labs", "the labs of a class, and what they are worth", run_labs, LABS, True),
-    ("check", "a lab's kernel: points by part, without a GPU", run_check, CHECK, True),
-    ("submit", "a lab's one file to hand in", run_submit, SUBMIT, False),
-    ("course", "a new course: its secret and its tables", run_course, NEW, False),
-    ("handout", "the student's notebook of a lab", run_handout, HANDOUT, False),
-    ("grade", "judge a folder of submissions, resumable", run_grade, GRADE, False),
-    ("similar", ALIKE, run_similar, SIMILAR, False),
-    ("report", "marks and feedback of what was judged", run_report, REPORT, False),
-)
-"""Name, summary, what runs it, what adds its arguments, and whether it can say JSON."""
+configure_similar = takes(LAB, DOWNLOAD, ("--with", "an earlier class's download", EARLIER), OUT)
