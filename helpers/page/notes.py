@@ -73,8 +73,6 @@ REASONS: Mapping[str, tuple[str, ...]] = {
     "its turn: another warp issues": ("not_selected",),
 }
 """Words for ncu's reasons, with the reasons that they stand for; the others are "other reasons"."""
-
-
 STALLED = ncu.NAMES["barrier"].replace("barrier", "REASON")
 FORMULAS: Mapping[str, str] = {
     **{words: f"{{{name}}}" for words, name in BUSY.items()},

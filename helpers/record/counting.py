@@ -28,8 +28,6 @@ class Counters:
 
 
 TRAFFIC = Counters(METRICS, OPTIONAL)
-
-
 WAITING = Counters(ISSUE, STALLS)
 
 

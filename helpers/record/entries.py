@@ -361,8 +361,6 @@ WAITS = (
 )  # fmt: skip
 """What a warp that does not issue waits for, by ncu's names (Nsight Compute, Profiling Guide, "Warp
 Stall Reasons"); gmma is Hopper's."""
-
-
 CHECKS = ("memcheck", "racecheck", "synccheck", "initcheck")
 """The tools of compute-sanitizer, by the names that it gives them."""
 
@@ -446,9 +444,5 @@ class ShapesRun(Entry):
 
 
 KINDS["sanitizer"] = {"controls": ControlRun, "rows": SanitizerRun}
-
-
 KINDS["mutants_sanitizer"] = {"controls": ControlRun, "rows": MutantRun}
-
-
 KINDS["shapes"] = {"controls": ControlRun, "rows": ShapesRun}

@@ -16,8 +16,6 @@ METRICS: Mapping[str, str] = {
 
 Instructions are warp instructions; occupancy is the achieved one.
 """
-
-
 OPTIONAL: Mapping[str, str] = {
     "ffma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
     "l1_wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
@@ -29,15 +27,11 @@ OPTIONAL: Mapping[str, str] = {
 }
 """Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses.
 """
-
-
 ISSUE: Mapping[str, str] = {
     "issue_percent": "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "warps": "smsp__warps_active.avg.per_cycle_active",
 }
 """Clocks in which a scheduler issues (percent), and the warps that it holds, while its SM works."""
-
-
 STALLS: Mapping[str, str] = {
     **{name: f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio" for name in WAITS},
     "eligible": "smsp__warps_eligible.avg.per_cycle_active",
@@ -48,8 +42,6 @@ STALLS: Mapping[str, str] = {
 """Warps that wait for each reason, in clocks that issue; warps that could issue; how busy (percent)
 the Tensor Cores are, the FMA pipe (of what it could issue), and the path of L1 and shared memory.
 """
-
-
 NAMES: Mapping[str, str] = {**METRICS, **OPTIONAL, **ISSUE, **STALLS}
 """Our name of every counter that is asked for: ncu's."""
 

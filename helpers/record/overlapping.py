@@ -26,11 +26,7 @@ from nogpu.errors import ConfigError
 
 KERNELS = ("tiled_32", "vectorised")
 """What is recorded: a slow and a fast kernel, both of which every GPU since sm_75 runs."""
-
-
 EFFORT = Effort(pairs=7, max_pairs=25, seconds=1.5)
-
-
 LIVE = Effort(pairs=5, max_pairs=15, seconds=0.5)
 
 

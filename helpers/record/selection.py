@@ -12,8 +12,6 @@ from nogpu.errors import ConfigError, UnknownKernelError, near_matches
 
 DEFAULT_GPU = "h200"
 """The record that is replayed when a chapter does not name one."""
-
-
 Selected = tuple[str | Kernel, str, dict[str, int]]
 """A kernel or the name of a baseline, its name, and the tile sizes to run it with."""
 

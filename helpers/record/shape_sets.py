@@ -109,8 +109,6 @@ DRAWN: Mapping[int, tuple[int, tuple[int, int]]] = {
     LARGER_SEED: (60, (16, 6200)),
 }
 """The published sets by seed: how many shapes, and between which edges."""
-
-
 NAMED_SHAPES: Mapping[str, tuple[Size, ...]] = {
     "float32": ((1024, 1024, 16384), (1, 4096, 4096), (16, 4096, 4096), (4096, 1, 4096)),
     "bfloat16": ((1024, 1024, 16384), (128, 8192, 4096), (512, 4096, 4096), (16, 4096, 4096)),

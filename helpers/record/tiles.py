@@ -17,14 +17,8 @@ from helpers.record.store import Size
 from nogpu.errors import DataError
 
 PATH = ROOT / "data" / "tiles.json"
-
-
 SIZE: Size = (4096, 4096, 4096)
-
-
 Params = dict[str, int]
-
-
 Report = tuple[int, int, int]
 """Registers a thread, bytes of spills (stores and loads), bytes of shared memory a block."""
 

@@ -28,8 +28,6 @@ RECORD_SIZES: tuple[store.Size, ...] = tuple((n, n, n) for n in (256, 512, 1024,
     (1024, 1024, 768),
 )
 """Sizes that are recorded for machines with no compiler; the last one is document B's."""
-
-
 KERNEL_NAMES = (*ORDERS, "numpy", "ijk_unoptimised")
 """Names of the CPU times: the orders compiled with -O3, NumPy, and ijk compiled with -O0."""
 

@@ -37,16 +37,10 @@ from nogpu.errors import DataError, TileError, ToolchainError
 
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "tools.recorder.launcher")
 """What launches the kernels of a job file."""
-
-
 PORTS = 64
 """Ports that one run may try for the talk between the tool and the program."""
-
-
 STARTUP = 60.0
 """Seconds that a program may take to reach its first launch, and to end after its last."""
-
-
 _OPTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "": (
         # Calls that CuPy makes only to ask what a driver can do fail by design, and are no fault.
@@ -115,14 +109,10 @@ def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
 # -- reading a log ---------------------------------------------------------------------------------
 
 _ERRORS = re.compile(r"^=+ ERROR SUMMARY: (\d+) errors?\s*$", re.MULTILINE)
-
-
 _RACES = re.compile(
     r"^=+ RACECHECK SUMMARY: (\d+) hazards? displayed \((\d+) errors?, (\d+) warnings?\)",
     re.MULTILINE,
 )
-
-
 _MESSAGE = re.compile(
     r"^=+ ((?:Invalid|Misaligned|Uninitialized|Barrier error|Deadlock detected|Host API"
     r" (?:uninit|memory)"
@@ -131,16 +121,12 @@ _MESSAGE = re.compile(
     r"(?:\n=+ +(at [^\n]*))?",
     re.MULTILINE,
 )
-
-
 _BROKEN = re.compile(
     r"^=+ [^\n]*(Internal Sanitizer Error|[Dd]evice not supported|first instrumented API call"
     r"|No attachable process|[Uu]nable to find injection|Failed to"
     r" (?:initialize|connect)|timed-out)",
     re.MULTILINE,
 )
-
-
 _FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 
 

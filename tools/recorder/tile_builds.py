@@ -29,16 +29,10 @@ from nogpu.errors import ConfigError, TileError, UnknownNameError, near_matches
 
 KERNELS = ("tiled_32", "block_1d", "block_2d", "vectorised", "warp_tiled")
 """What is compiled and swept where no kernel is named: those of them that the catalog has."""
-
-
 MOST_SUMS = 224
 """Sums that a thread can keep: 255 registers less those for addresses and fragments."""
-
-
 MOST_SPILLS = 256
 """Bytes of spills, stores and loads together, from which on a tile is not timed."""
-
-
 WRITE_EVERY = 5.0
 """Seconds between two writes of the file; it is written at the end, too."""
 

@@ -27,8 +27,6 @@ def _label(name: str, slot: int) -> str:
 
 _COUNTS = {"A": 8, "B": 4, "C": 4}
 SLOTS = {FIRST[n] + slot: _label(n, slot) for n, most in _COUNTS.items() for slot in range(most)}
-
-
 HELD: dict[tuple[int, int], tuple[str, Element]] = {
     (holder(row, col)[0], FIRST[name] + holder(row, col)[1]): (name, (row, col))
     for name, (rows, cols, holder) in OPERANDS.items()

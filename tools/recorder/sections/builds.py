@@ -18,11 +18,7 @@ from nogpu.errors import ConfigError
 from tools.recorder.steps import Job, Section, Step
 
 KERNELS = ("naive", "coalesced", "tiled_32", "tiled_rect")
-
-
 SIZES = (1024, 4096)
-
-
 BUILDS: Mapping[str, tuple[tuple[str, ...], str | None]] = {
     "default": ((), None),
     "fast math": (("--use_fast_math",), None),

@@ -23,24 +23,16 @@ SHAPES: tuple[Size, ...] = (
 )  # fmt: skip
 """Small shapes to hold against the emulator, whose counts are exact: whole tiles of 32, then ragged
 ones; and one that fills the GPU."""
-
-
 ENGINE_SHAPES: tuple[Size, ...] = (
     (256, 512, 128), (512, 512, 256), (200, 312, 136), (300, 520, 450), (1024, 1024, 1024),
 )  # fmt: skip
 """The same for kernels with tensor maps, whose tiles are larger: whole tiles, ragged ones, a GPU's
 worth."""
-
-
 STALL_SHAPE: Size = (4096, 4096, 4096)
 """Where warps are asked what they wait for: the size that the ladder compares."""
-
-
 BATCH = 24
 """Launches that one process of ncu counts: what it has counted is on disk before the next begins.
 """
-
-
 HEADLINE = ("occupancy_percent", "issue_percent")
 """The counter of a set that a line on the screen tells."""
 

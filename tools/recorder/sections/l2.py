@@ -20,27 +20,15 @@ from nogpu.text import read_source
 from tools.recorder.steps import Job, Section, Step
 
 SOURCE = KERNELS / "probes" / "l2.cu"
-
-
 CHUNK, PART = 32 * 1024, 128 * 1024
 """Bytes that a block asks for at a time, and of the buffer for each block: as in the source."""
-
-
 COLUMNS = 1024
 """Of the matrix of 2-byte elements that the boxes lie in: 64 rows of it are a PART."""
-
-
 RING = 6 * CHUNK + 1024
 """Bytes of shared memory for the copies under way, and to begin at a multiple of 1024."""
-
-
 CHUNKS = 1536
 """Of a block in a launch: 48 MB, about half a millisecond and more."""
-
-
 LAUNCHES = 7
-
-
 SKEWS = (1, 4, 16)
 """Chunks by which neighbours are apart, besides none."""
 

@@ -18,8 +18,6 @@ from tools.recorder.steps import Job, Section, Step
 
 IN_FLIGHT = 100
 """Products queued before the host waits: with copies fewer than a stream's queue takes at once."""
-
-
 BATCHES = 20
 """So many times, after one that warms up."""
 

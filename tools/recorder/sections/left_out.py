@@ -18,15 +18,9 @@ from helpers.record.trials import of_plan, trial, yardstick
 from tools.recorder.steps import MATRIX, Job, Section, Step
 
 KERNELS = ("warp_tiled", "fp32_best")
-
-
 WHOLE = "all"
-
-
 SMALL = {"BM": 128, "BN": 128, "BK": 8, "WM": 32, "WN": 64, "TM": 8, "TN": 8, "MIN_BLOCKS": 2}
 """The block and the patches of lane_map, in the terms of the kernels that follow it."""
-
-
 BUILDS: Mapping[str, tuple[tuple[str, ...], Mapping[str, int]]] = {
     WHOLE: ((), {}),
     "fragments ahead": (("FRAGMENTS_AHEAD",), {}),

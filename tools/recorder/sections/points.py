@@ -23,8 +23,6 @@ from nogpu.errors import ConfigError, TileError
 from tools.recorder.steps import Done, Job, Section, Step, takes
 
 SIZES: tuple[Size, ...] = tuple((n, n, n) for n in (512, 1024, 1025, 2048, 4096, 8192))
-
-
 SLOW = "slow:"
 """How the reason begins for a point that was left out on purpose."""
 

@@ -26,19 +26,11 @@ from tools.recorder.steps import TAKEN, Done, Job, Section, Step, checked_kernel
 WATCHED: Mapping[str, Size] = {"aligned": (256, 768, 384), "ragged": (197, 523, 397)}
 """Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k;
 neither."""
-
-
 FEW_SMS = {"SMS": 4}
 """For kernels that fill a number of SMs: so few that blocks take several tiles, and share some."""
-
-
 LIMIT = 60.0
 """Seconds from its first launch after which one process counts as endless."""
-
-
 WRITE_EVERY = 3.0
-
-
 START_SECONDS = 4.0
 """What starting Python, CuPy and the GPU under a tool takes, for estimates."""
 
@@ -66,8 +58,6 @@ class Control:
 
 
 _LEAVE = "if (row >= M || col >= N) return;\n    T sum = 0;"
-
-
 CONTROLS = (
     Control("memcheck", "naive", "row >= M || ", "", "rows of C not tested"),
     Control("racecheck", "tiled_16", "__syncthreads();  // both tiles are complete", "", "a barrier dropped"),

@@ -29,11 +29,7 @@ from tools.recorder.steps import TAKEN, Done, Job, Section, Step, checked_kernel
 LIMIT = 180.0
 """Seconds from its first launch after which one process counts as endless; CuPy compiles what
 compares the shapes when it is first used."""
-
-
 COUNT = 120
-
-
 SEED = 2026
 VECTOR = 16
 """Bytes of the widest store of a thread."""

@@ -34,12 +34,8 @@ EFFORT = protocol.Effort(
     pairs=5, max_pairs=15, seconds=0.04, warm_ms=12.0, slow_ms=40.0, slow_pairs=3
 )
 """What one tile may take: there are hundreds. The best are told apart by more than its spread."""
-
-
 REPEAT = 0.05
 """What a tile falls back in the order for each tile before it that has the same merit."""
-
-
 compilers: Callable[[int], Executor] = tile_builds.pool
 """What compiles the tiles, so many at a time."""
 

@@ -37,8 +37,6 @@ from tools.recorder.steps import MATRIX, Done, Job, Section, Step
 
 EFFORT = protocol.RECORD
 """What a confirmation spends on one set of rounds: as much as `record` on a point."""
-
-
 FINALISTS = 4
 """How many of a sweep's best tiles are timed again."""
 
