@@ -28,7 +28,7 @@ from helpers.ladder.rungs import catalog, fingerprint
 from helpers.record import stamps
 from nogpu.disk import replace_file
 from nogpu.errors import EmulationError, TileError
-from tools import beside
+from tools import beside, mutants_hopper
 from tools.recorder import campaign
 
 Shape = tuple[int, int, int]
@@ -39,20 +39,13 @@ SHAPES: tuple[Shape, ...] = (
 """M, N, K: one element, less than a tile, whole tiles, edges of each kind, rows that TMA cannot
 describe, long K."""
 ORDERS = ("ascending", "permuted")
-CUT: Mapping[str, int] = {"BM": 128, "BN": 128, "STAGES": 2, "CLUSTER_M": 1, "SMS": 4}
-"""For stream-K: a tile of which the emulator holds all blocks that wait for each other."""
-FEW: Mapping[str, int] = {"SMS": 2}
-"""For blocks that stay: so few that each has several tiles."""
 KERNELS = tuple(name for name, kernel in catalog.items() if kernel.host == "tma")
 MOST_STEPS = 4_000_000
 
 
 def launched(name: str, shape: Shape) -> Geometry:
     """The launch of a kernel at a shape, the same on both sides."""
-    kernel = catalog[name]
-    if "hand_over" in kernel.source:
-        return launch.lay_out(kernel, *shape, **CUT)
-    return launch.lay_out(kernel, *shape, **(FEW if "SMS" in kernel.params else {}))
+    return mutants_hopper.planned(catalog[name], shape)
 
 
 @dataclass(frozen=True)

@@ -179,49 +179,38 @@ def resources_table(
 
 
 GLOBAL = {
-    "global_load_sectors": "sectors asked for (millions)",
-    "load_sectors_per_request": "sectors each request",
-    "l1_hit_percent": "L1 hits (%)",
-    "past_l1": "sectors past L1 (millions)",
-    "l2_hit_percent": "L2 hits (%)",
-    "dram_read_bytes": "from DRAM (MB)",
-}
+    "global_load_sectors": ("sectors asked for (millions)", "{global_load_sectors}"),
+    "load_sectors_per_request": (
+        "sectors each request", "{global_load_sectors} / {global_load_requests}"
+    ),
+    "l1_hit_percent": ("L1 hits (%)", "{l1_hit_percent}"),
+    "past_l1": ("sectors past L1 (millions)", "the sectors that miss"),
+    "l2_hit_percent": ("L2 hits (%)", "{l2_hit_percent}"),
+    "dram_read_bytes": ("from DRAM (MB)", "{dram_read_bytes}"),
+}  # fmt: skip
 SHARED = {
-    "shared_wavefronts": "wavefronts (millions)",
-    "conflicts": "of these for bank conflicts (%)",
-    "multiply_adds_per_wavefront": "multiply-adds a wavefront",
-}
+    "shared_wavefronts": (
+        "wavefronts (millions)", "{shared_load_wavefronts} + {shared_store_wavefronts}"
+    ),
+    "conflicts": (
+        "of these for bank conflicts (%)", "{shared_load_conflicts} + {shared_store_conflicts}"
+    ),
+    "multiply_adds_per_wavefront": (
+        "multiply-adds a wavefront", "{ffma_thread_instructions} / 32 over the wavefronts"
+    ),
+}  # fmt: skip
 ABOUT = {"global": GLOBAL, "shared": SHARED}
-FORMULAS = {
-    "sectors asked for (millions)": "{global_load_sectors}",
-    "sectors each request": "{global_load_sectors} / {global_load_requests}",
-    "L1 hits (%)": "{l1_hit_percent}",
-    "sectors past L1 (millions)": "the sectors that miss",
-    "L2 hits (%)": "{l2_hit_percent}",
-    "from DRAM (MB)": "{dram_read_bytes}",
-    "wavefronts (millions)": "{shared_load_wavefronts} + {shared_store_wavefronts}",
-    "of these for bank conflicts (%)": "{shared_load_conflicts} + {shared_store_conflicts}",
-    "multiply-adds a wavefront": "{ffma_thread_instructions} / 32 over the wavefronts",
-}
-"""Columns of `counters_table` by what ncu was asked for."""
+"""Columns of `counters_table`: their words, and what ncu was asked for."""
 COUNTED = {
-    ("load", "global"): {
-        "requests": "{global_load_requests}",
-        "sectors each": "{global_load_sectors} over these",
-    },
-    ("store", "global"): {
-        "requests": "{global_store_requests}",
-        "sectors each": "{global_store_sectors} over these",
-    },
-    ("load", "shared"): {
-        "requests": "{shared_load_instructions}",
-        "wavefronts each": "{shared_load_wavefronts} over these",
-    },
-    ("store", "shared"): {
-        "requests": "{shared_store_instructions}",
-        "wavefronts each": "{shared_store_wavefronts} over these",
-    },
-}
+    (op, place): {
+        "requests": f"{{{place}_{op}_{asked}}}",
+        f"{costs} each": f"{{{place}_{op}_{costs}}} over these",
+    }
+    for place, asked, costs in (
+        ("global", "requests", "sectors"), ("shared", "instructions", "wavefronts")
+    )
+    for op in ("load", "store")
+}  # fmt: skip
 """What `loads_table` counts, by what ncu counts of a whole launch."""
 TITLES = {
     "": "Loads of global memory, and shared memory,",
@@ -258,8 +247,10 @@ def counters_table(
             made["past_l1"] = made["global_load_sectors"] * (1 - c["l1_hit_percent"] / 100)
         if on_tensor_cores(c["kernel"]):  # their products are no FFMA
             made["multiply_adds_per_wavefront"] = None
-        rows.append({"kernel": c["kernel"], **{words: made.get(n) for n, words in wanted.items()}})
-    shown = [w for w in wanted.values() if any(row[w] is not None for row in rows)]
+        cells = {words: made.get(name) for name, (words, _) in wanted.items()}
+        rows.append({"kernel": c["kernel"], **cells})
+    formulas = {w: f for w, f in wanted.values() if any(row[w] is not None for row in rows)}
+    shown = list(formulas)
     record = load(DEFAULT_GPU)
     about_these = {(c["kernel"], c["m"], c["n"], c["k"]) for c in recorded}
     counted = [
@@ -274,5 +265,5 @@ def counters_table(
         "hardware's counters.",
         formats={w: ".1f" if "%" in w or "million" in w or "MB" in w else ".2f" for w in shown},
         note=record.label(counted),
-        folded=ncu.named({w: FORMULAS[w] for w in shown}),
+        folded=ncu.named(formulas),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from helpers import record as measuring
 from helpers.ladder import hopper, model, usage
@@ -243,43 +243,26 @@ def of_plan(
     bm, bn = plan.tile
     even = M * N / (bm * bn)  # whole tiles of C, the parts at its edge as parts
 
-    def inside(name: str, count: float, unit: str, rate: rates.Rate, source: str) -> Bound:
-        factor = max(where.busiest * card_.sms / even, 1.0)
-        return Bound(
-            name, count, unit, rate.per_ms, count / rate.per_ms * factor, source, rate.source
-        )
-
-    found = []
+    inside = max(where.busiest * card_.sms / even, 1.0)
     bytes_ = model.compulsory_bytes(M, N, K, item, out)
-    rate = rates.dram(card_)
-    found.append(
-        Bound(
-            DRAM, bytes_, "bytes", rate.per_ms, bytes_ / rate.per_ms, "A, B and C once each",
-            rate.source,
-        )
-    )  # fmt: skip
+    found = [_bound(DRAM, bytes_, "bytes", rates.dram(card_), "A, B and C once each")]
     missing = []
     supply = rates.l2(card_)
     if supply is not None:
         found.append(_of_l2(plan, resident, card_, supply))
     else:
         missing.append(f"{L2}: nobody measured what it delivers there")
-    found.append(
-        inside(
-            L1, even * counts.deliveries(K, N, rates.wavefront_clocks(card_)), "wavefronts",
-            rates.deliveries(card_), counts.deliveries_source,
-        )
-    )  # fmt: skip
+    waves, said = counts.deliveries(K, N, rates.wavefront_clocks(card_)), counts.deliveries_source
+    found.append(_bound(L1, even * waves, "wavefronts", rates.deliveries(card_), said, inside))
+    said = counts.instructions_source
     if counts.instructions is not None:
-        found.append(
-            inside(ISSUE, even * counts.instructions.at(K), "warp instructions", rates.issue(card_),
-                   counts.instructions_source)
-        )  # fmt: skip
+        issued, rate = even * counts.instructions.at(K), rates.issue(card_)
+        found.append(_bound(ISSUE, issued, "warp instructions", rate, said, inside))
     else:
-        missing.append(f"{ISSUE}: {counts.instructions_source}")
+        missing.append(f"{ISSUE}: {said}")
     by_wgmma = kernel.host == "tma" and "WM" not in plan.params
     name, unit, rate = rates.arithmetic(card_, kernel.dtype, wgmma=by_wgmma)
-    found.append(inside(name, float(M * N * K), unit, rate, "M N K"))
+    found.append(_bound(name, float(M * N * K), unit, rate, "M N K", inside))
     waiting = None
     if counts.waits is not None:
         at_once = max(1.0, min(resident, where.busiest))
@@ -289,6 +272,13 @@ def of_plan(
         kernel.name, (M, N, K), card_, tuple(found), where, float(model.flops(M, N, K)), took,
         whose, tuple(missing), waiting,
     )  # fmt: skip
+
+
+def _bound(
+    name: str, count: float, unit: str, rate: rates.Rate, source: str, factor: float = 1.0
+) -> Bound:
+    """What a count takes at a rate. factor: by which the slowest SM is later than the mean."""
+    return Bound(name, count, unit, rate.per_ms, count / rate.per_ms * factor, source, rate.source)
 
 
 def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
@@ -357,7 +347,7 @@ def _of_l2(plan: Geometry, resident: int, gpu: Gpu, supply: rates.Supply) -> Bou
         cases.append((taken, supply.together, words))
     count, rate, said = max(cases, key=lambda case: case[0] / case[1].per_ms)
     apart = max(taken, sent) / supply.apart.per_ms
-    return Bound(L2, count, "bytes", rate.per_ms, count / rate.per_ms, said, rate.source, apart)
+    return replace(_bound(L2, count, "bytes", rate, said), apart=apart)
 
 
 def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | None, str]:
@@ -385,20 +375,18 @@ def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | Non
 
 def of_counts(
     report: Report, resources: usage.Resources, gpu: str | Gpu, *, blocks: int, dram_bytes: float,
-    multiply_adds: float = 0.0, dtype: str = "float32", instructions: float | None = None,
-    times: float = 1.0, size: tuple[int, int, int] = (0, 0, 0),
+    multiply_adds: float = 0.0, size: tuple[int, int, int] = (0, 0, 0),
 ) -> Bounds:  # fmt: skip
     """The bounds of any kernel, from what the emulator counted of some of its blocks.
 
     report: of a launch with samples=True and sass=True, over arrays with the row lengths of the
     launch that is meant; sample_blocks keeps it short. blocks: of the launch that is meant, all
-    alike. times: how much more a block does there than in the report (deeper loops). dram_bytes:
-    what must move once. multiply_adds: of single lanes, in `dtype`, 2 FLOP each. instructions: warp
-    instructions of the launch, if known. L2 is left out: what blocks share is not in a report.
+    alike. dram_bytes: what must move once. multiply_adds: of single lanes, float32, 2 FLOP each.
+    Left out are L2, for what blocks share is not in a report, and the issue slots.
     Raises ConfigError for a report without samples or with a finding, or blocks below 1.
     """
-    if blocks < 1 or times <= 0:
-        raise ConfigError(f"{blocks=}, {times=}: give at least one block, and a factor above 0")
+    if blocks < 1:
+        raise ConfigError(f"{blocks=}: give at least one block")
     if report.samples is None or report.findings:
         raise ConfigError(
             f"the report of {report.kernel} has"
@@ -411,33 +399,17 @@ def of_counts(
         blocks, card_.sms, resident, max(blocks / card_.sms, float(cdiv(blocks, card_.sms)))
     )
     clocks = counting.delivered(report, rates.wavefront_clocks(card_))
-    waves = clocks * times * blocks / report.blocks_run
-    asked = [
-        (DRAM, dram_bytes, "bytes", rates.dram(card_), "given", 1.0),
-        (
-            L1,
-            waves,
-            "wavefronts",
-            rates.deliveries(card_),
-            f"the emulator, {report.blocks_run} blocks",
-            where.factor,
-        ),
+    waves, said = clocks * blocks / report.blocks_run, f"the emulator, {report.blocks_run} blocks"
+    found = [
+        _bound(DRAM, dram_bytes, "bytes", rates.dram(card_), "given"),
+        _bound(L1, waves, "wavefronts", rates.deliveries(card_), said, where.factor),
     ]
-    if instructions is not None:
-        asked.append(
-            (ISSUE, instructions, "warp instructions", rates.issue(card_), "given", where.factor)
-        )
     if multiply_adds:
-        name, unit, rate = rates.arithmetic(card_, dtype)
-        asked.append((name, multiply_adds, unit, rate, "given", where.factor))
-    found = tuple(
-        Bound(name, count, unit, rate.per_ms, count / rate.per_ms * factor, source, rate.source)
-        for name, count, unit, rate, source, factor in asked
-    )
-    lacking: tuple[str, ...] = ("L2: what blocks share is not in a report",)
-    if instructions is None:
-        lacking += (f"{ISSUE}: give instructions=",)
-    return Bounds(report.kernel, size, card_, found, where, 2.0 * multiply_adds, missing=lacking)
+        name, unit, rate = rates.arithmetic(card_, "float32")
+        found.append(_bound(name, multiply_adds, unit, rate, "given", where.factor))
+    lacking = ("L2: what blocks share is not in a report", f"{ISSUE}: not in a report either")
+    flop = 2.0 * multiply_adds
+    return Bounds(report.kernel, size, card_, tuple(found), where, flop, missing=lacking)
 
 
 def powered(b: Bounds) -> tuple[Bounds, str] | None:

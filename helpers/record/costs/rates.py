@@ -178,37 +178,16 @@ class Latency:
     source: str
 
 
-_T4 = "Jia et al., arXiv 1903.07486, on a T4"
-_AMPERE = "Luo et al., arXiv 2402.13499, on an A100"
-_ADA = "Luo et al., arXiv 2402.13499, on an RTX 4090"
-_HOPPER = "Luo et al., arXiv 2402.13499, on an H800"
-LATENCIES: Mapping[str, Mapping[str, Latency]] = {
-    "sm_75": {
-        "L1": Latency(32, _T4),
-        "shared memory": Latency(19, _T4),
-        "L2": Latency(188, _T4),
-        "DRAM": Latency(296, _T4 + " (a miss of L2 that hits the TLB)"),
-    },
-    "sm_80": {
-        "L1": Latency(38, _AMPERE),
-        "shared memory": Latency(29, _AMPERE),
-        "L2": Latency(262, _AMPERE),
-        "DRAM": Latency(466, _AMPERE),
-    },
-    "sm_89": {
-        "L1": Latency(43, _ADA),
-        "shared memory": Latency(30, _ADA),
-        "L2": Latency(273, _ADA),
-        "DRAM": Latency(542, _ADA),
-    },
-    "sm_90": {
-        "L1": Latency(41, _HOPPER),
-        "shared memory": Latency(29, _HOPPER),
-        "L2": Latency(263, _HOPPER),
-        "DRAM": Latency(479, _HOPPER),
-    },
+_PLACES = ("L1", "shared memory", "L2", "DRAM")
+_LUO = "Luo et al., arXiv 2402.13499, on an"
+_JIA = "Jia et al., arXiv 1903.07486, on a T4"
+LATENCIES: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "sm_75": (_JIA, dict(zip(_PLACES, (32, 19, 188, 296), strict=True))),
+    "sm_80": (f"{_LUO} A100", dict(zip(_PLACES, (38, 29, 262, 466), strict=True))),
+    "sm_89": (f"{_LUO} RTX 4090", dict(zip(_PLACES, (43, 30, 273, 542), strict=True))),
+    "sm_90": (f"{_LUO} H800", dict(zip(_PLACES, (41, 29, 263, 479), strict=True))),
 }
-"""By architecture and place.
+"""By architecture: who measured them, and the clocks by place.
 
 Others take those of a near one, as an assumption (`latency` says so).
 """
@@ -216,8 +195,9 @@ Others take those of a near one, as an assumption (`latency` says so).
 
 def latency(arch: str, place: str) -> Latency:
     """Clocks to "L1", "shared memory", "L2" or "DRAM" on an architecture such as "sm_90a"."""
-    known = LATENCIES.get(arch.rstrip("af"))
-    if known is not None:
-        return known[place]
-    other = LATENCIES["sm_80" if arch.rstrip("af") == "sm_86" else "sm_90"][place]
-    return Latency(other.clocks, f"{other.source}; assumed for {arch}")
+    plain = arch.rstrip("af")
+    known = plain if plain in LATENCIES else "sm_80" if plain == "sm_86" else "sm_90"
+    source, clocks = LATENCIES[known]
+    if (known, place) == ("sm_75", "DRAM"):
+        source += " (a miss of L2 that hits the TLB)"
+    return Latency(clocks[place], source if known == plain else f"{source}; assumed for {arch}")
