@@ -6,12 +6,10 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,17 +17,16 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder.kernel import ROOT
-from helpers.record import protocol, stamps
+from helpers.record import protocol, stamps, trials
 from helpers.record.gpu import Session
 from helpers.record.telemetry import Telemetry
 from nogpu.errors import ConfigError, TileError
-from tools.recorder import campaign, sanitizer
+from tools.recorder import campaign, sanitizer, tile_builds
 
 
 def side_by_side(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]]) -> list[Any]:
     """What a function of a module gives for each case, in processes of their own."""
-    workers, spawn = max(1, (os.cpu_count() or 2) - 1), multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+    with tile_builds.pool(max(1, (os.cpu_count() or 2) - 1)) as pool:
         return list(pool.map(function, *zip(*cases, strict=True)))
 
 
@@ -206,25 +203,37 @@ def timed(
         start()
     session.stream.synchronize()
     done = protocol.interleaved(session.bench(operations), list(operations))
-    meanwhile, rows = telemetry.between(done.started, done.ended), []
+    rows = []
     for name in operations:
         with session.on_stream():
             off = 100 * error(name)
         if not off < 10:
             raise protocol.ImplausibleError(f"{name} at {what} is off by {off:.1f} %")
-        took = protocol.spread(done.ms[name])
-        rate = gflop / took.median * 1e3
+        took = _took(done, name, protocol.spread(done.ms[name]), operations, telemetry)
+        rate = gflop / took["ms"] * 1e3
         protocol.refuse_above_peak(name, rate, peak(name))
-        rows.append(
-            {"kernel": name, "ms": took.median, "q1": took.q1, "q3": took.q3, "tflops": rate / 1e3,
-             "samples": took.count,
-             "ratio": {to: done.ratio(name, to).median for to in operations},
-             "error_percent": off, "clock_mhz": meanwhile.clock_mhz,
-             "power_w": meanwhile.power_w}
-        )  # fmt: skip
-        print(f"{what} {name:15s} {took.median:8.4f} ms {rate / 1e3:7.1f} TFLOP/s, error "
+        rows.append({"kernel": name, "tflops": rate / 1e3, "error_percent": off, **took})
+        print(f"{what} {name:15s} {took['ms']:8.4f} ms {rate / 1e3:7.1f} TFLOP/s, error "
               f"{off:.2f} %", flush=True)  # fmt: skip
     return rows
+
+
+def tried(done: trials.Trial, telemetry: Telemetry) -> dict[str, dict[str, Any]]:
+    """By contender of a trial, the same of its time: ms, quartiles, samples, its time against each
+    other's, clock and power meanwhile."""
+    return {n: _took(done.rounds, n, ms, done.ms, telemetry) for n, ms in done.ms.items()}
+
+
+def _took(
+    done: protocol.Rounds, name: str, ms: protocol.Spread, others: Iterable[str],
+    telemetry: Telemetry,
+) -> dict[str, Any]:  # fmt: skip
+    meanwhile = telemetry.between(done.started, done.ended)
+    return {
+        **protocol.told(ms), "samples": ms.count,
+        "ratio": {to: done.ratio(name, to).median for to in others},
+        "clock_mhz": meanwhile.clock_mhz, "power_w": meanwhile.power_w,
+    }  # fmt: skip
 
 
 # -- the command line ------------------------------------------------------------------------------

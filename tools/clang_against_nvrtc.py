@@ -27,7 +27,7 @@ from helpers.ladder.kernel import ROOT, geometry
 from helpers.ladder.rungs import catalog, cores, find, fingerprint
 from helpers.page import exercises
 from helpers.record import stamps
-from nogpu import toolchain
+from nogpu import disk, toolchain
 from nogpu.emulator.observe import oracle
 from tests import test_exercises
 from tools import compilers, mutants
@@ -253,9 +253,7 @@ def write(path: Path, record: Row, wanted: Mapping[str, list[Todo]]) -> None:
     """The record with its rows in order and those of other code left out."""
     rows = {s: [current_row(record, s, identity) for identity, _ in wanted[s]] for s in wanted}
     whole = {**record, **{s: [r for r in rows[s] if r is not None] for s in rows}}
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    disk.replace_file(path, json.dumps(whole, indent=1) + "\n")
 
 
 def main() -> None:

@@ -115,16 +115,10 @@ def timed(session: Session, telemetry: Telemetry) -> list[dict[str, Any]]:
         contenders |= {name: trials.of_plan(p, name) for name, p in plans.items()}
         contenders |= trials.yardstick(session, plans["hopper_2"], "hopper_2")
         done = trials.trial(session, (edge, edge, edge), contenders)
-        meanwhile = telemetry.between(done.rounds.started, done.rounds.ended)
-        for name, ms in done.ms.items():
-            rows.append(
-                {"name": name, "size": edge, "ms": ms.median, "q1": ms.q1, "q3": ms.q3,
-                 "samples": ms.count, "tflops": done.rates[name] / 1e3,
-                 "ratio": {to: done.rounds.ratio(name, to).median for to in done.ms},
-                 "clock_mhz": meanwhile.clock_mhz, "power_w": meanwhile.power_w}
-            )  # fmt: skip
-            print(f"{edge} {name:20s} {ms.median:9.4f} ms {done.rates[name] / 1e3:7.1f} TFLOP/s",
-                  flush=True)  # fmt: skip
+        for name, took in beside.tried(done, telemetry).items():
+            rate = done.rates[name] / 1e3
+            rows.append({"name": name, "size": edge, "tflops": rate, **took})
+            print(f"{edge} {name:20s} {took['ms']:9.4f} ms {rate:7.1f} TFLOP/s", flush=True)
     return rows
 
 

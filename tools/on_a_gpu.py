@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import time
@@ -174,9 +173,9 @@ def machine() -> dict[str, Any]:
 
 def write(path: Path, data: dict[str, Any]) -> None:
     """In one step."""
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
+    from nogpu.disk import replace_file
+
+    replace_file(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
 def main() -> int:

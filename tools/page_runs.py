@@ -15,7 +15,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ from typing import Any
 
 from helpers.ladder.kernel import ROOT
 from helpers.record.host import cpu_name
+from tools.pdf import browser_path
 
 PAGES = ("06_tiling", "09_block_2d", "12_lane_map", "21_wgmma")
 EDITS = 20
@@ -276,8 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     manifest = options.html / "run" / "manifest.json"
     if not manifest.is_file():
         parser.error(f"{options.html} has no pages that run: build them with `make book PAGE=1`")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    installed = next((path for name in names if (path := shutil.which(name))), None)
+    installed = browser_path()
     began, load, steps = time.perf_counter(), os.getloadavg()[0], list[Step]()
     with serve(options.html) as (address, sent), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=installed, args=["--no-sandbox"])

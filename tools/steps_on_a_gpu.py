@@ -28,6 +28,7 @@ from helpers.record.entries import CHECKS
 from helpers.record.gpu import Session
 from helpers.record.telemetry import Telemetry
 from nogpu.errors import ConfigError, TileError
+from tools import beside
 from tools.recorder import campaign, sanitizer
 from tools.recorder.sections import sanitized, shapes
 
@@ -148,19 +149,14 @@ def timed(session: Session, chapter: str, telemetry: Telemetry) -> list[dict[str
         contenders = {label: trials.of_plan(p, label) for label, p in plans.items()}
         contenders |= trials.yardstick(session, next(iter(plans.values())), chapter)
         done = trials.trial(session, size, contenders)
-        meanwhile = telemetry.between(done.rounds.started, done.rounds.ended)
-        for label, ms in done.ms.items():
+        for label, took in beside.tried(done, telemetry).items():
             k, tile, tries = chosen.get(label, (None, {}, []))
+            rate, source = done.rates[label], None if k is None else rungs.fingerprint(k)
             rows.append(
-                {"chapter": chapter, "label": label, "size": edge, "k": size[2],
-                 "tile": dict(tile), "source": None if k is None else rungs.fingerprint(k), "tries": tries,
-                 "ms": ms.median, "q1": ms.q1, "q3": ms.q3, "samples": ms.count,
-                 "gflops": done.rates[label],
-                 "ratio": {to: done.rounds.ratio(label, to).median for to in done.ms},
-                 "clock_mhz": meanwhile.clock_mhz, "power_w": meanwhile.power_w}
+                {"chapter": chapter, "label": label, "size": edge, "k": size[2], "tile": dict(tile),
+                 "source": source, "tries": tries, "gflops": rate, **took}
             )  # fmt: skip
-            print(f"{edge} {label:45s} {ms.median:9.4f} ms {done.rates[label] / 1e3:7.1f}",
-                  flush=True)  # fmt: skip
+            print(f"{edge} {label:45s} {took['ms']:9.4f} ms {rate / 1e3:7.1f}", flush=True)
     return rows
 
 

@@ -78,8 +78,8 @@ def timed(session: Session, kernel: unseen.Unseen, gpu: str) -> dict[str, Any]:
     took = protocol.spread(done.ms[kernel.name])
     bound = unseen.facts(kernel, gpu).ms
     print(f"{kernel.name:16s} {took.median:8.4f} ms, bound {bound:8.4f}", flush=True)
-    return {"kernel": kernel.name, "file": kernel.file, "ms": took.median, "q1": took.q1,
-            "q3": took.q3, "bound_ms": bound}  # fmt: skip
+    told = {"kernel": kernel.name, "file": kernel.file, **protocol.told(took)}
+    return {**told, "bound_ms": bound}
 
 
 def main(given: Sequence[str] | None = None) -> int:

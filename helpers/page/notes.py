@@ -142,7 +142,4 @@ def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
     record = tables[of]()
     if record is None:
         return Markdown(otherwise) if otherwise else None
-    return table(
-        record.rows, caption=record.caption, headers=record.headers, formats=record.formats,
-        note=record.note,
-    )  # fmt: skip
+    return table(**vars(record))

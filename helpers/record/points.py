@@ -12,7 +12,7 @@ from helpers.record import protocol
 from helpers.record.entries import Point
 from helpers.record.gpu import BASELINES, Session
 from helpers.record.protocol import Effort
-from helpers.record.store import Size
+from helpers.record.store import Size, named
 from helpers.record.telemetry import Telemetry
 from helpers.record.trials import Contender, enter, of_library, of_plan, yardstick
 from nogpu.errors import ConfigError
@@ -53,18 +53,16 @@ def point(
         serial = [session.serial_run(entered.problem, run, C) for _ in range(runs)]
     from statistics import median
 
-    parts = {part: median(run[part] for run in serial) for part in serial[0]}
+    parts: dict[str, Any] = {name: median(run[name] for run in serial) for name in serial[0]}
     reading = telemetry.between(timed.rounds.started, timed.rounds.ended)
     ms, ratio = timed.ms["kernel"], timed.ratio("kernel", "baseline")
     beside = "baseline" in timed.ms
     worst, over = timed.errors["kernel"]
     return Point(
-        name, tiles, *size, ms=ms.median, q1=ms.q1, q3=ms.q3, gflops=timed.rates["kernel"],
+        name, tiles, **named(size), **protocol.told(ms), gflops=timed.rates["kernel"],
         pairs=ms.count, repeat=timed.rounds.repeat["kernel"],
         baseline_ms=timed.ms["baseline"].median if beside else None,
-        cublas_ratio=ratio.median if ratio else None, ratio_q1=ratio.q1 if ratio else None,
-        ratio_q3=ratio.q3 if ratio else None, h2d_ms=parts["h2d_ms"], warm_ms=parts["warm_ms"],
-        d2h_ms=parts["d2h_ms"], total_ms=parts["total_ms"], clock_mhz=reading.clock_mhz,
+        **protocol.told(ratio, "cublas_ratio", "ratio_"), **parts, clock_mhz=reading.clock_mhz,
         power_w=reading.power_w, clock_note=reading.reason, dtype=dtype, baseline=baseline,
         first_ms=entered.first_ms.get("kernel"), source=rungs.fingerprint(k) if k else None,
         max_error=worst, error_over_tolerance=over, checked=entered.problem.checked,

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -81,6 +81,13 @@ class Spread:
     q1: float
     q3: float
     count: int
+
+
+def told(of: Spread | None, median: str = "ms", prefix: str = "") -> dict[str, Any]:
+    """Median and quartiles under the names that an entry has for them: ms, q1 and q3; or, as with
+    "gain" and "gain_", gain, gain_q1 and gain_q3. None each where there is no spread."""
+    names = (median, f"{prefix}q1", f"{prefix}q3")
+    return dict(zip(names, (of.median, of.q1, of.q3) if of else (None,) * 3, strict=True))
 
 
 def spread(samples: np.ndarray) -> Spread:

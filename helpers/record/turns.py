@@ -40,8 +40,8 @@ class Turns:
         source = f"measured here, {self.gpu}"
         return [
             {
-                "kernel": self.names[who], "m": m, "n": n, "k": k, "ms": ms.median, "q1": ms.q1,
-                "q3": ms.q3, "gflops": self.rates[who], "origin": "measured", "source": source,
+                "kernel": self.names[who], "m": m, "n": n, "k": k, **protocol.told(ms),
+                "gflops": self.rates[who], "origin": "measured", "source": source,
             }
             for who, ms in self.ms.items()
         ]  # fmt: skip

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
 import queue
 import re
@@ -22,7 +21,6 @@ from concurrent.futures import (
     FIRST_COMPLETED,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
@@ -34,6 +32,7 @@ from typing import Any
 from helpers.ladder.kernel import ROOT
 from nogpu import toolchain
 from nogpu.errors import DataError, TileError, ToolchainError
+from tools.recorder import tile_builds
 
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "tools.recorder.launcher")
 """What launches the kernels of a job file."""
@@ -188,16 +187,11 @@ def _compile(source: Source, path: str) -> str:
     return ""
 
 
-def _spawned(count: int) -> Executor:
-    # Spawned, not forked: a forked child would inherit the CUDA context of this process.
-    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
-
-
 def compile_all(
     sources: Mapping[str, Source],
     folder: Path,
     count: int,
-    pool: Callable[[int], Executor] = _spawned,
+    pool: Callable[[int], Executor] = tile_builds.pool,
 ) -> dict[str, Path]:
     """Compile kernels side by side into a folder: name -> file.
 

@@ -39,10 +39,8 @@ def picked(job: Job, p: Geometry, seed: int, rng: np.random.Generator) -> Pick:
     clock = facts().boost_mhz
     return Pick(
         dtype=k.dtype, **named(size), seed=seed, kernel=k.name, params=dict(p.params),
-        predicted=choosing.predicted(p, facts()) / clock, ms=ms.median, q1=ms.q1, q3=ms.q3,
-        gflops=done.rates["own"], pairs=ms.count,
-        cublas_ratio=share.median if share else None,
-        ratio_q1=share.q1 if share else None, ratio_q3=share.q3 if share else None,
+        predicted=choosing.predicted(p, facts()) / clock, **protocol.told(ms),
+        gflops=done.rates["own"], pairs=ms.count, **protocol.told(share, "cublas_ratio", "ratio_"),
         max_error=worst, error_over_tolerance=over, checked=entered.problem.checked,
         source=rungs.fingerprint(k), recorded=dict(job.stamp),
     )  # fmt: skip

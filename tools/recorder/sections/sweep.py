@@ -145,8 +145,8 @@ def _measure(
         ms = timed.ms["kernel"] if timed else None
         ratio = timed.ratio("kernel", "baseline") if timed else None
         entry = Swept(
-            name, dict(tile), *size, ms=ms.median if ms else None, q1=ms.q1 if ms else None,
-            q3=ms.q3 if ms else None, gflops=timed.rates["kernel"] if timed else None,
+            name, dict(tile), *size, **protocol.told(ms),
+            gflops=timed.rates["kernel"] if timed else None,
             pairs=ms.count if ms else None, cublas_ratio=ratio.median if ratio else None,
             registers=built.registers, spill_bytes=built.spill_bytes,
             shared_bytes=built.shared_bytes, blocks_per_sm=built.blocks_per_sm, reason=why or None,

@@ -79,23 +79,16 @@ def confirm(
         best = "0"
     ms, share = last.ms[best], last.ratio(best, "baseline")
     worst, over = last.errors[best]
-    other = best != "0"
     return {
         "kernel": k.name,
         "params": dict(plans[int(best)].params),
         "default": default,
         **named(size),
-        "ms": ms.median,
-        "q1": ms.q1,
-        "q3": ms.q3,
+        **protocol.told(ms),
         "gflops": last.rates[best],
         "pairs": ms.count,
-        "gain": gain.median if other else None,
-        "gain_q1": gain.q1 if other else None,
-        "gain_q3": gain.q3 if other else None,
-        "cublas_ratio": share.median if share else None,
-        "ratio_q1": share.q1 if share else None,
-        "ratio_q3": share.q3 if share else None,
+        **protocol.told(gain if best != "0" else None, "gain", "gain_"),
+        **protocol.told(share, "cublas_ratio", "ratio_"),
         "max_error": worst,
         "error_over_tolerance": over,
         "checked": entered.problem.checked,
