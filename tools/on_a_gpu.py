@@ -16,6 +16,7 @@ import json
 import re
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -160,10 +161,8 @@ def machine() -> dict[str, Any]:
         "ipykernel", "ipywidgets", "nbclient", "numpy", "matplotlib", "pandas", "cupy-cuda13x",
         "cupy-cuda12x",
     ):  # fmt: skip
-        try:
+        with suppress(PackageNotFoundError):
             packages[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return {
         "gpu": gpu.name if gpu else None, "driver_cuda": gpu.driver_cuda if gpu else None,
         "compiler": toolchain.compiler(), "python": ".".join(map(str, sys.version_info[:3])),

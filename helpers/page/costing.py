@@ -10,20 +10,13 @@ from helpers.notebook.pieces import Html, inline
 from helpers.page.tables import table
 from helpers.record import costs
 from helpers.record.costs import Bounds
+from helpers.record.selection import size_of
 from helpers.wording import join, number, shape_text
 from nogpu import device
 from nogpu.device import Gpu
 from nogpu.errors import ConfigError
 
 Size = int | tuple[int, int, int]
-
-
-def _all(size: Size) -> tuple[int, int, int]:
-    if isinstance(size, int):
-        return size, size, size
-    if len(size) != 3:
-        raise ConfigError(f"{size=}: a shape is one number, or M, N and K")
-    return size
 
 
 def costs_table(
@@ -37,7 +30,8 @@ def costs_table(
     """
     if isinstance(names, str) or not names:
         raise ConfigError(f"{names=}: costs_table() takes a list of kernels, one or more")
-    every = [n if isinstance(n, Bounds) else costs.bounds(n, *_all(size), gpu=gpu) for n in names]
+    shape = size_of(size)
+    every = [n if isinstance(n, Bounds) else costs.bounds(n, *shape, gpu=gpu) for n in names]
     rows: list[dict[str, Any]] = []
     for b in every:
         row: dict[str, Any] = {"kernel": b.kernel}
@@ -66,14 +60,10 @@ def costs_table(
             costs.L2: "L2, together",
             "arithmetic": first.pipe if len(pipes) == 1 else "arithmetic",
         },
-        formats={name: _three for name in rows[0] if name not in ("kernel", "binds")}
+        formats={n: lambda x: number(float(x)) for n in rows[0] if n not in ("kernel", "binds")}
         | {"bound / measured": ".2f"},
         note=note,
     )
-
-
-def _three(value: Any) -> str:
-    return number(float(value))
 
 
 def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Html:
@@ -84,15 +74,15 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     called one; for the GPU at hand the measured time stands beside it. Raises what `costs.bounds`
     raises.
     """
-    here = costs.at_hand()
+    here, shape = costs.at_hand(), size_of(size)
     cards = [device.gpu("t4")] if here is None or here.key != "t4" else []
     if here is not None:
         cards.append(here)
-    parts = [_on(card, name, next, _all(size), card == here) for card in cards]
+    parts = [_on(card, name, next, shape, card == here) for card in cards]
     items = "".join(f"<li>{inline(words)}</li>" for words in parts)
     title = "On your GPU"
     lead = (
-        f"The same counts over other rates, at {shape_text(*_all(size))}. These are bounds: nothing"
+        f"The same counts over other rates, at {shape_text(*shape)}. These are bounds: nothing"
         " is faster, and a kernel is usually slower."
     )
     out = (

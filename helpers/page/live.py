@@ -28,9 +28,9 @@ from helpers.ladder.rungs import find
 from helpers.page import Html, inline, provenance, table
 from helpers.page.judging import roomy_arch, whole_tiles
 from helpers.record import DEFAULT_GPU, Measurement, measure
+from helpers.record.gpu import PRECISION
 from helpers.record.tile_times import SIZE as BY_TILE
 from helpers.record.tile_times import times as by_tile
-from helpers.record.trials import PRECISION
 from nogpu import device
 from nogpu.errors import ConfigError, DataError
 from nogpu.toolchain import arch_number, runs

@@ -163,9 +163,10 @@ def _table(
             " names</small></summary><small"
             f' style="overflow-wrap:anywhere">{inline(folded)}</small></details>'
         )
+    bare = html.escape(caption.replace("`", ""))
     out = (
         f'<div class="tile-table" style="margin:1em 0"><div role="group" tabindex="0" '
-        f'aria-label="{html.escape(_bare(caption))}" style="overflow-x:auto;max-width:100%;'
+        f'aria-label="{bare}" style="overflow-x:auto;max-width:100%;'
         'position:relative;container-type:inline-size">'
         '<table style="border-collapse:collapse;margin:0">'
         '<caption style="caption-side:top;text-align:left;padding:.3em 0">'
@@ -183,7 +184,3 @@ def _table(
         for line in text
     ]
     return Html(out, "\n".join([caption, *plain, *([note] if note else [])]))
-
-
-def _bare(text: str) -> str:
-    return text.replace("`", "")

@@ -7,7 +7,7 @@ can be.
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -20,10 +20,9 @@ from helpers.record.entries import Point
 from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
 from helpers.record.reading import outdated
-from helpers.record.selection import DEFAULT_GPU
+from helpers.record.selection import DEFAULT_GPU, either, precision
 from helpers.record.stamps import slug
 from helpers.record.store import Entry, Record, shape
-from helpers.record.trials import PRECISION
 from nogpu import device
 from nogpu.device import Gpu
 from nogpu.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches
@@ -194,12 +193,13 @@ def _check(where: str, entry: Entry, card: Gpu) -> None:
     if not ms or (name not in catalog and name not in BASELINES):
         return
     size = (entry["m"], entry["n"], entry["k"])
-    precision = _precision(name)
     subject = f"{where}, {name} at {shape(size)},"
-    protocol.refuse_above_peak(subject, protocol.gflops(*size, ms), card.peak_gflops(precision))
+    protocol.refuse_above_peak(
+        subject, protocol.gflops(*size, ms), card.peak_gflops(precision(name))
+    )
     beside = entry.get("baseline_ms")
     if isinstance(entry, Point) and beside and entry.baseline in BASELINES:
-        rate, peak = protocol.gflops(*size, beside), card.peak_gflops(_precision(entry.baseline))
+        rate, peak = protocol.gflops(*size, beside), card.peak_gflops(precision(entry.baseline))
         protocol.refuse_above_peak(f"{subject} {entry.baseline} beside it,", rate, peak)
 
 
@@ -210,10 +210,6 @@ def _is_past(day: str) -> bool:
         return False
 
 
-def _precision(name: str) -> str:
-    return BASELINES[name].precision if name in BASELINES else PRECISION[catalog[name].dtype]
-
-
 def _check_point(where: str, p: Point) -> None:
     """A point's own numbers: a kernel of the book at a legal tile, figures that fit each other."""
     if p.kernel not in catalog and p.kernel not in BASELINES:
@@ -221,11 +217,11 @@ def _check_point(where: str, p: Point) -> None:
         raise DataError(f"{where} is about a kernel {p.kernel!r}, which the book has not. {known}")
     if p.kernel in catalog:
         try:
-            geometry(catalog[p.kernel], *p.size, **_plain(p.params))
+            geometry(catalog[p.kernel], *p.size, **{n: int(v) for n, v in p.params.items()})
         except TileError as refusal:
             raise DataError(f"{where}, {p.kernel}: {refusal}") from refusal
     rate, fault = protocol.gflops(*p.size, p.ms), ""
-    wanted = BASELINES[p.kernel].dtype if p.kernel in BASELINES else catalog[p.kernel].dtype
+    wanted = either(p.kernel).dtype
     if not math.isclose(rate, p.gflops, rel_tol=0.01):
         fault = f"says {p.gflops:g} GFLOP/s, and {p.ms:g} ms are {rate:g}"
     elif not p.q1 <= p.ms <= p.q3:
@@ -234,19 +230,12 @@ def _check_point(where: str, p: Point) -> None:
         fault = f"was measured with {p.dtype}, and {p.kernel} takes {wanted}"
     elif p.error_over_tolerance > 1:
         fault = f"is of a wrong result: its error is {p.error_over_tolerance:g} times what may be"
-    elif p.cublas_ratio and p.baseline_ms and not _fit(p.cublas_ratio, p.baseline_ms / p.ms):
+    elif p.cublas_ratio and p.baseline_ms:
         of = p.baseline_ms / p.ms
-        fault = f"says {p.cublas_ratio:g} of {p.baseline}, whose time makes it {of:g}"
+        if not 1 / PAIR_SLACK < p.cublas_ratio / of < PAIR_SLACK:
+            fault = f"says {p.cublas_ratio:g} of {p.baseline}, whose time makes it {of:g}"
     if fault:
         raise DataError(
             f"{where}, {p.kernel} at {shape(p.size)}, {fault}: nothing is added. Make the file"
             f" again on that GPU: {_HOW}"
         )
-
-
-def _fit(one: float, other: float) -> bool:
-    return 1 / PAIR_SLACK < one / other < PAIR_SLACK
-
-
-def _plain(params: Mapping[str, Any]) -> dict[str, int]:
-    return {name: int(value) for name, value in params.items()}

@@ -29,6 +29,12 @@ _FAST_16BF, _FAST_TF32 = 75, 77
 _DEFAULT_ALGORITHM = -1
 
 
+PRECISION: Mapping[str, str] = {
+    "float32": "fp32", "int32": "int32", "float16": "fp16", "bfloat16": "bf16",
+}  # fmt: skip
+"""Whose peak bounds the rate of a kernel on operands of a type."""
+
+
 @dataclass(frozen=True)
 class Baseline:
     """A cuBLAS product with FP32 accumulation: what the matrices hold and how it may round them."""

@@ -22,10 +22,10 @@ import numpy as np
 from helpers.ladder.kernel import KERNELS, ROOT
 from helpers.record import protocol, store
 from helpers.record.entries import HostTime
+from helpers.record.selection import size_of
 from nogpu import disk
 from nogpu.errors import (
     CompileError,
-    ConfigError,
     DataError,
     ToolchainError,
 )
@@ -248,9 +248,7 @@ def cpu_loops(
     CPU. unoptimised adds the loop ijk compiled with -O0. Raises DataError, listing the recorded
     sizes, if there is nothing to replay.
     """
-    shape = (size,) * 3 if isinstance(size, int) else tuple(size)
-    if len(shape) != 3 or any(not isinstance(n, int) or n < 1 for n in shape):
-        raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
+    shape = size_of(size)
     tool = None if os.environ.get("TILE_REPLAY") else compiler()
     if gpu is None and tool is not None:
         rows = [*_time_loops(shape, unoptimised), _time_numpy(shape)]

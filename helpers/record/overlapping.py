@@ -18,10 +18,9 @@ from helpers.ladder.rungs import find
 from helpers.ladder.streams import BASELINE, STREAMS, Operation, Step, Variant, makespan, variants
 from helpers.record import protocol
 from helpers.record.entries import Overlapped
-from helpers.record.gpu import Session
+from helpers.record.gpu import PRECISION, Session
 from helpers.record.protocol import Effort
 from helpers.record.store import Size, shape
-from helpers.record.trials import PRECISION
 from nogpu.errors import ConfigError
 
 KERNELS = ("tiled_32", "vectorised")

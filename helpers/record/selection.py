@@ -6,7 +6,7 @@ from typing import Any
 
 from helpers.ladder.kernel import Kernel, geometry
 from helpers.ladder.rungs import catalog
-from helpers.record.gpu import BASELINES
+from helpers.record.gpu import BASELINES, PRECISION, Baseline
 from helpers.record.store import Size
 from nogpu.errors import ConfigError, UnknownKernelError, near_matches
 
@@ -77,11 +77,18 @@ def runnable_names(supports: Callable[[str], bool], wanted: tuple[str, ...] = ()
     wanted: names; empty: all that this GPU can run.
     """
     known = [*BASELINES, *catalog]
-    return [name for name in known if (name in wanted if wanted else supports(_arch(name)))]
+    able = (name for name in known if wanted or supports(either(name).min_arch))
+    return [name for name in able if not wanted or name in wanted]
 
 
-def _arch(name: str) -> str:
-    return BASELINES[name].min_arch if name in BASELINES else catalog[name].min_arch
+def either(name: str) -> Baseline | Kernel:
+    """A baseline, or a kernel of the catalog, by its name."""
+    return BASELINES[name] if name in BASELINES else catalog[name]
+
+
+def precision(name: str) -> str:
+    """Whose peak bounds the rate of a baseline or a kernel: "fp32", "tf32", "int32"."""
+    return BASELINES[name].precision if name in BASELINES else PRECISION[catalog[name].dtype]
 
 
 @dataclass(frozen=True)

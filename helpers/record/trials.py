@@ -13,14 +13,11 @@ import numpy as np
 
 from helpers.ladder.kernel import Geometry
 from helpers.record import protocol
-from helpers.record.gpu import BASELINES, Problem, Session
+from helpers.record.gpu import BASELINES, PRECISION, Problem, Session
 from helpers.record.protocol import Effort, Spread
 from helpers.record.store import Size
 from nogpu.errors import ConfigError
 
-PRECISION: Mapping[str, str] = {
-    "float32": "fp32", "int32": "int32", "float16": "fp16", "bfloat16": "bf16",
-}  # fmt: skip
 Operation = Callable[[], None]
 Prepare = Callable[["Session", "Problem", Any], Operation]
 """Makes the function that computes C of a problem's operands into an array."""

@@ -63,7 +63,9 @@ def files() -> dict[str, bytes]:
     checks = {f"helpers.chapters.ch{id[:2]}.checks" for id in exercises()}
     for name, path in modules(ENTRY, *sorted(checks)).items():
         found[path.relative_to(ROOMS[name.partition(".")[0]]).as_posix()] = path.read_bytes()
-    for path in sorted({p for room in sorted(set(map(_folder, found))) for p in _beside(room)}):
+    for path in sorted(
+        {p for room in sorted(set(map(_folder, found))) for s in _BESIDE for p in room.glob(s)}
+    ):
         root = ROOMS["nogpu"] if ROOMS["nogpu"] in path.parents else ROOT
         found[path.relative_to(root).as_posix()] = path.read_bytes()
     for pattern in ("*.cu", "cores/*.cu", "common/*.cuh"):
@@ -135,11 +137,6 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
 def _folder(path: str) -> Path:
     root = ROOMS[path.partition("/")[0]]
     return (root / path).parent
-
-
-def _beside(folder: Path) -> Iterator[Path]:
-    for pattern in _BESIDE:
-        yield from folder.glob(pattern)
 
 
 # -- data ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from helpers.ladder.kernel import Kernel, geometry
 from helpers.ladder.rungs import catalog
@@ -174,7 +174,9 @@ class Job:
     @property
     def session(self) -> RecordingSession:
         """The GPU. Raises NoGPUError in a plan."""
-        return self.opened if self.opened is not None else _planning()
+        if self.opened is None:
+            raise NoGPUError("a plan opens no GPU")
+        return self.opened
 
     def wanted(self, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
         """The sizes that were asked for, or these."""
@@ -183,10 +185,6 @@ class Job:
     def runs(self, k: Kernel) -> bool:
         """Whether the GPU is new enough for a kernel."""
         return self.supports(k.min_arch)
-
-
-def _planning() -> NoReturn:
-    raise NoGPUError("a plan opens no GPU")
 
 
 @dataclass(frozen=True)

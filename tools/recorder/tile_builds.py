@@ -90,16 +90,12 @@ def workers(wanted: int | None) -> int:
     return wanted or max(1, min(15, (os.cpu_count() or 2) - 1))
 
 
-def _step_back() -> None:
-    """A compiling process gives way to the one that queues launches."""
-    os.nice(10)
-
-
 def pool(count: int) -> Executor:
     """Processes that compile."""
     # Spawned, not forked: a forked child would inherit the CUDA context of this process.
     spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count, mp_context=spawn, initializer=_step_back)
+    # A compiling process gives way to the one that queues launches.
+    return ProcessPoolExecutor(count, mp_context=spawn, initializer=os.nice, initargs=(10,))
 
 
 def ahead(

@@ -7,8 +7,7 @@ from helpers.ladder.rungs import catalog
 from helpers.page.explorers import points
 from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, significant, text
 from helpers.record import DEFAULT_GPU, measure
-from helpers.record.gpu import BASELINES
-from helpers.record.trials import PRECISION
+from helpers.record.selection import precision
 from helpers.wording import counted
 
 UNITS = {"gflops": "GFLOP/s", "ms": "milliseconds", "share": "% of cuBLAS", "peak": "% of the peak"}
@@ -17,16 +16,12 @@ SIZE = 4096  # with which it begins
 GROUPS = {"cuda": "CUDA cores", "tensor": "Tensor Cores", "all": "all"}
 
 
-def _precision(name: str) -> str:
-    return BASELINES[name].precision if name in BASELINES else PRECISION[catalog[name].dtype]
-
-
 def _units(rate: points.Rate, key: str) -> dict[str, tuple[float, str]]:
     """Value and words of a rate in each unit that it has."""
     units = {"gflops": (rate.gflops, text(rate.gflops)), "ms": (rate.ms, significant(rate.ms, 4))}
     if rate.share is not None:
         units["share"] = (100 * rate.share, text(100 * rate.share, 1))
-    peak = points.peak(key, _precision(rate.kernel))
+    peak = points.peak(key, precision(rate.kernel))
     if peak:
         units["peak"] = (100 * rate.gflops / peak, text(100 * rate.gflops / peak, 1))
     return units
@@ -44,7 +39,7 @@ def ladder() -> Explorer:
             by_size.setdefault(points.words(rate.size), []).append(
                 (
                     rate.kernel,
-                    "cuda" if _precision(rate.kernel) in ("fp32", "int32") else "tensor",
+                    "cuda" if precision(rate.kernel) in ("fp32", "int32") else "tensor",
                     {n: (float(f"{v:.6g}"), w) for n, (v, w) in _units(rate, key).items()},
                 )
             )

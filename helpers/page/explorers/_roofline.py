@@ -8,7 +8,7 @@ from helpers.ladder.rungs import catalog
 from helpers.page.explorers import points
 from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, text
 from helpers.record import DEFAULT_GPU, measure
-from helpers.record.trials import PRECISION
+from helpers.record.gpu import PRECISION
 from nogpu import device
 from nogpu.errors import ConfigError
 

@@ -14,8 +14,8 @@ from helpers.ladder.usage import resources
 from helpers.page.explorers._occupancy import gpu_control, plain_limits
 from helpers.page.explorers.core import Control, Explorer, Reading, State, text
 from helpers.record import fingerprint, load, tiles
+from helpers.record.gpu import PRECISION
 from helpers.record.tile_times import SIZE, Times, times
-from helpers.record.trials import PRECISION
 from nogpu import device
 from nogpu.errors import ConfigError, DataError, UnknownNameError
 

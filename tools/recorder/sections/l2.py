@@ -4,7 +4,7 @@ same time."""
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,10 +146,6 @@ class Runner:
         return min(self.once(way, sharing, skew) for _ in range(runs))
 
 
-def _ways(job: Job) -> Sequence[Way]:
-    return [w for w in WAYS if job.supports(w.min_arch)]
-
-
 def lacking(job: Job) -> Iterator[Step]:
     """A way at a time: seconds each."""
     recorded = {e.way for e in job.record.of(L2Rate) if e.source == fingerprint()}
@@ -173,8 +169,8 @@ def lacking(job: Job) -> Iterator[Step]:
                     rates.append(f"{sharing}: {per_clock:.0f}")
         return f"bytes a clock and SM by how many share, {', '.join(rates)}"
 
-    for way in _ways(job):
-        if job.request.again or way.name not in recorded:
+    for way in WAYS:
+        if job.supports(way.min_arch) and (job.request.again or way.name not in recorded):
             yield Step(f"l2: {way.name}", 5.0, lambda way=way: run(way))  # type: ignore[misc]
 
 

@@ -14,9 +14,8 @@ from helpers.ladder.kernel import Kernel
 from helpers.ladder.model import is_thin
 from helpers.ladder.rungs import catalog
 from helpers.record.entries import Point, Skipped
-from helpers.record.gpu import BASELINES
 from helpers.record.points import point
-from helpers.record.selection import runnable_names
+from helpers.record.selection import either, runnable_names
 from helpers.record.store import Size, named, shape
 from helpers.record.telemetry import Telemetry
 from nogpu.errors import ConfigError, TileError
@@ -46,12 +45,8 @@ def todo(job: Job) -> Iterator[Wanted]:
     """Points still to measure, small sizes first, by operand type so that operands are shared."""
     chosen, here = runnable_names(job.supports, job.request.kernels), job.record.index(Point)
     order = {"float32": 0, "int32": 1, "float16": 2, "bfloat16": 3}
-
-    def dtype(name: str) -> str:
-        return BASELINES[name].dtype if name in BASELINES else catalog[name].dtype
-
     for size in sorted(job.wanted(SIZES), key=lambda s: s[0] * s[1] * s[2]):
-        for name in sorted(chosen, key=lambda n: order[dtype(n)]):
+        for name in sorted(chosen, key=lambda n: order[either(n).dtype]):
             k = catalog[name] if name in catalog else None
             if k and is_thin(k) and name not in job.request.kernels:
                 continue  # they are for shapes of few rows or columns: section "auto"
