@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from helpers.ladder.model import merit
 from helpers.ladder.rungs import catalog
@@ -54,48 +53,52 @@ def print_plan(steps: Sequence[tuple[str, float]]) -> int:
     return 0
 
 
-def fields_of_request() -> dict[str, tuple[Any, Mapping[str, Any]]]:
-    """The type, and what the command line says, of each field of a request that it shows."""
-    hints = get_type_hints(Request)
-    return {f.name: (hints[f.name], f.metadata) for f in fields(Request) if f.metadata}
-
-
-READ_AS: Mapping[Any, Mapping[str, Any]] = {
-    bool: {"action": "store_true"},
-    int | None: {"type": int},
-    float | None: {"type": float},
-    Path | None: {"type": Path},
-    str | None: {},
-    tuple[str, ...]: {"default": ""},
-    tuple[tuple[int, int, int], ...]: {"default": ""},
-    Mapping[str, int]: {"action": "append", "default": []},
-}
-"""How argparse reads a field of each type; `requested` makes the field of it."""
+FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "gpu": {"help": "the record's name (default: this GPU's)"},
+    "out": {"type": Path, "help": "the file (default: data/measurements/GPU.json)"},
+    "commit": {"help": "what to note as the commit (default: TILE_COMMIT, or git's)"},
+    "seconds": {"type": float, "help": "stop cleanly before this much time is spent"},
+    "again": {"action": "store_true", "help": "do what is recorded already, too"},
+    "sizes": {
+        "default": "",
+        "help": "comma-separated edges or MxNxK (default: 512,1024,1025,2048,4096,8192); with "
+        "--no-points those of --counters",
+    },
+    "kernels": {
+        "default": "", "help": "comma-separated names, cublas_fp32 and the like included",
+    },
+    "skip_above": {
+        "action": "append", "default": [], "metavar": "KERNEL:EDGE", "help": "leave a slow one out",
+    },
+    "workers": {
+        "type": int, "help": "compiling processes (default: cores less one, at most 15)",
+    },
+    "limit": {"type": float, "help": "at most so many tiles a kernel, the best predicted"},
+    "count": {"type": int, "help": "shapes for each kernel"},
+}  # fmt: skip
+"""The fields of a request that the command line shows, as argparse reads them."""
+PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "sizes": parse_sizes, "skip_above": parse_skip,
+    "kernels": lambda given: tuple(given) if isinstance(given, list) else parse_names(given),
+}  # fmt: skip
+"""What makes a field of what was read."""
 
 
 def add_fields(command: argparse.ArgumentParser, *names: str, **instead: Mapping[str, Any]) -> None:
     """Arguments for fields of a request, each called as the field. instead: what differs in this
     command, "flag" among it; "" makes it a positional one."""
-    for name, (kind, options) in fields_of_request().items():
+    for name, options in FIELDS.items():
         if name in names:
-            how = {**options, **READ_AS[kind], **instead.get(name, {})}
+            how = {**options, **instead.get(name, {})}
             flag = how.pop("flag", "--" + name.replace("_", "-"))
             command.add_argument(*([flag] if flag else []), dest=name, **how)
 
 
 def requested(args: argparse.Namespace, **more: Any) -> Request:
     """The request that arguments make. more: fields that are no arguments, or come from several."""
-    parsers = {"sizes": parse_sizes, "skip_above": parse_skip}
-    values: dict[str, Any] = {}
-    for name in fields_of_request():
-        value = getattr(args, name, None)
-        if name == "kernels" and value is not None:
-            value = tuple(value) if isinstance(value, list) else parse_names(value)
-        elif name in parsers and value is not None:
-            value = parsers[name](value)
-        if value is not None:
-            values[name] = value
-    return Request(**values, **more)
+    given = {name: getattr(args, name, None) for name in FIELDS}
+    made = {n: PARSERS[n](v) if n in PARSERS else v for n, v in given.items() if v is not None}
+    return Request(**made, **more)
 
 
 def say(line: str) -> None:

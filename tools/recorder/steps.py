@@ -19,45 +19,30 @@ MATRIX: Size = (4096, 4096, 4096)
 """The size that tiles are searched for, unless another is asked for."""
 
 
-def _option(default: Any, text: str, metavar: str | None = None) -> Any:
-    """A field that the command line shows, under its own name."""
-    how: dict[str, Any] = {"default": default}
-    if isinstance(default, dict):
-        how = {"default_factory": dict}
-    return field(**how, metadata={"help": text, **({"metavar": metavar} if metavar else {})})
-
-
 @dataclass(frozen=True)
 class Request:
     """What a campaign is asked to do; the commands `record`, `sweep`, `tune` and `verify` fill it
     in.
 
-    sections: what to measure; empty: nothing but what `finish` finds. Of the kernels, sizes, counts
-    and limits that are not given each section takes its own. finish: complete the sections that the
+    sections: what to measure; empty: nothing but what `finish` finds. The other fields up to
+    `count` are the command line's (`commands.FIELDS`): of the kernels, sizes, counts and limits
+    that are not given each section takes its own. finish: complete the sections that the
     file has begun, asked for or not. finalists: tiles of a sweep that are confirmed; 0: as many as
     the section does.
     """
 
     sections: tuple[str, ...] = ()
-    gpu: str | None = _option(None, "the record's name (default: this GPU's)")
-    out: Path | None = _option(None, "the file (default: data/measurements/GPU.json)")  # noqa: RUF009
-    commit: str | None = _option(
-        None, "what to note as the commit (default: TILE_COMMIT, or git's)"
-    )
-    seconds: float | None = _option(None, "stop cleanly before this much time is spent")
-    again: bool = _option(False, "do what is recorded already, too")
-    sizes: tuple[Size, ...] = _option(
-        (),
-        "comma-separated edges or MxNxK (default: 512,1024,1025,2048,4096,8192); with --no-points "
-        "those of --counters",
-    )
-    kernels: tuple[str, ...] = _option(
-        (), "comma-separated names, cublas_fp32 and the like included"
-    )
-    skip_above: Mapping[str, int] = _option({}, "leave a slow one out", "KERNEL:EDGE")
-    workers: int | None = _option(None, "compiling processes (default: cores less one, at most 15)")
-    limit: float | None = _option(None, "at most so many tiles a kernel, the best predicted")
-    count: int | None = _option(None, "shapes for each kernel")
+    gpu: str | None = None
+    out: Path | None = None
+    commit: str | None = None
+    seconds: float | None = None
+    again: bool = False
+    sizes: tuple[Size, ...] = ()
+    kernels: tuple[str, ...] = ()
+    skip_above: Mapping[str, int] = field(default_factory=dict)
+    workers: int | None = None
+    limit: float | None = None
+    count: int | None = None
     finish: bool = False
     finalists: int = 0
 
