@@ -411,7 +411,7 @@ def test_the_table_has_a_row_a_kernel() -> None:
     for wrong in ([], "naive"):
         with pytest.raises(ConfigError, match="takes a list of kernels"):
             pages.costs_table(wrong)
-    with pytest.raises(ConfigError, match="M, N and K"):
+    with pytest.raises(ConfigError, match="M, N, K"):
         pages.costs_table(["naive"], (64, 64))  # type: ignore[arg-type]
 
 
