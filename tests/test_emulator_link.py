@@ -23,9 +23,32 @@ from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.program import Program
 from nogpu.errors import EmulationError
 from tests.common import ROOT
-from tests.test_emulator_faults import SAMPLES
 
 LINES = (
+    # most opcodes, plain
+    "mapa.shared::cluster.u32 a, b, c", "getctarank.shared::cluster.u32 a, b",
+    "barrier.cluster.arrive.release", "barrier.cluster.wait.acquire", "wgmma.fence.sync.aligned",
+    "wgmma.wait_group.sync.aligned 0", "setmaxnreg.inc.sync.aligned.u32 40", "add.s32 a, b, c",
+    "sub.rn.f32 f, g, h", "mul.lo.u32 a, b, c", "mad.lo.s32 a, b, c, d", "fma.rn.f32 f, g, h, f",
+    "addc.cc.u32 a, b, c", "madc.lo.u32 a, b, c, d", "mul24.lo.s32 a, b, c", "div.rn.f32 f, g, h",
+    "rem.s32 a, b, c", "sad.u32 a, b, c, d", "abs.s32 a, b", "neg.f32 f, g", "min.s32 a, b, c",
+    "max.f32 f, g, h", "sin.approx.f32 f, g", "sqrt.rn.f32 f, g", "rcp.rn.f64 u, v",
+    "testp.finite.f32 p, f", "copysign.f32 f, g, h", "and.b32 a, b, c", "not.pred p, q",
+    "cnot.b32 a, b", "lop3.b32 a, b, c, d, 3", "shl.b32 a, b, 3", "shr.u32 a, b, 3",
+    "shf.l.wrap.b32 a, b, c, d", "bfe.u32 a, b, c, d", "bfi.b32 a, b, c, d, a", "bfind.u32 a, b",
+    "popc.b32 a, b", "clz.b32 a, b", "brev.b32 a, b", "bmsk.clamp.b32 a, b, c",
+    "szext.clamp.u32 a, b, c", "prmt.b32 a, b, c, d", "dp4a.s32.s32 a, b, c, d",
+    "dp2a.lo.s32.s32 a, b, c, d", "setp.lt.s32 p, a, b", "set.lt.u32.s32 a, b, c",
+    "selp.b32 a, b, c, p", "slct.b32.s32 a, b, c, d", "mov.b32 a, b", "cvt.rn.f32.s32 f, a",
+    "cvta.global.u64 x, y", "ld.shared.b32 a, [b]", "st.shared.b32 [a], b",
+    "atom.shared.add.u32 a, [b], c", "red.shared.add.u32 [a], b", "membar.gl", "fence.sc.gpu",
+    "prefetch.global.L1 [x]", "cp.async.wait_all", "cp.async.commit_group",
+    "mbarrier.pending_count.b64 a, x", "bar.sync 0", "bar.warp.sync 0xffffffff",
+    "nanosleep.u32 10", "pmevent.mask 1", "shfl.sync.idx.b32 a, b, 0, 31, 0xffffffff",
+    "vote.sync.any.pred p, q, 0xffffffff", "match.any.sync.b32 a, b, 0xffffffff",
+    "redux.sync.add.s32 a, b, 0xffffffff", "activemask.b32 a",
+    "movmatrix.sync.aligned.m8n8.trans.b16 a, b",
+    "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {f, f, f, f}, {a, b}, {c}, {f, f, f, f}",
     # rounding, limits and other widths
     "add.rz.f32 f, g, h", "add.rz.f64 u, v, u", "mul.rz.f32 f, g, h", "mul.rz.f64 u, v, u",
     "fma.rz.f32 f, g, h, f", "fma.rn.f64 u, v, u, v", "fma.rz.f64 u, v, u, v",
@@ -71,8 +94,7 @@ LINES = (
     "call (back), device, (given)", "call (back), x, (given)", "call (back), malloc, (given)",
     "call free, (given)", "call (back), vprintf, (given)", "call __assertfail, (given)",
 )  # fmt: skip
-"""With SAMPLES and the kernels of the book: each function that is linked is called in one of these.
-"""
+"""With the kernels of the book: each function that is linked is called in one of these."""
 
 HEAD = """.version 8.3
 .target sm_90a
@@ -130,11 +152,7 @@ def kernels() -> Iterator[Program]:
 
 @pytest.mark.slow
 def test_what_the_generated_code_calls_is_linked_and_what_is_linked_is_called() -> None:
-    used: set[str] = set()
-    for text in (*(f"{opcode} {rest}" for opcode, rest in SAMPLES.items()), *LINES):
-        used |= globals_of(line(text))
-    for program in kernels():
-        used |= globals_of(program)
+    used = set[str]().union(*map(globals_of, (*map(line, LINES), *kernels())))
     assert used - set(link.LINKED) == set()
     assert set(link.LINKED) - used == set()
 
