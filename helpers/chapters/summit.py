@@ -18,7 +18,7 @@ from nogpu import device
 from nogpu.errors import DtypeError
 
 __all__ = ["Scaled", "chart", "matmul", "record", "scaled", "shares", "stamp", "times"]
-RECORD = ROOT / "data" / "validation" / "summit_h100.json"
+RECORD = ROOT / "data" / "validation" / "summit_h200.json"
 """Written by `python -m tools.summit_on_a_gpu`."""
 record, stamp = partial(validated.record, RECORD), partial(validated.stamp, RECORD)
 CALL, LIBRARY = "summit", "cublaslt"
@@ -95,17 +95,15 @@ def named(row: dict[str, Any]) -> str:
 
 def said() -> dict[str, Any]:
     """What the page says of the record: percent of the library's best of the call's BF16 and e4m3
-    at squares; of the best of other repositories at least; of the slowest case; and by how much the
-    last rung is apart.
+    at squares; of the best of other repositories at least; and of the slowest case.
     """
     square = [r for r in times(does="") if r["m"] == r["n"] == r["k"] and r["kernel"] == CALL]
     at = {f"{r['form']}_{r['m']}": 100 * r["ratio"][LIBRARY] for r in square}
     others = [
         100 * r["ratio"][n] for r in square for n in ("fast.cu", "cutlass") if n in r["ratio"]
     ]
-    rung = max(100 * abs(r["ratio"].get("hopper_5", 1) - 1) for r in square)
     worst = {form: min(r["share"] for r in shares() if r["form"] == form) for form in FORMS}
-    return {**at, "others": min(others), "rung": rung, "worst": worst}
+    return {**at, "others": min(others), "worst": worst}
 
 
 def chart(yours: Verdict | None = None) -> Figure:
@@ -124,7 +122,7 @@ def chart(yours: Verdict | None = None) -> Figure:
     ]  # fmt: skip
     timed = getattr(yours.facts, "timed", None) if yours else None
     own = timed.rows() if timed else []
-    caption = "In turn on one H100, in one run; whiskers: inter-quartile range."
+    caption = "In turn on one H200, in one run; whiskers: inter-quartile range."
     if yours and not own:
         found = "right and clean" if yours.ok else "not right or not clean"
         caption += f" Yours is {found} in the emulator; a Hopper GPU would give it a bar."
