@@ -267,8 +267,14 @@ def test_a_record_is_read_once_and_anew_when_its_file_changes(
     assert load("mine") is first and len(checked) == 1
     own = read(tmp_path / "mine.json")
     own.set_head(note="changed")
+    assert own.changed
     own.write()
     assert load("mine").head["note"] == "changed" and len(checked) == 2
+    own.set_head(note="changed")
+    assert not own.changed, "it says what stands there already"
+    own.set_head(note="again")
+    own.set_head(note="again")
+    assert own.changed, "until it is written"
 
 
 def test_a_shared_record_refuses_to_be_changed() -> None:
