@@ -125,7 +125,10 @@ def test_what_is_wrong_with_a_page_is_found_with_its_line(name: str) -> None:
 
 
 def test_lint_names_page_and_line(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(book) == 0 and capsys.readouterr().out == ""
+    assert (
+        main(book) == 0
+        and capsys.readouterr().out == "1 pages: every marked sentence has its condition\n"
+    )
     (book / "12_page.md").write_text(PAGE.replace("equal=", "other="), encoding="utf-8")
     assert main(book) == 1
     first, second = capsys.readouterr().out.splitlines()

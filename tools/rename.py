@@ -172,7 +172,10 @@ def rename(root: Path, old: str, new: str) -> tuple[dict[str, bytes | None], lis
         if after["stale"] != {moved(name): keys for name, keys in before["stale"].items()} or {
             name: entry for name, (_, entry, _) in after["kernels"].items()
         } != {name: entry for name, (entry, _) in now.items()}:
-            raise ConfigError("nothing was changed: kernels or programs would not be the same")
+            raise ConfigError(
+                f"nothing was changed: kernels or programs would not be the same. Where rungs.py "
+                f"puts {old!r} together, or others begin with it, rename by hand"
+            )
         sums = {was: after["kernels"][name][2] for name, (_, was) in now.items()}
         renamed = contents(copy)
     for path, raw in renamed.items():
@@ -244,8 +247,9 @@ def main() -> int:
         return 2
     gone, new = ("goes", "changes") if options.plan else ("gone", "written")
     print(*(f"{path}: {gone if raw is None else new}" for path, raw in files.items()), sep="\n")
-    print("To be looked at:", *places, *too_long(files, options.old, options.new), sep="\n  ")
-    print("Next: .venv/bin/ruff format . && make notebooks figures lint")
+    print("To be looked at, before what comes next:", *places,
+          *too_long(files, options.old, options.new), sep="\n  ")  # fmt: skip
+    print("Next: .venv/bin/ruff format . && make lint notebooks figures")
     return 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -26,17 +27,26 @@ EVERYTHING = "*"
 reads."""
 TREES = ("helpers", "packages", "kernels", "data", "labs")
 """What EVERYTHING stands for."""
+DEEP = "/**"
+"""At the end of an input: all that is below a folder."""
+APART = tuple(
+    tree + DEEP for tree in ("kernels", "labs", "packages/labs/tilelabs", "packages/nogpu/nogpu")
+)
+"""Inputs of a page that judges a text in a process of `tilelabs.apart`: that one imports nothing
+else, and is locked out of the rest."""
 
 
 def watch(root: str, log: str) -> None:
     """From now on, append to the file `log` each path below `root` that this process reads, one a
     line.
 
-    A listed folder ends in "/"; a line "*" says that a process was started that may read the book.
+    A listed folder ends in "/"; a line "*" says that a process was started that may read the book,
+    the lines of APART that it was one of `tilelabs.apart`.
     """
     seen: set[str] = set()
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     below = root + os.sep
+    installed = os.path.join(root, ".venv", "lib", "")  # the disassembler, say
 
     def note(path: str) -> None:
         if path not in seen:
@@ -58,8 +68,13 @@ def watch(root: str, log: str) -> None:
                 note(path[len(below) :] + "/")
         elif event == "subprocess.Popen":
             words = [args[0], *(args[1] if isinstance(args[1], (list, tuple)) else [args[1]])]
-            if any(
-                w and (os.fsdecode(w) == sys.executable or root in os.fsdecode(w)) for w in words
+            texts = [os.fsdecode(word) for word in words if word]
+            if any("from tilelabs.apart import serve" in text for text in texts):
+                for tree in APART:
+                    note(tree)
+            elif any(
+                text == sys.executable or (root in text and not text.startswith(installed))
+                for text in texts
             ):
                 note(EVERYTHING)
 
@@ -82,8 +97,9 @@ def inputs(log: Path) -> list[str]:
                 continue
         found.add(line)
     if EVERYTHING in found:
-        found = {one for one in found if one.split("/")[0] not in TREES}
-    return sorted(found)
+        return sorted(one for one in found if one.split("/")[0] not in TREES)
+    trees = tuple(one.removesuffix("**") for one in found if one.endswith(DEEP))
+    return sorted(one for one in found if one.endswith(DEEP) or not one.startswith(trees))
 
 
 def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
@@ -99,16 +115,21 @@ def freeze(root: Path) -> None:
     """Note what every file holds now: a file that is edited during a run gives that run no key of
     its new text."""
     _content.cache_clear()
-    _content(root, EVERYTHING)
+    for name in (EVERYTHING, *APART):
+        _content(root, name)
 
 
 @cache
 def _content(root: Path, name: str) -> str:
-    """A digest of a file, the names in a folder, or everything; "" for what is not there."""
-    if name == EVERYTHING:
-        paths = [path for tree in TREES for path in (root / tree).rglob("*")]
+    """A digest of a file, the names in a folder, all below one, or everything; "" for what is not
+    there."""
+    if name == EVERYTHING or name.endswith(DEEP):
+        trees = TREES if name == EVERYTHING else (name.removesuffix(DEEP),)
+        paths = [path for tree in trees for path in (root / tree).rglob("*")]
         names = sorted(path.relative_to(root).as_posix() for path in paths if path.is_file())
-        texts = [f"{one}\0{_content(root, one)}" for one in names if "__pycache__" not in one]
+        # A cache, of Python or of pytest, is there or not.
+        kept = (one for one in names if not re.search(r"(^|/)(\.|__pycache__/)", one))
+        texts = [f"{one}\0{_content(root, one)}" for one in kept]
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()
     try:
         if name.endswith("/"):
