@@ -62,7 +62,7 @@ def seen(copy: Path, name: str) -> list[str]:
 def test_a_renamed_rung_is_the_same_and_can_be_named_back(old: str, new: str, copy: Path) -> None:
     before, was = contents(copy), seen(copy, old)
     assert f"{old}.json: gone" in (said := told(copy, "tools.rename", old, new))
-    assert "To be looked at:" in said and "make notebooks" in said
+    assert "To be looked at" in said and "make lint notebooks figures" in said
     assert seen(copy, new) == was and "NAME" in was[1]
     assert "no kernel is called" in told(copy, "helpers", "trace", old, "-m", "8", "-n", "8", "-k", "8", status=2)  # fmt: skip
     told(copy, "tools.compiled", "--check")
