@@ -60,3 +60,13 @@ def test_the_prediction_prefers_it_where_rounds_are_not_full() -> None:
     gain = clocks("hopper_5", 5120, 5120, 5120) / clocks("even_shares", 5120, 5120, 5120)
     assert 1.07 < gain < 1.15
     assert clocks("hopper_5", 5120, 5112, 5120) < clocks("even_shares", 5120, 5112, 5120)
+
+
+def test_a_product_that_no_memory_holds_is_predicted_at_once() -> None:
+    """Of many rounds the busiest cluster has next to the mean."""
+    laid_out, mean = (
+        choosing.predicted(lay_out("even_shares", rows, 65536, 64), H200)
+        for rows in (65_000, 67_000)
+    )
+    assert 1.02 < mean / laid_out < 1.04
+    assert choosing.predicted(lay_out("even_shares", 10**7, 10**7, 64), H200) > 1e3 * mean

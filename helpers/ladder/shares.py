@@ -17,6 +17,8 @@ TURNED_START = 1000
 """Clocks more than `cuts.START`: a consumer's warps write each box of C together. The same fit."""
 SECTOR_BYTES = 32
 """Where rows of B do not start at multiples of it, no lower tile was quicker, in the same fit."""
+MANY = 1000
+"""Rounds up to which `clocks` lays out every share; of more, the busiest cluster has the mean."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,15 @@ def _walk(first: int, cols: int, tiles: int, units: int, p: Mapping[str, int]) -
 def clocks(launch: Geometry, gpu: Gpu) -> float:
     """SM clocks of a launch: of the cluster with the most rows, or what device memory takes."""
     work = cuts.work_of(launch, gpu)
-    busiest = max(of(launch), key=lambda own: sum(share.rows for share in own))
-    rows = sum(share.rows for share in busiest)
+    p, clusters = launch.params, launch.grid[0] // launch.params["CLUSTER_N"]
+    rounds = cdiv(cdiv(launch.M, p["BM"]) * cdiv(launch.N, p["BN"] * p["CLUSTER_N"]), clusters)
+    if rounds <= MANY:
+        busiest = max(of(launch), key=lambda own: sum(share.rows for share in own))
+        rounds, rows = len(busiest), sum(share.rows for share in busiest)
+    else:
+        rows = cdiv(launch.M * cdiv(launch.N, p["BN"] * p["CLUSTER_N"]), clusters)
     straddles = launch.N * ITEM_BYTES[launch.kernel.dtype] % SECTOR_BYTES
     fixed = 1.0 if straddles else FIXED
-    each = fixed * len(busiest) + (1 - fixed) * rows / launch.params["BM"]
+    each = fixed * rounds + (1 - fixed) * rows / p["BM"]
     start = cuts.START + TURNED_START + cuts.aligning(launch, gpu)
     return start + max(work.steps * work.step * each, work.least)

@@ -1,7 +1,7 @@
 // Hopper: every SM gets the same share of C.
 //
 // C of 4096 x 4096 has 256 pairs of tiles, and 132 SMs hold 66 clusters: four
-// rounds have room for 264, so four clusters stand still for a quarter of the time.
+// rounds have room for 264, so eight clusters stand still in the last.
 // Here columns of tiles are cut into more tiles, each a little lower, until the
 // rounds are full.
 // New since 22_5_overlapped.cu: which tile a cluster takes, and operands in turned
