@@ -639,7 +639,10 @@ def test_what_a_page_reads_is_part_of_its_key(
     (book / "a" / "other.txt").write_text("1")
     assert quietly(book) == [] and len(runs) == 2
     read.write_text("2")
-    assert quietly(book) == [] and runs[2:] == ["01_here"]  # told the same
+    said: list[str] = []
+    changed = [path.name for path in commands.update(book, say=said.append)]
+    assert changed == ["runs.json"] and runs[2:] == ["01_here"]  # told the same
+    assert said[1] == "changed a/b.txt: 01_here"
     assert quietly(book) == [] and len(runs) == 3
     (book / "book" / "runs.json").write_text("{")
     shutil.rmtree(book / "_build")
@@ -1072,4 +1075,5 @@ def test_the_time_that_is_left_follows_the_pace_of_this_machine(
         )
         said: list[str] = []
         commands.fresh(tmp_path, say=said.append)
-        assert "about 60 s" in said[0] and said[1:2] == after
+        assert "about 60 s" in said[0] and said[1] == "new or changed code cells: a, b, c"
+        assert said[2:3] == after

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -198,4 +199,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGPIPE"):  # `| head` ends what it has read enough of; Windows has none
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

@@ -148,6 +148,12 @@ def fresh(
             f"{len(waiting)} of {len(made)} pages run, {JOBS} at a time, about {left(seconds)}: "
             + ", ".join(path.stem for path in waiting)
         )
+        of_reason: dict[str, list[str]] = {}
+        for path in sorted(set(waiting) - wanted):
+            why = reason(path, made[path], held.get(path.stem))
+            of_reason.setdefault(why, []).append(path.stem)
+        for why, stems in of_reason.items():
+            say(f"{why}: {', '.join(stems)}")
     with ThreadPoolExecutor(JOBS) as pool:
         running_now = {pool.submit(ran, path, made[path], book, root): path for path in waiting}
         for done in as_completed(running_now):
@@ -164,6 +170,13 @@ def fresh(
                 found[path] = outcome
                 say(f"{path.stem} ran in {outcome.seconds} s; {after}")
     return {path: found[path] for path in made if path in found}, failures
+
+
+def reason(path: Path, bare: Notebook, page: storing.Record | None) -> str:
+    """Why a page runs, in words."""
+    if page is None or carried(bare, committed(path)) is None:
+        return "new or changed code cells"
+    return f"changed {storing.changed(page) or 'inputs'}"
 
 
 TYPICAL = 20
@@ -214,7 +227,7 @@ def update(
             changed.append(path)
         now = storing.record(run)
         before = held.get(path.stem, {})
-        if {**now, "seconds": 0} != {**before, "seconds": 0}:
+        if any(before.get(name) != now[name] for name in ("key", "glued", "inputs")):
             held[path.stem] = now
     if storing.write_records(root, held):
         changed.append(root / "book" / "runs.json")

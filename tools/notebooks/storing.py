@@ -2,8 +2,8 @@
 
 With the book lie the notebooks and book/runs.json, which holds for each page the key of the run
 that its notebook shows (`watching.key`), its inputs, the glued values that its text shows, and the
-seconds that it took. A run is found again only under the same key: the same code cells and the same
-inputs.
+seconds that it took; and of each input, once for all pages, a short digest, by which `changed`
+names it. A run is found again only under the same key: the same code cells and the same inputs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.notebooks.running import Notebook, Run
 
 GLUE = re.compile(r"\{glue:text\}`\s*([\w.]+)")
 Record = dict[str, Any]
-"""Of one page in runs.json: key, seconds, glued, inputs."""
+"""Of one page in runs.json: key, seconds, glued, inputs; and sums, which all pages share."""
 
 
 def key(notebook: Notebook, inputs: list[str]) -> str:
@@ -58,9 +58,9 @@ def records(root: Path) -> dict[str, Record]:
     """What book/runs.json holds of each page; nothing of a file that is not there or is damaged."""
     try:
         held = json.loads((root / "book" / "runs.json").read_text(encoding="utf-8"))
-        common = held["inputs"]
+        common, sums = held["inputs"], held["sums"]
         return {
-            stem: {**page, "inputs": sorted([*common, *page["inputs"]])}
+            stem: {**page, "inputs": sorted([*common, *page["inputs"]]), "sums": sums}
             for stem, page in held["pages"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -68,13 +68,18 @@ def records(root: Path) -> dict[str, Record]:
 
 
 def write_records(root: Path, pages: Mapping[str, Record]) -> bool:
-    """Write book/runs.json, the inputs that all pages share once; whether it changed."""
+    """Write book/runs.json, the inputs that all pages share and the digest of each input once;
+    whether it changed."""
     sets = [set(page["inputs"]) for page in pages.values()]
     common = set.intersection(*sets) if sets else set()
     held = {
         "inputs": sorted(common),
+        "sums": watching.sums(sorted(set().union(*sets)), ROOT),
         "pages": {
-            stem: {**page, "inputs": [one for one in page["inputs"] if one not in common]}
+            stem: {
+                **{name: page[name] for name in ("key", "seconds", "glued")},
+                "inputs": [one for one in page["inputs"] if one not in common],
+            }
             for stem, page in sorted(pages.items())
         },
     }
@@ -95,6 +100,14 @@ def record(run: Run) -> Record:
 def is_of(held: Record | None, bare: Notebook) -> bool:
     """Whether this record is of a run of these code cells on the inputs as they are now."""
     return held is not None and held["key"] == key(bare, held["inputs"])
+
+
+def changed(page: Record) -> str:
+    """Which inputs of a page are not as they were when runs.json was written, in words."""
+    now = watching.sums(page["inputs"], ROOT)
+    names = [name for name in now if page["sums"].get(name) != now[name]]
+    more = f" and {len(names) - 2} more" if len(names) > 3 else ""
+    return ", ".join(names[: 2 if more else 3]) + more
 
 
 # --- in this folder ------------------------------------------------------------------------------

@@ -111,6 +111,12 @@ def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
     return told.hexdigest()[:32]
 
 
+def sums(read: Iterable[str], root: Path) -> dict[str, str]:
+    """A short digest of what each input holds now, by its name: by these a changed one is named."""
+    now = {name: _content(root, name).encode() for name in read}
+    return {name: hashlib.sha256(content).hexdigest()[:8] for name, content in now.items()}
+
+
 def freeze(root: Path) -> None:
     """Note what every file holds now: a file that is edited during a run gives that run no key of
     its new text."""
