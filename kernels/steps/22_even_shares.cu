@@ -1,9 +1,9 @@
-// Hopper: every SM gets the same share of C.
+// Hopper: every SM gets nearly the same share of C.
 //
 // C of 4096 x 4096 has 256 pairs of tiles, and 132 SMs hold 66 clusters: four
 // rounds have room for 264, so eight clusters stand still in the last.
-// Here columns of tiles are cut into more tiles, each a little lower, until the
-// rounds are full.
+// Here columns of C are cut into more tiles, each a little lower, until the rounds
+// are full or no tile may be lower.
 // New since 22_5_overlapped.cu: which tile a cluster takes, and operands in turned
 // roles, so that what may be any multiple of eight is the number of rows. The four
 // warps of a consumer hold columns of each box of C, so they write it together; a

@@ -2,6 +2,7 @@
 peak."""
 
 import math
+from collections import Counter
 from typing import Any
 
 from helpers.chapters import steps
@@ -59,16 +60,20 @@ def rounds(size: int) -> dict[str, Any]:
 
 def even(size: int) -> dict[str, Any]:
     """Pairs of tiles at M = N = K, side by side, on the clusters of an H200: how many there are and
-    the rounds have room for; how many shares even_shares makes of them; rows of C of the cluster
-    that has most, with whole tiles and with shares, and percent fewer."""
+    the rounds have room for; into how many even_shares cuts each of the columns of C, and how many
+    of these into one more; rows of the lowest tile, and of the cluster that has most, with whole
+    tiles and with shares, and percent fewer."""
     p = lay_out("even_shares", size, size, size)
     found, most = shares.of(p), p.params["BM"]
     pairs = -(-size // most) * -(-size // (p.params["BN"] * p.params["CLUSTER_N"]))
     rounds = -(-pairs // len(found))
     rows = max(sum(share.rows for share in own) for own in found)
+    columns = Counter(share.col for own in found for share in own)
+    per = min(columns.values())
     return {
         "size": size, "pairs": pairs, "rounds": rounds, "room": rounds * len(found),
-        "shares": sum(map(len, found)), "lowest": min(s.rows for own in found for s in own),
+        "columns": len(columns), "per": per, "longer": sum(n > per for n in columns.values()),
+        "lowest": min(share.rows for own in found for share in own),
         "whole": rounds * most, "even": rows, "saved": 100 * (1 - rows / (rounds * most)),
     }  # fmt: skip
 
