@@ -11,8 +11,8 @@ from nogpu.device import Gpu
 UNIT = 8
 """Rows of C by which heights differ, since N of wgmma is a multiple of 8 (PTX ISA, wgmma)."""
 FIXED = 1 / 3
-"""The part of a step's clocks that a lower tile does not spare: A comes in boxes of 64 rows, of
-which the tile may use a few. A fit to 43 shapes on an H200 (data/tries/hopper.md, run 8)."""
+"""The part of a step's clocks that a lower tile does not spare: a fit to 43 shapes on an H200
+(data/tries/hopper.md, run 8). Its cause was not shown."""
 TURNED_START = 1000
 """Clocks more than `cuts.START`: a consumer's warps write each box of C together. The same fit."""
 SECTOR_BYTES = 32

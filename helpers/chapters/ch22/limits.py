@@ -61,8 +61,8 @@ def rounds(size: int) -> dict[str, Any]:
 def even(size: int) -> dict[str, Any]:
     """Pairs of tiles at M = N = K, side by side, on the clusters of an H200: how many there are and
     the rounds have room for; into how many even_shares cuts each of the columns of C, and how many
-    of these into one more; rows of the lowest tile, and of the cluster that has most, with whole
-    tiles and with shares, and percent fewer."""
+    of these into one more; the highest and the lowest tile's rows, and columns; rows of the cluster
+    that has most, with whole tiles and with shares, and percent fewer."""
     p = lay_out("even_shares", size, size, size)
     found, most = shares.of(p), p.params["BM"]
     pairs = -(-size // most) * -(-size // (p.params["BN"] * p.params["CLUSTER_N"]))
@@ -73,6 +73,7 @@ def even(size: int) -> dict[str, Any]:
     return {
         "size": size, "pairs": pairs, "rounds": rounds, "room": rounds * len(found),
         "columns": len(columns), "per": per, "longer": sum(n > per for n in columns.values()),
+        "tall": most, "wide": p.params["BN"], "low": p.params["LOW"],
         "lowest": min(share.rows for own in found for share in own),
         "whole": rounds * most, "even": rows, "saved": 100 * (1 - rows / (rounds * most)),
     }  # fmt: skip
