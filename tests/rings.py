@@ -84,13 +84,21 @@ def seconds() -> dict[str, float]:
 
 
 def write(measured: Mapping[str, Iterable[float]]) -> None:
-    """Write seconds.json anew where tests were measured: their seconds, case by case."""
+    """Write seconds.json anew where tests were measured: their seconds, case by case; without those
+    that are gone."""
     known = seconds() if SECONDS.is_file() else {}
     for name, each in measured.items():
         times = list(each)
         known[name] = round(sum(times) / len(times), 2)
-    kept = {name: s for name, s in sorted(known.items()) if s >= WORTH_A_LINE}
+    kept = {n: s for n, s in sorted(known.items()) if s >= WORTH_A_LINE and _is_there(n)}
     SECONDS.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
+
+
+def _is_there(name: str) -> bool:
+    """Whether the file of a test (file::test) defines it."""
+    file, test = name.split("::")
+    path = SECONDS.parents[1] / file
+    return path.is_file() and f"def {test}(" in path.read_text(encoding="utf-8")
 
 
 def commit(root: Path) -> int:

@@ -61,8 +61,12 @@ def test_seconds_are_kept_by_test_and_what_is_quick_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """As pytest tells of it: what is made for a case counts, what failed does not."""
-    monkeypatch.setattr(rings, "SECONDS", tmp_path / "seconds.json")
-    rings.write({"a::other": [4.0], "a::slow": [9.0]})
+    (tmp_path / "tests").mkdir()
+    monkeypatch.setattr(rings, "SECONDS", tmp_path / "tests" / "seconds.json")
+    names = ("other", "gone", "slow", "quick", "wrong")
+    (tmp_path / "a").write_text("".join(f"def {name}():\n" for name in names))
+    rings.write({"a::other": [4.0], "a::gone": [4.0], "a::slow": [9.0]})
+    (tmp_path / "a").write_text((tmp_path / "a").read_text().replace("gone", "came"))
     plugin = request.config.pluginmanager.getplugin(str(ROOT / "conftest.py")).Seconds()
     for nodeid, seconds, outcome in (
         ("a::slow[1]@book", 3.0, "passed"),
