@@ -11,7 +11,6 @@ from nogpu.emulator.launching import vectorized
 from nogpu.emulator.launching.vectorized import Piece, spans
 from nogpu.emulator.ptx import syntax
 from nogpu.emulator.ptx.bases import Place, places
-from nogpu.emulator.ptx.blocks import split_blocks
 from nogpu.errors import ConfigError, ToolchainError
 from tests import joined_kernels
 from tests.joined_kernels import SUBJECTS
@@ -130,7 +129,7 @@ NEXT:
 
 def test_places_of_a_base_are_read_with_its_shifted_bits_and_what_nothing_sets():
     function = syntax.parse(READS).functions["k"]
-    read = places(function, [start for start, _ in split_blocks(function)])
+    read = places(function)
     assert [p.offset for p in read] == [0, 4, 8, 0, 4]
     assert len({p.base for p in read[:3]}) == 1 and not {p.base for p in read[3:]} & {read[0].base}
 

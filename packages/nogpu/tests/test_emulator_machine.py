@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching import declarations, grids, run
 from nogpu.emulator.machine.attribution import below_zero
-from nogpu.emulator.ptx import ends
+from nogpu.emulator.ptx import ends, syntax
 from nogpu.errors import EmulationError
 
 BRANCHING = """
@@ -48,10 +48,14 @@ def test_a_block_that_ends_in_nothing_known_stops_the_launch(kind):
 
 
 def test_every_end_says_what_may_follow():
-    assert ends.Branch(3, 5).followers == (3, 5)
-    assert ends.Table((1, 2, 1)).followers == (1, 2, 1)
-    assert ends.Exit().followers == () and ends.Exit(4).followers == (4,)
-    assert {kind(7).followers for kind in (ends.Jump, ends.Barrier, ends.Poll, ends.Gate)} == {(7,)}
+    lines = ("@p bra last", "bra first", "first: @p exit", "bar.sync 0", "brx.idx r, ways", "@p trap",
+             "last: ret", "add.u32 r, r, 1")  # fmt: skip
+    declared = ".reg .pred p; .reg .u32 r; ways: .branchtargets first, last, first;"
+    text = f".version 8.0\n.target sm_75\n.entry k() {{ {declared} {'; '.join(lines)}; }}\n"
+    function = syntax.parse(text).functions["k"]
+    assert function.spans == {**{n: n + 1 for n in range(8)}, 8: 8}
+    assert function.after == {0: (6, 1), 1: (2,), 2: (3,), 3: (4,), 4: (2, 6, 2), 5: (6,), 6: (),
+                              7: (8,), 8: ()}  # fmt: skip
 
 
 # -- what findings say of places -----------------------------------------------------------------

@@ -20,7 +20,6 @@ from nogpu import toolchain
 from nogpu.emulator.launching.report import LineAccess, sass_totals
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.bases import Place, places
-from nogpu.emulator.ptx.blocks import split_blocks
 from nogpu.emulator.ptx.program import Program
 from nogpu.errors import ToolchainError
 
@@ -331,7 +330,7 @@ def by_site(
     are. entry: the parsed PTX of the program's kernel. Raises ToolchainError where there is no
     disassembler.
     """
-    accessed = places(entry, [start for start, _ in split_blocks(entry)])
+    accessed = places(entry)
     code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)
     by_place = spans(accessed, pieces(code))
     queue = [(entry.code[p.instruction].text, by_place.get(p.instruction)) for p in accessed]

@@ -73,13 +73,10 @@ def _atomic(e: Emitter, ins: P.Instruction) -> None:
     if isinstance(target, P.Vector) or (sources and isinstance(sources[0], P.Vector)):
         raise e.fail("vector atomics are not emulated; use one atomic per element")
     numpy = NUMPY[kind]
-    base, offset = e.address(address)
-    number = e.site(space, "atomic", numpy, 1, offset)
-    values = [e.read(o, numpy) for o in sources]
-    while len(values) < 2:
-        values.append("None")
+    number, base = e.access(address, space, "atomic", numpy)
+    first, second, *_ = (*(e.read(o, numpy) for o in sources), "None", "None")
     call = (
-        f"atomic(S, {number}, {operation!r}, {kind!r}, {base}, {values[0]}, {values[1]}, "
+        f"atomic(S, {number}, {operation!r}, {kind!r}, {base}, {first}, {second}, "
         f"{e.active()}, {target is not None})"
     )
     e.write(target, call, numpy)
@@ -90,7 +87,7 @@ def _atomic(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("cp.mbarrier")
 def _copies_arrive(e: Emitter, ins: P.Instruction) -> None:
-    number, base = _barrier_at(e, ins, ins.operands[0])
+    number, base = e.access(ins.operands[0], space_of(ins), "atomic", "i8")
     e.emit(f"async_arrive(S, {number}, {base}, {'noinc' in ins.parts}, {e.active()})")
 
 
@@ -106,7 +103,8 @@ def _copy(e: Emitter, ins: P.Instruction) -> None:
     to, frm, size, *rest = ins.operands
     assert isinstance(size, P.Immediate)
     to_base, to_offset = e.address(to)
-    from_base, from_offset = e.address(frm)
+    reads, from_base = e.access(frm, "global", "load", "u4", size.value // 4)
+    writes = e.site("shared", "store", "u4", size.value // 4, to_offset)
     rest = [o for o in rest if not (isinstance(o, P.Register) and e.kinds[o.name] == "i8")]
     limit = "None"
     if rest:
@@ -116,19 +114,21 @@ def _copy(e: Emitter, ins: P.Instruction) -> None:
             limit = f"select({e.read(operand, 'b1')}, {nothing}, {whole})"
         else:
             limit = e.read(operand, "i4")
-    words = size.value // 4
-    reads = e.site("global", "load", "u4", words, from_offset)
-    writes = e.site("shared", "store", "u4", words, to_offset)
     e.emit(f"copy_async(S, {reads}, {writes}, {from_base}, {to_base}, {limit}, {e.active()})")
 
 
 # -- mbarriers -----------------------------------------------------------------------------------
 
 
-def _barrier_at(e: Emitter, ins: P.Instruction, operand: P.Operand | None) -> tuple[int, str]:
-    """(number of the access, expression of the address) of an mbarrier."""
-    base, offset = e.address(operand)
-    return e.site(space_of(ins), "atomic", "i8", 1, offset), base
+_ON_MBARRIERS = {
+    "init": "init_barrier(S, {at}, {count}, {active})",
+    "inval": "end_barrier(S, {at}, {active})",
+    "expect_tx": "expect_bytes(S, {at}, {count}, {active})",
+    "complete_tx": "complete_tx(S, {at}, {count}, {active})",
+    "arrive": "arrive(S, {at}, {count}, False, {active})",
+    "arrive_drop": "arrive(S, {at}, {count}, True, {active})",
+    "arrive expect_tx": "arrive_expecting(S, {at}, {count}, {active})",
+}
 
 
 @lowers("mbarrier")
@@ -136,31 +136,22 @@ def _mbarrier(e: Emitter, ins: P.Instruction) -> None:
     what = ins.parts[1]
     operands = list(ins.operands)
     target = None if isinstance(operands[0], P.Address) else operands.pop(0)
-    number, base = _barrier_at(e, ins, operands[0])
+    number, base = e.access(operands[0], space_of(ins), "atomic", "i8")
     count = e.read(operands[1], "i4") if len(operands) > 1 else e.constant(1, "i4")
     if what in ("init", "inval") and "shared::cluster" in ins.parts:
         raise e.fail(
             "a block sets up the mbarriers of its own shared memory alone: use .shared::cta"
         )
-    if what == "expect_tx":
-        e.emit(f"expect_bytes(S, {number}, {base}, {count}, {e.active()})")
-    elif what == "complete_tx":
-        e.emit(f"complete_tx(S, {number}, {base}, {count}, {e.active()})")
-    elif "expect_tx" in ins.parts:
+    if "expect_tx" in ins.parts[2:] and what not in ("expect_tx", "complete_tx"):
         if what != "arrive":
             raise e.fail(
                 "only mbarrier.arrive announces bytes here. Use mbarrier.expect_tx before it"
             )
-        e.write(target, f"arrive_expecting(S, {number}, {base}, {count}, {e.active()})", "i8")
-    elif what == "init":
-        e.emit(f"init_barrier(S, {number}, {base}, {count}, {e.active()})")
-    elif what == "inval":
-        e.emit(f"end_barrier(S, {number}, {base}, {e.active()})")
-    elif what in ("arrive", "arrive_drop"):
-        call = f"arrive(S, {number}, {base}, {count}, {what == 'arrive_drop'}, {e.active()})"
-        e.write(target, call, "i8")
-    else:
+        what = "arrive expect_tx"
+    if what not in _ON_MBARRIERS:
         raise e.fail("it is not among the operations on mbarriers that the emulator knows")
+    call = _ON_MBARRIERS[what].format(at=f"{number}, {base}", count=count, active=e.active())
+    e.write(target, call, "i8")
 
 
 def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
@@ -172,7 +163,7 @@ def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
         raise e.fail(
             "a block waits at the mbarriers of its own shared memory alone: use .shared::cta"
         )
-    number, base = _barrier_at(e, ins, address)
+    number, base = e.access(address, space_of(ins), "atomic", "i8")
     parity = "parity" in ins.parts
     value = e.read(want, "i4" if parity else "i8")
     return f"({number}, {base}, {value}, {parity}, {e.numbers[target.name]})"

@@ -7,11 +7,12 @@ what is under way (see `machine.products`); all others run as if there were no s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import or_
 
+from nogpu.emulator.ptx import flow
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx import waits
 from nogpu.emulator.ptx.words import items
 
 NUMBER = "#"
@@ -30,15 +31,15 @@ class Touch:
     writes: tuple[tuple[str, str], ...]
 
 
-def touches(function: P.Function, spans: Sequence[waits.Span]) -> dict[int, Touch]:
-    """What instructions do to registers of wgmma, by place. spans: as for `waits.loops`."""
+def touches(function: P.Function) -> dict[int, Touch]:
+    """What instructions do to registers of wgmma, by place."""
     code = function.code
     watched = _watched(code)
     if not watched:
         return {}
     touched: dict[int, Touch] = {}
-    for start, end, state in _under_way(function, spans):
-        for i in range(start, end):
+    for start, state in flow.on_entry(function, 0, _after, or_).items():
+        for i in range(start, function.spans[start]):
             ins = code[i]
             if not _multiplies(ins) and not ins.op.ends:
                 source = NUMBER if _sets(ins) else _copied(ins)
@@ -100,25 +101,3 @@ def _after(ins: P.Instruction, state: int) -> int:
     if isinstance(count, P.Immediate) and count.value == 0:
         return state & ~_IN_A_GROUP
     return state
-
-
-def _under_way(function: P.Function, spans: Sequence[waits.Span]) -> Iterator[tuple[int, int, int]]:
-    """Blocks, and where products may be under way when they begin."""
-    place = {start: i for i, (start, _) in enumerate(spans)}
-    state = [0] * len(spans)
-    reached = [False] * len(spans)
-    todo = [0]
-    reached[0] = True
-    while todo:
-        at = todo.pop()
-        now = state[at]
-        for ins in function.code[slice(*spans[at])]:
-            now = _after(ins, now)
-        for start in waits.followers(function, spans, at):
-            to = place[start]
-            if not reached[to] or now | state[to] != state[to]:
-                reached[to] = True
-                state[to] |= now
-                todo.append(to)
-    for (start, end), now in zip(spans, state, strict=True):
-        yield start, end, now

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from nogpu.emulator.ptx import syntax as P
 
@@ -62,14 +61,11 @@ class Sum:
         return bits & -bits
 
 
-def places(function: P.Function, starts: Sequence[int]) -> list[Place]:
-    """Every ld.shared and st.shared of a function, in its order.
-
-    starts: the first instruction of each basic block, ascending.
-    """
+def places(function: P.Function) -> list[Place]:
+    """Every ld.shared and st.shared of a function, in its order."""
     reader = _Reader(function)
     out: list[Place] = []
-    for start, end in pairwise([*starts, len(function.code)]):
+    for start, end in function.spans.items():
         reader.enter(start)
         here = []
         for at in range(start, end):

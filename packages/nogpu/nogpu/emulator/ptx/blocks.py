@@ -10,7 +10,6 @@ from __future__ import annotations
 import marshal
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 
 from nogpu.emulator.ptx import (
     accesses,
@@ -21,7 +20,6 @@ from nogpu.emulator.ptx import (
     conversions,
     ends,
     flow,
-    launch_control,
     loading,
     scalars,
     survey,
@@ -38,8 +36,7 @@ from nogpu.emulator.ptx.words import types_of
 from nogpu.errors import EmulationError
 
 SUBJECTS = (
-    *(accesses, arithmetic, bulk, control, conversions, launch_control, tensor_memory, unset),
-    *(warpgroups, warps),
+    *(accesses, arithmetic, bulk, control, conversions, tensor_memory, unset, warpgroups, warps),
 )
 """The modules that lower instructions: importing them registers their functions."""
 
@@ -66,9 +63,9 @@ def translate(module: P.Module, entry: str, *, alone: bool = False) -> Program:
     survey.note_facts(program, reachable)
     # Lanes come out of a function that waits one by one: whoever called it must not run ahead
     # either.
-    gated = any(_waits(f) for f in reachable[1:])
+    gated = any(waits.loops(f) for f in reachable[1:])
     suits = alone and not program.clusters and scalars.suits(reachable)
-    program.scalar = suits and not _waits(function)
+    program.scalar = suits and not waits.loops(function)
     for f in reachable:
         program.functions[f.name] = _translate_function(program, f, gated)
     program.local_bytes = survey.local_need(program, function.name)
@@ -86,48 +83,22 @@ def _without_code(module: P.Module) -> P.Module:
     return replace(module, functions=bare)
 
 
-def split_blocks(function: P.Function) -> list[tuple[int, int]]:
-    """The basic blocks of a function: (first instruction, end), in its order."""
-    code = function.code
-    leaders = {0, *function.labels.values()}
-    for i, ins in enumerate(code):
-        if ins.op.ends:
-            leaders.add(i + 1)
-    starts = sorted(s for s in leaders if s <= len(code))
-    pairs = list(zip(starts, [*starts[1:], len(code)], strict=True))
-    spans = [(a, b) for a, b in pairs if a < b or a == len(code)]
-    # A label at the very end needs a block to jump to.
-    return spans if spans[-1][0] == len(code) else [*spans, (len(code), len(code))]
-
-
-def _waits(function: P.Function) -> bool:
-    return bool(waits.loops(function, split_blocks(function)))
-
-
 def _translate_function(program: Program, function: P.Function, gated: bool) -> FunctionProgram:
     """Translate one function. gated: another of the program waits in a loop."""
-    spans = split_blocks(function)
-    noted = unset.shadowed(function, spans)
-    if noted is not function:
-        function, spans = noted, split_blocks(noted)
-        program.follows_local |= unset.follows_local(function)
-        program.unset |= unset.follows_registers(function)
-    noted = loading.shadowed(function, spans)
-    if noted is not function:
-        function, spans = noted, split_blocks(noted)
-    loops = waits.loops(function, spans)
-    if loops:
-        program.waits = True
-        program.polls = program.polls or any(w.strong for w in loops)
-    whole = waits.gated(function, warps=bool(loops or gated))
-    if whole is not function:
-        function, spans = whole, split_blocks(whole)
-        loops = waits.loops(function, spans) if loops else loops
-    touched = accumulators.touches(function, spans)
+    function = unset.shadowed(function)
+    program.follows_local |= unset.follows_local(function)
+    program.unset |= unset.follows_registers(function)
+    function = loading.shadowed(function)
+    loops = waits.loops(function)
+    program.waits |= bool(loops)
+    program.polls |= any(w.strong for w in loops)
+    function = waits.gated(function, warps=bool(loops or gated))
+    loops = waits.loops(function) if loops else loops
     reads = waits.same_reads(function, loops) if loops else frozenset()
+    touched = accumulators.touches(function)
     kinds = _register_kinds(function)
-    shared_by_blocks = _cross_block(function, spans)
-    numbers = {name: i for i, name in enumerate(sorted(shared_by_blocks))}
+    shared_by_blocks = sorted(_cross_block(function))
+    numbers = {name: i for i, name in enumerate(shared_by_blocks)}
     local_at: dict[str, int] = {}
     at = 0
     for v in function.variables:
@@ -137,11 +108,10 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
             at += v.size or 0
     locals_size = -(-at // 16) * 16
     result = FunctionProgram(
-        function.name, {}, len(numbers), [kinds[n] for n in sorted(shared_by_blocks)], locals_size
+        function.name, {}, len(numbers), [kinds[n] for n in shared_by_blocks], locals_size
     )
-    after = {a: b for (a, _), (b, _) in pairwise(spans)}
     sources = []
-    for start, end in spans:
+    for start, end in function.spans.items():
         line = function.code[start].line if start < end else 0
         own = sum(not unset.is_note(ins) for ins in function.code[start:end])
         block = Block(len(program.blocks), start, line, own + 1)
@@ -151,13 +121,14 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
         program.blocks.append(block)
         result.blocks[start] = block
         write = scalars.ScalarEmitter if program.scalar else Emitter
-        emitter = write(program, function, kinds, numbers, local_at, locals_size)
-        emitter.waiting = frozenset(i - start for i in reads)
+        waiting = frozenset(i - start for i in reads)
+        emitter = write(program, function, kinds, numbers, local_at, locals_size, waiting)
         touches = {i - start: touched[i] for i in range(start, end) if i in touched}
-        _emit_block(emitter, block, function.code[start:end], after.get(start, -1), touches)
+        after = end if start < end else -1
+        _emit_block(emitter, block, function.code[start:end], after, touches)
         if program.scalar and isinstance(block.end, ends.Jump | ends.Branch):
-            first, *others = block.end.followers
-            block.ways = first, others[0] if others else first
+            ways = function.after[start]
+            block.ways = ways[0], ways[-1]
         sources.append(emitter.source(block_name(block.number)))
     try:
         code = compile("\n".join(sources), f"<ptx {function.name}>", "exec")
@@ -178,7 +149,7 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
         for start in wait.latches:
             block = result.blocks[start]
             block.spins = (*(block.spins or ()), spin)
-    ranked = flow.order({b.start: b.end.followers for b in result.blocks.values()}, spans[0][0])
+    ranked = flow.order(function.after, 0)
     if ranked != sorted(ranked):
         result.rank = {start: i for i, start in enumerate(ranked)}
     return result
@@ -213,11 +184,11 @@ def _register_kinds(function: P.Function) -> dict[str, str]:
     return kinds
 
 
-def _cross_block(function: P.Function, spans: list[tuple[int, int]]) -> set[str]:
+def _cross_block(function: P.Function) -> set[str]:
     """Registers that more than one block uses, or that a block reads before it writes them."""
     home: dict[str, int] = {}
     out: set[str] = set()
-    for number, (start, end) in enumerate(spans):
+    for number, (start, end) in enumerate(function.spans.items()):
         written: set[str] = set()
         for ins in function.code[start:end]:
             for name in ins.reads:

@@ -1,20 +1,19 @@
-"""Requests to the copy engine as Python: boxes of tensors, rows of bytes, groups and fences."""
+"""Requests to the copy engine as Python: boxes of tensors, rows of bytes, groups and fences; and
+those for clusters that have not started, whose answers come the same way.
+"""
 
 from __future__ import annotations
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import OPERATIONS, Emitter, lowers
-from nogpu.emulator.ptx.words import types_of
-
-
-def _space(word: str) -> str:
-    return word.split("::")[0]
+from nogpu.emulator.ptx.words import items, types_of
 
 
 def _ways(ins: P.Instruction) -> tuple[str, str]:
     """Where a copy goes and where it comes from: the two spaces among its words, in their order."""
-    spaces = [_space(p) for p in ins.parts if _space(p) in ("shared", "global")]
-    return spaces[0], spaces[1]
+    words = (p.split("::")[0] for p in ins.parts)
+    to, source, *_ = (word for word in words if word in ("shared", "global"))
+    return to, source
 
 
 def _operation(ins: P.Instruction) -> str:
@@ -31,8 +30,7 @@ def _many(e: Emitter, ins: P.Instruction, operands: list[P.Operand | None]) -> s
 
 def _counter(e: Emitter, rest: list[P.Operand | None]) -> tuple[int, str]:
     """(number of the access, expression of the address) of the mbarrier that counts the bytes."""
-    bar, offset = e.address(rest.pop(0))
-    return e.site("shared", "atomic", "i8", 1, offset), bar
+    return e.access(rest.pop(0), "shared", "atomic", "i8")
 
 
 @lowers("cp.bulk.tensor", "cp.reduce.bulk.tensor")
@@ -42,8 +40,7 @@ def _box(e: Emitter, ins: P.Instruction) -> None:
         if not isinstance(to, P.Box):
             raise e.fail("a tensor map and a place in it are expected: [map, {x, y}]")
         tensor, start = _map(e, to)
-        base, offset = e.address(source)
-        number = e.site("shared", "load", "u4", 4, offset)
+        number, base = e.access(source, "shared", "load", "u4", 4)
         e.emit(
             f"store_box(S, {number}, {tensor}, {start}, {base}, {e.active()}, {_operation(ins)!r})"
         )
@@ -51,8 +48,7 @@ def _box(e: Emitter, ins: P.Instruction) -> None:
     if not isinstance(source, P.Box) or not rest or _ways(ins)[1] != "global":
         raise e.fail("only boxes between global and shared memory are emulated")
     tensor, start = _map(e, source)
-    base, offset = e.address(to)
-    number = e.site("shared", "store", "u4", 4, offset)
+    number, base = e.access(to, "shared", "store", "u4", 4)
     counts, bar = _counter(e, rest)
     many = _many(e, ins, rest)
     e.emit(
@@ -72,34 +68,19 @@ def _map(e: Emitter, box: P.Box) -> tuple[str, str]:
 @lowers("cp.bulk", "cp.reduce.bulk")
 def _row(e: Emitter, ins: P.Instruction) -> None:
     to, source, size, *rest = ins.operands
-    ways = _ways(ins)
-    to_base, to_offset = e.address(to)
-    from_base, from_offset = e.address(source)
-    count = e.read(size, "i4")
-    if ways == ("shared", "global"):
-        number = e.site("shared", "store", "u4", 4, to_offset)
-        reads = e.site("global", "load", "u4", 4, from_offset)
-        counts, bar = _counter(e, rest)
-        many = _many(e, ins, rest)
-        e.emit(
-            f"load_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
-            f"{many}, {e.active()})"
-        )
-    elif ways == ("global", "shared"):
-        number = e.site("global", "store", "u4", 4, to_offset)
-        reads = e.site("shared", "load", "u4", 4, from_offset)
+    into, out_of = _ways(ins)
+    writes, to_base = e.access(to, into, "store", "u4", 4)
+    reads, from_base = e.access(source, out_of, "load", "u4", 4)
+    row = f"{writes}, {to_base}, {reads}, {from_base}, {e.read(size, 'i4')}"
+    if into == "global":
         how = f"{_operation(ins)!r}, {(types_of(ins) or ('',))[-1]!r}"
-        e.emit(
-            f"store_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {e.active()}, {how})"
-        )
+        e.emit(f"store_row(S, {row}, {e.active()}, {how})")
+        return
+    counts, bar = _counter(e, rest)
+    if out_of == "global":
+        e.emit(f"load_row(S, {row}, {counts}, {bar}, {_many(e, ins, rest)}, {e.active()})")
     else:
-        number = e.site("shared", "store", "u4", 4, to_offset)
-        reads = e.site("shared", "load", "u4", 4, from_offset)
-        counts, bar = _counter(e, rest)
-        e.emit(
-            f"pass_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
-            f"{e.active()})"
-        )
+        e.emit(f"pass_row(S, {row}, {counts}, {bar}, {e.active()})")
 
 
 @lowers("cp.bulk.wait_group")
@@ -113,3 +94,25 @@ def _wait(e: Emitter, ins: P.Instruction) -> None:
 def _proxy(e: Emitter, ins: P.Instruction) -> None:
     if "async" in ins.parts:
         e.emit(f"proxy_fence(S, {e.active()})")
+
+
+@lowers("clusterlaunchcontrol.try_cancel")
+def _try_cancel(e: Emitter, ins: P.Instruction) -> None:
+    to, *rest = ins.operands
+    number, base = e.access(to, "shared", "store", "u4", 4)
+    counts, bar = _counter(e, rest)
+    everybody = "multicast::cluster::all" in ins.parts
+    e.emit(f"try_cancel(S, {number}, {base}, {counts}, {bar}, {everybody}, {e.active()})")
+
+
+@lowers("clusterlaunchcontrol.query_cancel")
+def _query_cancel(e: Emitter, ins: P.Instruction) -> None:
+    d, answer = ins.operands
+    low, high = (e.read(o, "i8") for o in items(answer))
+    if "is_canceled" in ins.parts:
+        e.write(d, f"cancelled({high})", "b1")
+        return
+    axis = next((p[-1] for p in ins.parts if p.startswith("get_first_ctaid::")), "")
+    for i, target in enumerate(items(d)[:3]):
+        if target is not None:
+            e.write(target, f"first_block({low}, {high}, {'xyz'.find(axis) if axis else i})", "i4")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nogpu.emulator.ptx.program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
+F = TypeVar("F")
 
 
 OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
@@ -27,61 +29,38 @@ OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "ca
 _CONSTANT = re.compile(r"c_([a-z]\d)_([0-9a-f]+)")
 
 
-def constant_name(value: int | float, kind: str) -> str:
-    """The name of a one-element array of a NumPy type: it holds the element's bits."""
-    if kind == "b1":
-        array = np.array(bool(value))
-    elif kind[0] == "f":
-        array = np.array(value, kind)
-    else:
-        bits = int(kind[1]) * 8
-        array = np.array(int(value) & ((1 << bits) - 1), f"u{kind[1]}").view(kind)
-    return f"c_{kind}_{array.tobytes().hex()}"
-
-
 def constant_of_name(name: str) -> Array | None:
-    """The array that `constant_name` named so, or None for another name."""
+    """The array that `Emitter.constant` named so, or None for another name."""
     match = _CONSTANT.fullmatch(name)
     if match is None:
         return None
     return np.frombuffer(bytes.fromhex(match[2]), match[1]).reshape(1, 1, 1, 1)  # read-only
 
 
+@dataclass(eq=False)
 class Emitter:
     """Writes the Python of one basic block."""
 
-    def __init__(
-        self,
-        program: Program,
-        function: P.Function,
-        kinds: dict[str, str],
-        numbers: dict[str, int],
-        local_at: dict[str, int],
-        locals_size: int,
-    ) -> None:
-        self.program = program
-        self.function = function
-        self.kinds = kinds
-        self.numbers = numbers
-        self.local_at = local_at
-        self.locals_size = locals_size
-        self.lines: list[str] = []
-        self.where: dict[str, str] = {}  # register -> Python variable
-        self.dirty: set[str] = set()
-        self.free: list[str] = []
-        self.slots = 0
-        self.last: dict[str, int] = {}
-        self.ending: list[list[str]] = []
-        self.position = 0
-        self.waiting: frozenset[int] = frozenset()  # positions of reads that decide over a wait
-        self.ins: P.Instruction | None = None
-        self.temporaries = 0
-        self.unreported: list[
-            tuple[str, str]
-        ] = []  # writes to registers of wgmma that wait to be told
-        self.unreported_line = 0
-        self._guard: str | None = None
-        self._active = ""
+    program: Program
+    function: P.Function
+    kinds: Mapping[str, str]  # NumPy types of registers
+    numbers: Mapping[str, int]  # of registers that other blocks use, too
+    local_at: Mapping[str, int]  # bytes of variables in local memory
+    locals_size: int
+    waiting: frozenset[int]  # positions of reads that decide over a wait
+    lines: list[str] = field(default_factory=list)
+    where: dict[str, str] = field(default_factory=dict)  # register -> Python variable
+    dirty: set[str] = field(default_factory=set)
+    free: list[str] = field(default_factory=list)
+    slots: int = 0
+    ending: list[list[str]] = field(default_factory=list)
+    position: int = 0
+    ins: P.Instruction | None = None
+    temporaries: int = 0
+    unreported: list[tuple[str, str]] = field(default_factory=list)  # writes to sums of wgmma
+    unreported_line: int = 0
+    _guard: str | None = None
+    _active: str = ""
 
     # -- structure -------------------------------------------------------------------------------
 
@@ -115,8 +94,30 @@ class Emitter:
         self._guard = self.temporary(self.guard() or "")
 
     def instruction(self, ins: P.Instruction) -> None:
-        """Emit an instruction that ends no block; errors as for `lower`."""
-        lower(self, ins)
+        """Emit an instruction that ends no block.
+
+        Raises EmulationError for one that is not emulated, or not with a word.
+        """
+        refuse(self, ins)
+        op = ins.op
+        try:
+            if op.whole_warp or op.warpgroup:
+                check, what = "whole_warps" if op.whole_warp else "whole_warpgroups", ins.parts[:2]
+                self.emit(f"{check}(S, {'.'.join(what)!r}, {ins.line!r}, {self.active()})")
+            if op.emit is None:
+                LOWER[opcodes.key_of(ins.parts)](self, ins)
+            elif op.writes:
+                fields = Fields(self, ins, op)
+                self.write(ins.operands[0], op.emit.format_map(fields), fields.kind_of("d"))
+            elif op.emit:
+                self.emit(op.emit.format_map(Fields(self, ins, op)))
+        except (IndexError, KeyError, ValueError, AttributeError, TypeError, AssertionError) as e:
+            check_words(ins)
+            raise EmulationError(
+                f"line {ins.line}: cannot translate the PTX instruction {ins.text!r} "
+                f"({type(e).__name__}: {e}). Rewrite that line with plainer operations"
+            ) from e
+        check_words(ins)  # after the lowering, which says of some words what to use instead
 
     def guard(self) -> str | None:
         """Expression of the instruction's guard, or None."""
@@ -141,27 +142,22 @@ class Emitter:
     def temporary(self, expression: str) -> str:
         """Keep an expression in a new variable."""
         self.temporaries += 1
-        name = f"x{self.temporaries % 64}" if self.temporaries > 64 else f"x{self.temporaries}"
+        name = f"x{self.temporaries if self.temporaries <= 64 else self.temporaries % 64}"
         self.emit(f"{name} = {expression}")
         return name
 
     def finish(self, result: str) -> None:
         """Store the registers that other blocks use, and return."""
-        stored = sorted(self.dirty)
-        if stored:
-            result_line = f"result = {result}"
-            self.emit(result_line)
+        if self.dirty:
+            stored = [(self.numbers[name], self.where[name]) for name in sorted(self.dirty)]
+            self.emit(f"result = {result}")
             self.emit("if m is None:")
-            for name in stored:
-                self.emit(f"    R[{self.numbers[name]}] = {self.where[name]}")
+            self.lines += [f"    R[{n}] = {value}" for n, value in stored]
             self.emit("else:")
             self.emit("    a = m.arr")
-            for name in stored:
-                n = self.numbers[name]
-                self.emit(f"    R[{n}] = np.where(a, {self.where[name]}, R[{n}])")
-            self.emit("return result")
-        else:
-            self.emit(f"return {result}")
+            self.lines += [f"    R[{n}] = np.where(a, {value}, R[{n}])" for n, value in stored]
+            result = "result"
+        self.emit(f"return {result}")
 
     def source(self, name: str) -> str:
         """The block as a Python function."""
@@ -195,9 +191,17 @@ class Emitter:
         self.slots += 1
         return f"t{self.slots}"
 
-    def constant(self, value: int | float, kind: str) -> str:
-        """Name of a one-element array."""
-        return constant_name(value, kind)
+    @staticmethod
+    def constant(value: int | float, kind: str) -> str:
+        """The name of a one-element array of a NumPy type: it holds the element's bits."""
+        if kind == "b1":
+            array = np.array(bool(value))
+        elif kind[0] == "f":
+            array = np.array(value, kind)
+        else:
+            bits = int(kind[1]) * 8
+            array = np.array(int(value) & ((1 << bits) - 1), f"u{kind[1]}").view(kind)
+        return f"c_{kind}_{array.tobytes().hex()}"
 
     def read(self, operand: P.Operand | None, kind: str) -> str:
         """Expression of an operand as a NumPy type."""
@@ -209,7 +213,7 @@ class Emitter:
             return f"~{self.read(operand.operand, kind)}"
         if isinstance(operand, P.Symbol):
             return self._symbol(operand, kind)
-        raise EmulationError(self._complain(f"cannot use {operand!r} as a value"))
+        raise self.fail(f"cannot use {operand!r} as a value")
 
     def constant_of(self, operand: P.Immediate, kind: str) -> str:
         """A literal as a NumPy type: integers by value, floats by bits."""
@@ -239,9 +243,7 @@ class Emitter:
             if (address := self.address_of(name)) is not None:
                 return self.constant(address, kind)
             if special.startswith(("pm", "reserved")):
-                raise EmulationError(self._complain(f"{name} is not emulated; remove it"))
-            if special == "WARP_SZ":
-                return self.constant(32, kind)
+                raise self.fail(f"{name} is not emulated; remove it")
             own = "i8" if special in ("clock64", "globaltimer", "gridid") else "i4"
             own = "b1" if special == "is_explicit_cluster" else own
             return self._convert(f"S.special({special!r})", own, kind)
@@ -249,7 +251,7 @@ class Emitter:
             return self.constant(32, kind)
         address = self.address_of(name)
         if address is None:
-            raise EmulationError(self._complain(f"unknown symbol {name!r}"))
+            raise self.fail(f"unknown symbol {name!r}")
         constant = self.constant(address + symbol.offset, kind)
         if name in self.local_at and not self.function.is_entry:
             return f"({constant} + {kind}.type(S.local_base))"  # the caller's locals lie below
@@ -274,7 +276,7 @@ class Emitter:
         if have == want:
             return expression
         if have == "b1" or want == "b1":
-            raise EmulationError(self._complain("a predicate is used as a number"))
+            raise self.fail("a predicate is used as a number")
         if have[1] == want[1]:
             return f"{expression}.view({want})"
         # Other widths: the bits are cut or zero-extended (ld, st and cvt take wider registers).
@@ -290,12 +292,12 @@ class Emitter:
             self.emit(expression)
             return
         if not isinstance(operand, P.Register):
-            raise EmulationError(self._complain(f"cannot write to {operand!r}"))
+            raise self.fail(f"cannot write to {operand!r}")
         name = operand.name
         own = self.kinds[name]
         if own != kind:
             if own == "b1" or kind == "b1":
-                raise EmulationError(self._complain("a predicate is mixed with a number"))
+                raise self.fail("a predicate is mixed with a number")
             if own[1] == kind[1]:
                 expression = f"({expression}).view({own})"
             elif own[0] == "f":
@@ -327,8 +329,7 @@ class Emitter:
         self, targets: Sequence[P.Operand | None], address: P.Operand | None, space: str, kind: str
     ) -> None:
         """Load elements of a NumPy type, one for each target."""
-        base, offset = self.address(address)
-        number = self.site(space, "load", kind, len(targets), offset)
+        number, base = self.access(address, space, "load", kind, len(targets))
         call = f"load(S, {number}, {base}, {self.active()})"
         if len(targets) == 1:
             self.write(targets[0], call, kind)
@@ -343,9 +344,15 @@ class Emitter:
     ) -> None:
         """Store operands side by side as elements of a NumPy type."""
         values = [self.read(o, kind) for o in sources]
-        base, offset = self.address(address)
-        number = self.site(space, "store", kind, len(sources), offset)
+        number, base = self.access(address, space, "store", kind, len(sources))
         self.emit(f"store(S, {number}, {base}, ({', '.join(values)},), {self.active()})")
+
+    def access(
+        self, address: P.Operand | None, space: str, op: str, kind: str, count: int = 1
+    ) -> tuple[int, str]:
+        """Register an access to an address: (its number, expression of the int64 base)."""
+        base, offset = self.address(address)
+        return self.site(space, op, kind, count, offset), base
 
     def site(self, space: str, op: str, kind: str, count: int, offset: int) -> int:
         """Register a memory instruction; returns its number."""
@@ -369,7 +376,7 @@ class Emitter:
     def address(self, operand: P.Operand | None) -> tuple[str, int]:
         """(expression of the int64 base, constant offset) of an address operand."""
         if not isinstance(operand, P.Address):
-            raise EmulationError(self._complain("an address in brackets is expected"))
+            raise self.fail("an address in brackets is expected")
         base = operand.base
         if isinstance(base, P.Register):
             if self.kinds[base.name] == "i8":
@@ -379,13 +386,10 @@ class Emitter:
             return self._symbol(base, "i8"), operand.offset
         return self.constant(base.value, "i8"), operand.offset
 
-    def _complain(self, what: str) -> str:
-        assert self.ins is not None
-        return f"line {self.ins.line}: PTX instruction {self.ins.text!r}: {what}"
-
     def fail(self, what: str) -> EmulationError:
         """An error about the current instruction."""
-        return EmulationError(self._complain(what))
+        assert self.ins is not None
+        return EmulationError(f"line {self.ins.line}: PTX instruction {self.ins.text!r}: {what}")
 
 
 # -- from an instruction to its lines ------------------------------------------------------------
@@ -394,41 +398,21 @@ Lower = Callable[[Emitter, P.Instruction], None]
 LOWER: dict[str, Lower] = {}
 
 
-def lowers(*keys: str) -> Callable[[Lower], Lower]:
-    """Register the function that emits the opcodes of these rows of the table."""
+def registering(functions: dict[str, F]) -> Callable[..., Callable[[F], F]]:
+    """What registers a function for some rows of the table of opcodes, by their keys."""
 
-    def keep(function: Lower) -> Lower:
-        LOWER.update(dict.fromkeys(keys, function))
-        return function
+    def of(*keys: str) -> Callable[[F], F]:
+        def keep(function: F) -> F:
+            functions.update(dict.fromkeys(keys, function))
+            return function
 
-    return keep
+        return keep
+
+    return of
 
 
-def lower(e: Emitter, ins: P.Instruction) -> None:
-    """Emit an instruction.
-
-    Raises EmulationError for one that is not emulated, or not with a word.
-    """
-    refuse(e, ins)
-    op = ins.op
-    try:
-        if op.whole_warp:
-            what = ".".join(ins.parts[:2])
-            e.emit(f"whole_warps(S, {what!r}, {ins.line!r}, {e.active()})")
-        if op.warpgroup:
-            what = ".".join(ins.parts[:2])
-            e.emit(f"whole_warpgroups(S, {what!r}, {ins.line!r}, {e.active()})")
-        if op.emit is None:
-            LOWER[opcodes.key_of(ins.parts)](e, ins)
-        elif op.emit:
-            _from_row(e, ins, op)
-    except (IndexError, KeyError, ValueError, AttributeError, TypeError, AssertionError) as error:
-        check_words(ins)
-        raise EmulationError(
-            f"line {ins.line}: cannot translate the PTX instruction {ins.text!r} "
-            f"({type(error).__name__}: {error}). Rewrite that line with plainer operations"
-        ) from error
-    check_words(ins)  # after the lowering, which says of some words what to use instead
+lowers = registering(LOWER)
+"""Register the function that emits the opcodes of these rows."""
 
 
 def refuse(e: Emitter, ins: P.Instruction) -> None:
@@ -448,17 +432,7 @@ def check_words(ins: P.Instruction) -> None:
         )
 
 
-def _from_row(e: Emitter, ins: P.Instruction, op: opcodes.Op) -> None:
-    assert op.emit is not None
-    fields = Fields(e, ins, op)
-    python = op.emit.format_map(fields)
-    if op.writes:
-        e.write(ins.operands[0], python, fields.kind_of("d"))
-    else:
-        e.emit(python)
-
-
-class Fields(Mapping[str, Any]):
+class Fields:
     """What a row's `emit` may name in braces.
 
     Operands; kind: NumPy's name of the instruction's type; word, mode: its second and third word;
@@ -483,12 +457,6 @@ class Fields(Mapping[str, Any]):
         if name in NUMPY.values():
             return _Lookup(lambda value: self.e.constant(int(value), name))
         return self._facts[name](self.e, self.ins)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((*self.place, *self._facts))
-
-    def __len__(self) -> int:
-        return len(self.place) + len(self._facts)
 
     _facts: Mapping[str, Callable[[Emitter, P.Instruction], Any]] = {
         "kind": lambda e, ins: NUMPY[types_of(ins)[-1]],

@@ -12,33 +12,15 @@ CLUSTER = -1
 """Stands for the barrier of a cluster where barriers of a block have numbers."""
 
 
-class _End:
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run next."""
-        match self:
-            case Jump(to):
-                return (to,)
-            case Table(to):
-                return to
-            case Branch(to, after):
-                return (to, after)
-            case _Stay(after):
-                return (after,)
-            case Exit(after) if after >= 0:
-                return (after,)
-        return ()
-
-
 @dataclass(frozen=True)
-class Jump(_End):
+class Jump:
     """All threads go to one block."""
 
     to: int
 
 
 @dataclass(frozen=True)
-class Branch(_End):
+class Branch:
     """Threads whose predicate holds go to one block, the others on."""
 
     to: int
@@ -46,14 +28,14 @@ class Branch(_End):
 
 
 @dataclass(frozen=True)
-class Table(_End):
+class Table:
     """brx: each thread goes to the block that its index names."""
 
     to: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Exit(_End):
+class Exit:
     """ret, exit and trap: threads leave, those whose predicate holds or (after -1) all of them.
 
     whole: not the function alone, but the kernel.
@@ -64,7 +46,7 @@ class Exit(_End):
 
 
 @dataclass(frozen=True)
-class _Stay(_End):
+class _Stay:
     """Threads go on to the next block, perhaps not at once."""
 
     after: int

@@ -1,17 +1,48 @@
-"""The order in which waiting groups of threads run: where branches part, they meet again.
+"""The basic blocks of a function as a graph: in which order they run, and what holds in each.
 
-The group at the first block in this order runs next. So that lanes which took different ways are
-together again where the ways join, a block must come after all that lead to it, and a loop's blocks
-before what follows the loop. PTX is mostly written so; but the compiler puts what it thinks
-unlikely behind the rest, and then the place where the ways join stands before one of them.
+Of waiting groups of threads, the one at the first block in this order runs next. So that lanes
+which took different ways are together again where the ways join, a block must come after all that
+lead to it, and a loop's blocks before what follows the loop. PTX is mostly written so; but the
+compiler puts what it thinks unlikely behind the rest, and then the place where the ways join stands
+before one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from typing import TypeVar
+
+from nogpu.emulator.ptx import syntax as P
 
 Graph = Mapping[int, Sequence[int]]
+Node = TypeVar("Node", bound=Hashable)
+Fact = TypeVar("Fact")
+
+
+def on_entry(
+    function: P.Function,
+    nothing: Fact,
+    after: Callable[[P.Instruction, Fact], Fact],
+    join: Callable[[Fact, Fact], Fact],
+) -> dict[int, Fact]:
+    """What may hold where each basic block begins; `nothing` where the function does.
+
+    after: what holds behind an instruction, by what holds before. join: of two ways.
+    """
+    entry = dict.fromkeys(function.spans, nothing)
+    todo = list(reversed(entry))
+    while todo:
+        start = todo.pop()
+        now = entry[start]
+        for ins in function.code[start : function.spans[start]]:
+            now = after(ins, now)
+        for to in function.after[start]:
+            joined = join(entry[to], now)
+            if joined != entry[to]:
+                entry[to] = joined
+                todo.append(to)
+    return entry
 
 
 def order(after: Graph, entry: int) -> list[int]:
@@ -27,7 +58,7 @@ def _arrange(nodes: Sequence[int], after: Graph, heads: set[int]) -> list[int]:
     """Components in topological order; within a loop its head first, then the rest without it."""
     inside = set(nodes)
     edges = {n: [m for m in after[n] if m in inside] for n in nodes}
-    groups = _components(edges)
+    groups = components(edges)
     group_of = {n: i for i, group in enumerate(groups) for n in group}
     before = [0] * len(groups)
     for n, nexts in edges.items():
@@ -57,10 +88,21 @@ def _arrange(nodes: Sequence[int], after: Graph, heads: set[int]) -> list[int]:
     return out
 
 
-def _components(edges: Graph) -> list[list[int]]:
-    """Strongly connected components (Kosaraju's algorithm, without recursion)."""
-    done: list[int] = []
-    seen: set[int] = set()
+def inverse(edges: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
+    """From where edges lead to each node."""
+    into: dict[Node, list[Node]] = {n: [] for n in edges}
+    for n, targets in edges.items():
+        for m in targets:
+            into[m].append(n)
+    return into
+
+
+def components(edges: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
+    """Strongly connected components, each before those that it leads to (Kosaraju's algorithm,
+    without recursion).
+    """
+    done: list[Node] = []
+    seen: set[Node] = set()
     for start in edges:
         if start in seen:
             continue
@@ -75,24 +117,15 @@ def _components(edges: Graph) -> list[list[int]]:
             else:
                 seen.add(new)
                 stack.append((new, iter(edges[new])))
-    into: dict[int, list[int]] = {n: [] for n in edges}
-    for n, targets in edges.items():
-        for m in targets:
-            into[m].append(n)
-    groups, placed = [], set[int]()
+    into, groups, placed = inverse(edges), [], set[Node]()
     for root in reversed(done):
         if root in placed:
             continue
         placed.add(root)
         group = [root]
         for node in group:  # grows while it is walked
-            fresh = _unplaced(into[node], placed)
+            fresh = [n for n in dict.fromkeys(into[node]) if n not in placed]
+            placed.update(fresh)
             group += fresh
         groups.append(group)
     return groups
-
-
-def _unplaced(nodes: Iterable[int], placed: set[int]) -> list[int]:
-    fresh = [n for n in dict.fromkeys(nodes) if n not in placed]
-    placed.update(fresh)
-    return fresh

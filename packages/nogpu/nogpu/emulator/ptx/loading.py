@@ -9,27 +9,25 @@ What goes through these is not followed, and a called function may wait.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from nogpu.emulator.ptx import flow, unset
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx import unset, waits
 
 Lines = dict[str, int]
 """The line of the load, by register."""
 
 
-def shadowed(function: P.Function, spans: Sequence[waits.Span]) -> P.Function:
+def shadowed(function: P.Function) -> P.Function:
     """The function with predicates beside what is loaded, and checks; itself if nothing is used
     too early.
-
-    spans: as for `waits.loops`.
     """
     if not any(_is(ins, "ld") for ins in function.code):
         return function
     early: dict[int, Lines] = {}  # by identity: what an instruction may use too early
     loaded: Lines = {}
-    for (start, end), now in zip(spans, _on_entry(function, spans), strict=True):
-        for ins in function.code[start:end]:
+    for start, now in flow.on_entry(function, Lines(), _after, lambda a, b: b | a).items():
+        for ins in function.code[start : function.spans[start]]:
             if used := {name: now[name] for name in _uses(ins) if name in now}:
                 early[id(ins)] = used
             now = _after(ins, now)
@@ -88,24 +86,6 @@ def _after(ins: P.Instruction, before: Lines) -> Lines:
     if ins.guard or before.keys().isdisjoint(ins.writes):
         return before
     return {name: line for name, line in before.items() if name not in ins.writes}
-
-
-def _on_entry(function: P.Function, spans: Sequence[waits.Span]) -> list[Lines]:
-    """What may still be being loaded where each block begins."""
-    place = {start: at for at, (start, _) in enumerate(spans)}
-    entry: list[Lines] = [{} for _ in spans]
-    todo = list(reversed(range(len(spans))))
-    while todo:
-        at = todo.pop()
-        now = entry[at]
-        for ins in function.code[slice(*spans[at])]:
-            now = _after(ins, now)
-        for start in waits.followers(function, spans, at):
-            to = place[start]
-            if not now.keys() <= entry[to].keys():
-                entry[to] = now | entry[to]
-                todo.append(to)
-    return entry
 
 
 def _check(what: str, ins: P.Instruction, early: Lines) -> list[P.Instruction]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from nogpu.emulator.ptx import flow
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.layout import GROUPS_SCRATCH, SCRATCH_BYTES
 from nogpu.emulator.ptx.program import Program, SharedSymbol, demangle
@@ -22,36 +23,19 @@ def local_need(program: Program, name: str) -> int:
     """Bytes of local memory that a function needs with all that it calls, the deepest way down.
 
     A function that may come to call itself counts RECURSIONS times, and so does every one on that
-    circle. Each function and each call is looked at once (Tarjan, "Depth-first search and linear
-    graph algorithms", 1972): the ways through a graph of calls may be very many.
+    circle. Each circle is looked at once: the ways through a graph of calls may be very many.
     """
     calls = {
         caller: [c for c in _called(program, caller) if c in program.functions]
         for caller in program.functions
     }
-    index, low, need = {name: 0}, {name: 0}, dict[str, int]()
-    standing, way = [name], [(name, iter(calls[name]))]
-    while way:
-        at, rest = way[-1]
-        callee = next(rest, None)
-        if callee is not None and callee not in index:
-            index[callee] = low[callee] = len(index)
-            standing.append(callee)
-            way.append((callee, iter(calls[callee])))
-        elif callee is not None:
-            if callee not in need:
-                low[at] = min(low[at], index[callee])
-        else:
-            way.pop()
-            if way:
-                low[way[-1][0]] = min(low[way[-1][0]], low[at])
-            if low[at] == index[at]:
-                circle = standing[standing.index(at) :]
-                del standing[-len(circle) :]
-                below = max((need[c] for m in circle for c in calls[m] if c in need), default=0)
-                times = RECURSIONS if len(circle) > 1 or at in calls[at] else 1
-                own = times * sum(program.functions[m].locals_size for m in circle)
-                need |= dict.fromkeys(circle, own + below)
+    need: dict[str, int] = {}
+    for circle in reversed(flow.components(calls)):
+        called = {c for m in circle for c in calls[m]}
+        below = max((need[c] for c in called.difference(circle)), default=0)
+        times = RECURSIONS if called.intersection(circle) else 1
+        own = times * sum(program.functions[m].locals_size for m in circle)
+        need |= dict.fromkeys(circle, own + below)
     return need[name]
 
 

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -222,6 +223,30 @@ class Function:
         default_factory=dict
     )  # .maxntid, .reqntid, .reqnctapercluster ...
     has_body: bool = True
+
+    @cached_property
+    def spans(self) -> dict[int, int]:
+        """The basic blocks: the end of each by its first instruction. The last one is empty."""
+        end = len(self.code)
+        starts = {0, end, *self.labels.values()}
+        starts |= {i + 1 for i, ins in enumerate(self.code) if ins.op.ends}
+        return {**dict(pairwise(sorted(starts))), end: end}
+
+    @cached_property
+    def after(self) -> dict[int, tuple[int, ...]]:
+        """The basic blocks that may run after each, all by their first instructions."""
+        return {start: self._ways(end) if start < end else () for start, end in self.spans.items()}
+
+    def _ways(self, end: int) -> tuple[int, ...]:
+        """The blocks that may run after the one that ends here."""
+        last = self.code[end - 1]
+        name = getattr(last.operands[-1], "name", "") if last.operands else ""
+        if last.op.ends == "jump":
+            target = (self.labels[name],) if name in self.labels else ()
+            return (*target, end) if last.guard else target
+        if last.op.ends == "table":
+            return tuple(self.labels[n] for n in self.tables.get(name, ()) if n in self.labels)
+        return () if last.op.ends in ("exit", "trap") and not last.guard else (end,)
 
 
 @dataclass

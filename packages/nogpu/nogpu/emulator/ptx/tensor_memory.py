@@ -16,7 +16,6 @@ _VECTORS_OF = {
     2: ("scale_vec::2X", "block32"),
     4: ("scale_vec::4X", "block16"),
 }
-_VECTORS = {word for words in _VECTORS_OF.values() for word in words}
 
 
 def _target(e: Emitter) -> None:
@@ -55,9 +54,8 @@ def _and(e: Emitter, ins: P.Instruction) -> None:
 def _alloc(e: Emitter, ins: P.Instruction) -> None:
     _target(e)
     to, count = ins.operands
-    base, offset = e.address(to)
     space = "shared" if "shared::cta" in ins.parts else "generic"
-    number = e.site(space, "store", "i4", 1, offset)
+    number, base = e.access(to, space, "store", "i4")
     pair = "cta_group::2" in ins.parts
     e.emit(
         f"tensor_alloc(S, {number}, {base}, {e.read(count, 'i4')}, {pair}, {ins.line!r}, "
@@ -104,7 +102,7 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
 def _scales(e: Emitter, ins: P.Instruction) -> int:
     """Scales of a row of A for one product."""
     kind = _kind(ins)
-    said = next((p for p in ins.parts if p in _VECTORS), "")
+    said = next((p for p in ins.parts if p.startswith(("scale_vec::", "block16", "block32"))), "")
     if not said and kind == "mxf4nvf4":
         raise e.fail("kind::mxf4nvf4 needs .scale_vec::2X, ::4X, .block16 or .block32")
     count = 1 if kind == "mxf8f6f4" else 4 if said in ("scale_vec::4X", "block16") else 2
@@ -144,10 +142,9 @@ def _shift(e: Emitter, ins: P.Instruction) -> None:
 def _commit(e: Emitter, ins: P.Instruction) -> None:
     _target(e)
     address, *many = ins.operands
-    base, offset = e.address(address)
-    targets = e.read(many[0], "i4") if many else "None"
     space = "shared" if any(p.startswith("shared") for p in ins.parts) else "generic"
-    number = e.site(space, "atomic", "i8", 1, offset)
+    number, base = e.access(address, space, "atomic", "i8")
+    targets = e.read(many[0], "i4") if many else "None"
     e.emit(f"tensor_commit(S, {number}, {base}, {targets}, {e.active()})")
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from nogpu.emulator.ptx import flow
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx import waits
 from nogpu.emulator.ptx.emit import Emitter, lowers
 
 _HINTS = ("prefetch", "prefetchu", "discard", "applypriority")
@@ -37,12 +37,9 @@ _IN_PART = ("and", "or", "lop3", "prmt", "bfi")
 """What joins bits of several words: without a value only if no word has one."""
 
 
-def shadowed(function: P.Function, spans: Sequence[waits.Span]) -> P.Function:
-    """The function with a predicate beside what may be unset, and checks; itself if nothing may.
-
-    spans: as for `waits.loops`.
-    """
-    unset = _read_first(function, spans)
+def shadowed(function: P.Function) -> P.Function:
+    """The function with a predicate beside what may be unset, and checks; itself if nothing may."""
+    unset = _read_first(function)
     loads = [name for ins in function.code if _loads(ins) for name in ins.writes]
     if not unset and not loads:
         return function
@@ -90,27 +87,21 @@ def _shade(name: str) -> P.Register:
     return P.Register(f"{name}#unset")
 
 
-def _read_first(function: P.Function, spans: Sequence[waits.Span]) -> list[str]:
+def _read_first(function: P.Function) -> list[str]:
     """Registers that some way from the entry reads before it writes them, by liveness: sets of
     registers are the bits of a number.
     """
     number: dict[str, int] = {}
-    reads, writes = [0] * len(spans), [0] * len(spans)
-    for at, (start, end) in enumerate(spans):
+    live, writes = dict[int, int](), dict[int, int]()
+    for start, end in function.spans.items():
         first, written = 0, 0
         for ins in function.code[start:end]:
             for name in ins.reads:
                 first |= 1 << number.setdefault(name, len(number)) & ~written
             for name in ins.writes:
                 written |= 1 << number.setdefault(name, len(number))
-        reads[at], writes[at] = first, written
-    place = {start: at for at, (start, _) in enumerate(spans)}
-    before: list[list[int]] = [[] for _ in spans]
-    for at in range(len(spans)):
-        for start in waits.followers(function, spans, at):
-            before[place[start]].append(at)
-    live = list(reads)
-    todo = list(range(len(spans)))
+        live[start], writes[start] = first, written
+    before, todo = flow.inverse(function.after), list(live)
     while todo:
         at = todo.pop()
         for earlier in before[at]:

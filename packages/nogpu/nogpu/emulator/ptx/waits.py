@@ -13,15 +13,14 @@ a warpgroup executes together has a gate in every function: its four warps may c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nogpu.emulator.ptx import flow
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.words import STRONG
 
-Span = tuple[int, int]
-
 _PRIVATE = {"param", "local", "const", "nc"}
+_WAYS_OUT = ("exit", "trap", "call")
 _ALL = P.Immediate(0xFFFFFFFF)
 
 
@@ -41,77 +40,41 @@ class Wait:
     registers: frozenset[str]
 
 
-def loops(function: P.Function, spans: Sequence[Span]) -> list[Wait]:
-    """The loops of a function that wait. spans: first and last + 1 instruction of each block."""
-    ends = dict(spans)
-    after = {a: followers(function, spans, i) for i, (a, _) in enumerate(spans)}
-    rank = {start: i for i, start in enumerate(flow.order(after, spans[0][0]))}
-    latches: dict[int, set[int]] = {}
-    for start, nexts in after.items():
-        for n in nexts:
-            if n in rank and rank[n] <= rank[start]:
-                latches.setdefault(n, set()).add(start)
-    into: dict[int, list[int]] = {}
-    for start, nexts in after.items():
-        for n in nexts:
-            into.setdefault(n, []).append(start)
+def loops(function: P.Function) -> list[Wait]:
+    """The loops of a function that wait."""
+    code, after, into = function.code, function.after, flow.inverse(function.after)
+    rank = {start: i for i, start in enumerate(flow.order(after, 0))}
     out = []
-    for head, tails in sorted(latches.items()):
+    for head in after:
+        tails = frozenset(start for start in into[head] if rank[head] <= rank[start])
+        if not tails:
+            continue
         body, todo = {head}, list(tails)
         while todo:
             node = todo.pop()
             if node not in body:
                 body.add(node)
-                todo += into.get(node, ())
-        strong, plain = _what_it_reads(function, body, ends, after)
+                todo += into[node]
+        inside = [i for start in body for i in range(start, function.spans[start])]
+        strong, plain = _what_it_reads(function, body, inside)
         reads = strong or plain
-        if reads or _has_no_end(function, body, ends, after):
-            written = frozenset(
-                r for a in body for i in range(a, ends[a]) for r in function.code[i].writes
-            )
-            line = function.code[min(reads, default=head)].line
-            out.append(Wait(head, frozenset(tails), bool(strong), line, frozenset(reads), written))
+        leaves = any(n not in body for start in body for n in after[start])
+        if reads or not (leaves or any(code[i].op.ends in _WAYS_OUT for i in inside)):
+            written = frozenset(r for i in inside for r in code[i].writes)
+            line = code[min(reads, default=head)].line
+            out.append(Wait(head, tails, bool(strong), line, frozenset(reads), written))
     return out
 
 
-def followers(function: P.Function, spans: Sequence[Span], at: int) -> tuple[int, ...]:
-    """The first instructions of the blocks that may run after the block at a place of `spans`."""
-    start, end = spans[at]
-    nxt = (spans[at + 1][0],) if at + 1 < len(spans) else ()
-    last = function.code[end - 1] if start < end else None
-    if last is None:
-        return nxt
-    if last.op.ends == "jump":
-        name = getattr(last.operands[0], "name", "")
-        target = (function.labels[name],) if name in function.labels else ()
-        return target + (nxt if last.guard else ())
-    if last.op.ends == "table":
-        table = getattr(last.operands[1], "name", "")
-        names = function.tables.get(table, ())
-        return tuple(function.labels[n] for n in names if n in function.labels)
-    if last.op.ends in ("exit", "trap"):
-        return nxt if last.guard else ()
-    return nxt
-
-
-def _has_no_end(
-    function: P.Function, body: set[int], ends: dict[int, int], after: dict[int, tuple[int, ...]]
-) -> bool:
-    """Whether nothing leads out of a loop."""
-    ways = ("exit", "trap", "call")
-    return all(n in body for a in body for n in after[a]) and not any(
-        function.code[i].op.ends in ways for a in body for i in range(a, ends[a])
-    )
-
-
 def _what_it_reads(
-    function: P.Function, body: set[int], ends: dict[int, int], after: dict[int, tuple[int, ...]]
+    function: P.Function, body: set[int], inside: Sequence[int]
 ) -> tuple[set[int], set[int]]:
-    """Reads that decide over the loop: those made for synchronisation, and others."""
+    """Reads that decide over the loop of these blocks, that is instructions: those made for
+    synchronisation, and others.
+    """
     code = function.code
     strong: set[int] = set()
     plain: set[int] = set()
-    inside = [i for start in body for i in range(start, ends[start])]
     if not any(_read_kind(function, code[i]) for i in inside):
         return strong, plain
     writers: dict[str, list[int]] = {}
@@ -119,10 +82,10 @@ def _what_it_reads(
         for name in code[i].writes:
             writers.setdefault(name, []).append(i)
     for start in body:
-        last = ends[start] - 1
+        last = function.spans[start] - 1
         if last < start or code[last].op.ends not in ("jump", "table", "exit"):
             continue
-        leaves = code[last].op.ends == "exit" or any(n not in body for n in after[start])
+        leaves = code[last].op.ends == "exit" or any(n not in body for n in function.after[start])
         guard = code[last].guard
         todo = [guard] if guard else list(code[last].reads)
         visited: set[str] = set()
@@ -183,30 +146,22 @@ def gated(function: P.Function, warps: bool) -> P.Function:
     A warpgroup stays together from its gate to the end of the basic block. warps: whether what the
     lanes of one warp execute together has gates, too.
     """
-    code: list[P.Instruction] = []
-    moved: dict[int, int] = {}
-    places = frozenset(function.labels.values())
+    firsts = {id(function.code[start]) for start, end in function.spans.items() if start < end}
     together = False  # whether warpgroups are, since the last gate
-    for i, ins in enumerate(function.code):
-        moved[i] = len(code)
-        if i in places:
-            together = False
+
+    def behind_gate(ins: P.Instruction) -> list[P.Instruction]:
+        nonlocal together
+        together = together and id(ins) not in firsts
         member = _member(ins) if warps else None
-        if ins.op.warpgroup and not together and ins.guard is None:
-            parts = ("gate", "warpgroup")
-            code.append(P.Instruction("gate", parts, (_ALL,), ins.line, text="gate"))
-            together = True
-        elif member is not None and ins.guard is None:
-            code.append(P.Instruction("gate", ("gate",), (member,), ins.line, text="gate"))
-            together = False
-        code.append(ins)
-        if ins.op.ends:
-            together = False
-    moved[len(function.code)] = len(code)
-    if len(code) == len(function.code):
-        return function
-    labels = {name: moved[i] for name, i in function.labels.items()}
-    return replace(function, code=code, labels=labels)
+        if ins.guard is not None or not (member or (ins.op.warpgroup and not together)):
+            return [ins]
+        together = ins.op.warpgroup and not together
+        parts = ("gate", "warpgroup") if together else ("gate",)
+        lanes = _ALL if together else member
+        return [P.Instruction("gate", parts, (lanes,), ins.line, text="gate"), ins]
+
+    whole = P.rewritten(function, behind_gate)
+    return function if len(whole.code) == len(function.code) else whole
 
 
 def _member(ins: P.Instruction) -> P.Operand | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, lowers
@@ -26,12 +26,11 @@ def _shfl(e: Emitter, ins: P.Instruction) -> None:
 
 def _write_both(e: Emitter, target: P.Operand | None, result: str) -> None:
     """A value and, for `d|p`, a predicate beside it."""
-    if isinstance(target, P.Pair):
-        e.write(target.first, f"{result}[0]", "i4")
-        if target.second is not None:
-            e.write(target.second, f"{result}[1]", "b1")
-    else:
-        e.write(target, f"{result}[0]", "i4")
+    pair = target if isinstance(target, P.Pair) else P.Pair(target, None)
+    if pair.first is not None:
+        e.write(pair.first, f"{result}[0]", "i4")
+    if pair.second is not None:
+        e.write(pair.second, f"{result}[1]", "b1")
 
 
 @lowers("vote")
@@ -60,12 +59,7 @@ def _elect(e: Emitter, ins: P.Instruction) -> None:
     target, member = ins.operands[:2]
     call = f"elect_lane(S, {e.read(member, 'i4')}, {e.active()}, {ins.line!r})"
     result = e.temporary(call)
-    if not isinstance(target, P.Pair):
-        target = P.Pair(target, None)
-    if target.first is not None:
-        e.write(target.first, f"{result}[0]", "i4")
-    if target.second is not None:
-        e.write(target.second, f"{result}[1]", "b1")
+    _write_both(e, target, result)
 
 
 @lowers("bar.warp", "barrier.warp")
@@ -94,24 +88,17 @@ _WMMA = {
 _MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # types that may be multiplied with each other
 
 
+def _listed(known: Mapping[str, set[str]]) -> str:
+    return ", ".join(f"{shape} {'/'.join(sorted(types))}" for shape, types in known.items())
+
+
 def _mma_refusal(shape: str, types: Sequence[str], parts: tuple[str, ...]) -> str:
     """Why an mma instruction is not emulated, or an empty text."""
-    if "sp" in parts or any(p.startswith("sp::") for p in parts):
+    if any(p.split("::")[0] == "sp" for p in parts):
         return "sparse matrices are not emulated; use the dense instruction"
     a, b = types[1:3] if len(types) > 3 else ("", "")
     if a not in _MMA.get(shape, set()) or not (a == b or any({a, b} == m for m in _MIXED)):
-        known = ", ".join(f"{s} {'/'.join(sorted(t))}" for s, t in _MMA.items())
-        return f"this shape and type are not emulated. Emulated are {known}"
-    return ""
-
-
-def _wmma_refusal(shape: str, parts: tuple[str, ...]) -> str:
-    """Why a wmma instruction is not emulated, or an empty text."""
-    known = _WMMA.get(shape)
-    if known is None or {"b1", "s4", "u4"} & set(parts):
-        return "this shape or type is not emulated. Emulated are " + ", ".join(
-            f"{s} {'/'.join(sorted(t))}" for s, t in _WMMA.items()
-        )
+        return f"this shape and type are not emulated. Emulated are {_listed(_MMA)}"
     return ""
 
 
@@ -124,15 +111,22 @@ def _fragment_kind(kind: str) -> str:
     return {"f32": "f4", "f64": "f8"}.get(kind, "i4")
 
 
-@lowers("ldmatrix")
-def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
+def _matrices_at(
+    e: Emitter, ins: P.Instruction, address: P.Operand | None, op: str
+) -> tuple[int, str]:
+    """(number of the access, expression of the address) of the rows of ldmatrix and stmatrix."""
     if "b16" not in ins.parts or "m8n8" not in ins.parts:
-        raise e.fail("only ldmatrix.m8n8 of b16 is emulated")
-    targets = items(ins.operands[0])
-    base, offset = e.address(ins.operands[1])
+        raise e.fail(f"only {ins.root}.m8n8 of b16 is emulated")
+    number, base = e.access(address, "shared", op, "i4", 4)
     if space_of(ins) == "generic":
         base = f"({base} - {e.constant(SHARED_WINDOW, 'i8')})"
-    number = e.site("shared", "load", "i4", 4, offset)
+    return number, base
+
+
+@lowers("ldmatrix")
+def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
+    targets = items(ins.operands[0])
+    number, base = _matrices_at(e, ins, ins.operands[1], "load")
     result = e.temporary(
         f"load_matrix(S, {number}, {base}, {len(targets)}, {'trans' in ins.parts}, {e.active()})"
     )
@@ -142,13 +136,8 @@ def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("stmatrix")
 def _stmatrix(e: Emitter, ins: P.Instruction) -> None:
-    if "b16" not in ins.parts or "m8n8" not in ins.parts:
-        raise e.fail("only stmatrix.m8n8 of b16 is emulated")
-    base, offset = e.address(ins.operands[0])
-    if space_of(ins) == "generic":
-        base = f"({base} - {e.constant(SHARED_WINDOW, 'i8')})"
+    number, base = _matrices_at(e, ins, ins.operands[0], "store")
     values = [e.read(o, "i4") for o in items(ins.operands[1])]
-    number = e.site("shared", "store", "i4", 4, offset)
     e.emit(
         f"store_matrix(S, {number}, {base}, ({', '.join(values)},), {'trans' in ins.parts}, "
         f"{e.active()})"
@@ -160,8 +149,7 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
     parts = ins.parts
     shape = _shape(ins)
     types = [p for p in parts[1:] if p in P.BITS or p in ("e4m3", "e5m2")]
-    reason = _mma_refusal(shape, types, parts)
-    if reason:
+    if reason := _mma_refusal(shape, types, parts):
         raise e.fail(reason)
     layouts = tuple(p for p in parts if p in ("row", "col"))
     _products(e, ins, shape, tuple(types[:4]), layouts)
@@ -193,8 +181,8 @@ def _wmma_words(e: Emitter, ins: P.Instruction) -> tuple[str, tuple[str, ...], t
     """(shape, types, layouts) of a wmma instruction."""
     shape = _shape(ins)
     types = types_of(ins)
-    if reason := _wmma_refusal(shape, ins.parts):
-        raise e.fail(reason)
+    if shape not in _WMMA or {"b1", "s4", "u4"} & set(ins.parts):
+        raise e.fail(f"this shape or type is not emulated. Emulated are {_listed(_WMMA)}")
     return shape, types, tuple(p for p in ins.parts if p in ("row", "col"))
 
 
@@ -211,9 +199,8 @@ def _wmma_load(e: Emitter, ins: P.Instruction) -> None:
     shape, types, layouts = _wmma_words(e, ins)
     matrix, space, kind = ins.parts[2], space_of(ins), types[-1]
     targets = items(ins.operands[0])
-    base, offset = e.address(ins.operands[1])
+    number, base = e.access(ins.operands[1], space, "load", _fragment_kind(kind))
     stride = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
-    number = e.site(space, "load", _fragment_kind(kind), 1, offset)
     result = e.temporary(
         f"wmma_load(S, {number}, {matrix!r}, {shape!r}, {layouts[0]!r}, {kind!r}, "
         f"{base}, {stride}, {len(targets)}, {e.active()})"
@@ -225,10 +212,9 @@ def _wmma_load(e: Emitter, ins: P.Instruction) -> None:
 def _wmma_store(e: Emitter, ins: P.Instruction) -> None:
     shape, types, layouts = _wmma_words(e, ins)
     space, kind = space_of(ins), types[-1]
-    base, offset = e.address(ins.operands[0])
+    number, base = e.access(ins.operands[0], space, "store", _fragment_kind(kind))
     values = ", ".join(e.read(o, _fragment_kind(kind)) for o in items(ins.operands[1]))
     stride = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
-    number = e.site(space, "store", _fragment_kind(kind), 1, offset)
     e.emit(
         f"wmma_store(S, {number}, {shape!r}, {layouts[0]!r}, {kind!r}, {base}, "
         f"({values},), {stride}, {e.active()})"
