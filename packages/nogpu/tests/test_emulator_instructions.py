@@ -807,13 +807,14 @@ def test_packed_comparisons_take_a_third_predicate():
     a, b = floats(83, "f2"), floats(84, "f2")
     pair, other = (np.stack([v, v[::-1]], 1).view("u4")[:, 0] for v in (a, b))
     third = np.arange(N, dtype="u4") % 2
-    got = run(
-        "{.reg .pred p, q, r; setp.ne.u32 r, %3, 0; setp.lt.and.f16x2 p|q, %1, %2, r;"
-        "selp.u32 %0, 1, 0, p; @q add.u32 %0, %0, 2;}",
-        "u4", pair, other, third,
-    )  # fmt: skip
     want = ((a < b) + 2 * (a[::-1] < b[::-1])) * third
-    same(got, want)
+    for r in "rp":  # one that the instruction itself sets, too
+        got = run(
+            f"{{.reg .pred p, q, r; setp.ne.u32 {r}, %3, 0; setp.lt.and.f16x2 p|q, %1, %2, {r};"
+            "selp.u32 %0, 1, 0, p; @q add.u32 %0, %0, 2;}",
+            "u4", pair, other, third,
+        )  # fmt: skip
+        same(got, want)
     got = run(
         "{.reg .pred r; setp.ne.u32 r, %3, 0; set.lt.or.f16x2.f16x2 %0, %1, %2, r;}",
         "u4", pair, other, third,

@@ -6,45 +6,36 @@ from collections.abc import Sequence
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, flushed, limited, lowers
-from nogpu.emulator.ptx.words import NUMPY, SIGNLESS, rounding, types_of
+from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, types_of
 
-_PACKED_OPS = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}"}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*"}
 
 
 @lowers("add", "sub", "mul")
 def _arithmetic(e: Emitter, ins: P.Instruction) -> None:
     kind = types_of(ins)[-1]
     d, a, b = ins.operands
-    symbol = {"add": "+", "sub": "-", "mul": "*"}[ins.root]
-    if kind in ("f16x2", "bf16x2", "bf16"):
+    symbol = _SIGNS[ins.root]
+    if kind in HALVES:
         _half_arithmetic(e, ins, kind)
         return
     numpy = NUMPY[kind]
-    if "wide" in ins.parts:
-        wide = ("i" if numpy[0] == "i" else "u") + str(2 * int(numpy[1]))
-        e.write(d, f"mul({e.read(a, numpy)}, {e.read(b, numpy)}, dtype={wide})", wide)
-        return
-    if "hi" in ins.parts:
-        e.write(d, f"mulhi({e.read(a, numpy)}, {e.read(b, numpy)})", numpy)
-        return
     if "cc" in ins.parts:
-        _carry(e, ins, numpy)
+        _with_carry(e, ins)
         return
     if numpy[0] != "f":
         if "sat" in ins.parts:
             wide = f"({e.read(a, 'i4')}.astype(i8) {symbol} {e.read(b, 'i4')})"
             e.write(d, f"saturate_int({wide}, i4)", "i4")
-            return
-        numpy = SIGNLESS.get(numpy, numpy)
-        e.write(d, f"{e.read(a, numpy)} {symbol} {e.read(b, numpy)}", numpy)
+        else:
+            e.write(d, *_whole(e, ins, numpy, symbol))
         return
     x, y = flushed(e, ins, a, numpy), flushed(e, ins, b, numpy)
     mode = rounding(ins)
     if mode == "rn" or numpy == "f2":
         expression = f"{x} {symbol} {y}"
     elif ins.root == "mul":
-        name = "mul32_mode" if numpy == "f4" else "mul64_mode"
-        expression = f"{name}({x}, {y}, {mode!r})"
+        expression = f"mul{8 * int(numpy[1])}_mode({x}, {y}, {mode!r})"
     else:
         name = "add32" if numpy == "f4" else "add64_mode"
         y = f"-{y}" if ins.root == "sub" else y
@@ -52,111 +43,83 @@ def _arithmetic(e: Emitter, ins: P.Instruction) -> None:
     e.write(d, limited(ins, f"({expression})"), numpy)
 
 
+def _whole(e: Emitter, ins: P.Instruction, numpy: str, symbol: str = "*") -> tuple[str, str]:
+    """A sum or product of integers, and its NumPy type."""
+    kind = numpy if {"wide", "hi"} & set(ins.parts) else SIGNLESS.get(numpy, numpy)
+    a, b = (e.read(o, kind) for o in ins.operands[1:3])
+    if "wide" in ins.parts:
+        wide = f"{kind[0]}{2 * int(kind[1])}"
+        return f"mul({a}, {b}, dtype={wide})", wide
+    return f"mulhi({a}, {b})" if "hi" in ins.parts else f"{a} {symbol} {b}", kind
+
+
 def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
     d, *sources = ins.operands
-    if kind == "bf16x2":
-        values = [f"bf16_value(unpack16({e.read(o, 'i4')}))" for o in sources]
-    elif kind == "f16x2":
-        values = [f"half2({e.read(o, 'i4')})" for o in sources]
-    else:
-        values = [f"bf16_value({e.read(o, 'i2')})" for o in sources]
+    bits, value, back = HALVES[kind]
+    values = [value.format(e.read(o, bits)) for o in sources]
     if "ftz" in ins.parts:
         values = [f"flush({v})" for v in values]
     if ins.root == "fma":
-        if kind == "f16x2":
-            result = f"fma16({', '.join(values)})"
-        else:
-            result = f"fma32_exact({', '.join(values)})"
+        result = f"{'fma16' if kind == 'f16x2' else 'fma32_exact'}({', '.join(values)})"
     elif ins.root in ("min", "max"):
         result = _least_or_most(e, ins, values)
     elif ins.root in ("neg", "abs"):
         result = f"-{values[0]}" if ins.root == "neg" else f"absolute({values[0]})"
     else:
-        result = "(" + _PACKED_OPS[ins.root].format(*values) + ")"
+        result = f"({values[0]} {_SIGNS[ins.root]} {values[1]})"
     if "sat" in ins.parts:
         result = f"saturate({result})"
     if "relu" in ins.parts:
         result = f"maximum({result}, ({result}).dtype.type(0))"
     if "ftz" in ins.parts:
         result = f"flush({result})"
-    if kind == "f16x2":
-        e.write(d, f"pack16({result})", "i4")
-    elif kind == "bf16x2":
-        e.write(d, f"pack16(bf16_bits({result}))", "i4")
-    else:
-        e.write(d, f"bf16_bits({result})", "i2")
+    e.write(d, back.format(result), bits)
 
 
-def _carry(e: Emitter, ins: P.Instruction, numpy: str) -> None:
-    """add.cc, sub.cc: the carry is kept for addc, subc of the same block, which keep it with .cc
-    only.
-    """
-    unsigned = "u" + numpy[1]
-    a, b = (e.read(o, unsigned) for o in ins.operands[1:3])
-    extra = "F['carry']" if ins.root in ("addc", "subc") else "None"
-    name = "add_carry" if ins.root.startswith("add") else "sub_borrow"
-    if "cc" not in ins.parts:
-        name += "_in"
-    value = e.temporary(f"{name}(F, {a}, {b}, {extra})")
-    e.write(ins.operands[0], value, unsigned)
-
-
-@lowers("addc", "subc")
+@lowers("addc", "subc", "madc")
 def _with_carry(e: Emitter, ins: P.Instruction) -> None:
-    _carry(e, ins, NUMPY[types_of(ins)[-1]])
-
-
-def _multiply_carry(e: Emitter, ins: P.Instruction, numpy: str) -> None:
-    """mad.cc, madc: half a product is added with carry."""
-    a, b = (e.read(o, numpy) for o in ins.operands[1:3])
-    half = f"mulhi({a}, {b})" if "hi" in ins.parts else f"({a} * {b})"
+    """The carry of .cc is kept for addc, subc and madc of the same block, which keep it with .cc
+    only. mad.cc, madc: half a product is added.
+    """
+    numpy = NUMPY[types_of(ins)[-1]]
     unsigned = "u" + numpy[1]
-    extra = "F['carry']" if ins.root == "madc" else "None"
-    added = f"{half}.view({unsigned}), {e.read(ins.operands[3], unsigned)}, {extra}"
-    name = "add_carry" if "cc" in ins.parts else "add_carry_in"
-    e.write(ins.operands[0], e.temporary(f"{name}(F, {added})"), unsigned)
+    if ins.root.startswith("mad"):
+        d, a, b, c = ins.operands
+        x, y = e.read(a, numpy), e.read(b, numpy)
+        half = f"mulhi({x}, {y})" if "hi" in ins.parts else f"({x} * {y})"
+        added = f"{half}.view({unsigned}), {e.read(c, unsigned)}"
+    else:
+        d, a, b = ins.operands
+        added = f"{e.read(a, unsigned)}, {e.read(b, unsigned)}"
+    name = "sub_borrow" if ins.root.startswith("sub") else "add_carry"
+    name += "" if "cc" in ins.parts else "_in"
+    extra = "F['carry']" if ins.root.endswith("c") else "None"
+    e.write(d, e.temporary(f"{name}(F, {added}, {extra})"), unsigned)
 
 
-@lowers("fma", "mad", "madc")
+@lowers("fma", "mad")
 def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
     kind = types_of(ins)[-1]
     d, a, b, c = ins.operands
-    if kind in ("f16x2", "bf16x2", "bf16"):
+    if kind in HALVES:
         _half_arithmetic(e, ins, kind)
         return
     numpy = NUMPY[kind]
     if numpy[0] == "f":
-        mode = rounding(ins)
-        x, y, z = (flushed(e, ins, o, numpy) for o in (a, b, c))
-        if numpy == "f4":
-            call = (
-                f"fma32({x}, {y}, {z})" if mode == "rn" else f"fma32_mode({x}, {y}, {z}, {mode!r})"
-            )
-        elif numpy == "f8":
-            call = (
-                f"fma64({x}, {y}, {z})" if mode == "rn" else f"fma64_mode({x}, {y}, {z}, {mode!r})"
-            )
-        else:
-            call = f"fma16({x}, {y}, {z})"
+        mode, name = rounding(ins), f"fma{8 * int(numpy[1])}"
+        values = ", ".join(flushed(e, ins, o, numpy) for o in (a, b, c))
+        plain = mode == "rn" or numpy == "f2"
+        call = f"{name}({values})" if plain else f"{name}_mode({values}, {mode!r})"
         result = limited(ins, call)
         if "relu" in ins.parts:
             result = f"maximum({result}, {e.constant(0, numpy)})"
         e.write(d, result, numpy)
         return
-    if "cc" in ins.parts or ins.root == "madc":
-        _multiply_carry(e, ins, numpy)
+    if "cc" in ins.parts:
+        _with_carry(e, ins)
         return
-    if "wide" in ins.parts:
-        wide = ("i" if numpy[0] == "i" else "u") + str(2 * int(numpy[1]))
-        product = f"mul({e.read(a, numpy)}, {e.read(b, numpy)}, dtype={wide})"
-        e.write(d, f"{product} + {e.read(c, wide)}", wide)
-        return
-    if "hi" in ins.parts:
-        product = f"mulhi({e.read(a, numpy)}, {e.read(b, numpy)})"
-        e.write(d, _sum_int(e, ins, product, c, numpy), numpy)
-        return
-    numpy = SIGNLESS.get(numpy, numpy)
-    e.write(d, f"{e.read(a, numpy)} * {e.read(b, numpy)} + {e.read(c, numpy)}", numpy)
+    product, numpy = _whole(e, ins, numpy)
+    e.write(d, _sum_int(e, ins, product, c, numpy), numpy)
 
 
 def _sum_int(e: Emitter, ins: P.Instruction, product: str, c: P.Operand | None, kind: str) -> str:
@@ -190,18 +153,17 @@ def _divide(e: Emitter, ins: P.Instruction) -> None:
         return
     x, y = flushed(e, ins, a, numpy), flushed(e, ins, b, numpy)
     mode = rounding(ins)
-    if numpy == "f8":
-        e.write(d, f"{x} / {y}" if mode == "rn" else f"div64_mode({x}, {y}, {mode!r})", "f8")
-    elif mode == "rn":
-        e.write(d, limited(ins, f"div32({x}, {y})"), "f4")
+    if mode == "rn":
+        result = f"{x} / {y}" if numpy == "f8" else f"div32({x}, {y})"
     else:
-        e.write(d, limited(ins, f"div32_mode({x}, {y}, {mode!r})"), "f4")
+        result = f"div{8 * int(numpy[1])}_mode({x}, {y}, {mode!r})"
+    e.write(d, limited(ins, result), numpy)
 
 
 @lowers("abs", "neg")
 def _unary(e: Emitter, ins: P.Instruction) -> None:
     kind = types_of(ins)[-1]
-    if kind in ("f16x2", "bf16x2", "bf16"):
+    if kind in HALVES:
         _half_arithmetic(e, ins, kind)
         return
     numpy = NUMPY[kind]
@@ -213,11 +175,9 @@ def _unary(e: Emitter, ins: P.Instruction) -> None:
 @lowers("min", "max")
 def _extreme(e: Emitter, ins: P.Instruction) -> None:
     kind = types_of(ins)[-1]
-    if kind in ("f16x2", "bf16x2", "bf16"):
+    if kind in HALVES:
         _half_arithmetic(e, ins, kind)
         return
-    if kind in ("s16x2", "u16x2"):
-        raise e.fail("packed 16-bit minimum is not emulated; use the scalar one")
     numpy = NUMPY[kind]
     d, *sources = ins.operands
     if len(sources) != 2:
@@ -295,18 +255,16 @@ def _special(e: Emitter, ins: P.Instruction) -> None:
         e.write(d, _special64(e, ins, name), "f8")
     elif kind == "f16":
         e.write(d, f"{name}({e.read(a, 'f2')}.astype(f8)).astype(f2)", "f2")
-    elif kind == "f16x2":
-        e.write(d, f"pack16({name}(half2({e.read(a, 'i4')}).astype(f8)).astype(f2))", "i4")
-    elif kind in ("bf16", "bf16x2"):
-        bits = e.read(a, "i2") if kind == "bf16" else f"unpack16({e.read(a, 'i4')})"
-        value = f"bf16_value({bits}).astype(f8)"
-        if "ftz" in ins.parts:
-            result = f"bf16_bits(flush_bf16({name}(flush_bf16({value}))))"
+    elif kind in HALVES:
+        bits, wrap, back = HALVES[kind]
+        value = f"{wrap.format(e.read(a, bits))}.astype(f8)"
+        if kind == "f16x2":
+            result = f"{name}({value}).astype(f2)"
+        elif "ftz" in ins.parts:
+            result = f"flush_bf16({name}(flush_bf16({value})))"
         else:
-            result = f"bf16_bits({name}({value}))"
-        e.write(
-            d, result if kind == "bf16" else f"pack16({result})", "i2" if kind == "bf16" else "i4"
-        )
+            result = f"{name}({value})"
+        e.write(d, back.format(result), bits)
     else:
         value, mode = flushed(e, ins, a, "f4"), rounding(ins)
         if mode == "rn":

@@ -7,29 +7,30 @@ from typing import Any
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, flushed, limited, lowers, own_kind
 from nogpu.emulator.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW
-from nogpu.emulator.ptx.words import NUMPY, SIGNLESS, rounding, space_of, types_of
+from nogpu.emulator.ptx.words import (
+    COMPARE,
+    HALVES,
+    NUMPY,
+    OPPOSITE,
+    SIGNLESS,
+    UNSIGNED,
+    rounding,
+    space_of,
+    types_of,
+)
 
 # -- predicates and moves ------------------------------------------------------------------------
 
-_COMPARE = {
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
-    "equ": "==", "neu": "!=", "ltu": "<", "leu": "<=", "gtu": ">", "geu": ">=",
-}  # fmt: skip
-
 
 def _comparison(e: Emitter, ins: P.Instruction, op: str, kind: str, a: Any, b: Any) -> str:
-    packed = kind in ("f16x2", "bf16x2")
-    if kind == "bf16":
-        x, y = (f"bf16_value({e.read(o, 'i2')})" for o in (a, b))
-    elif packed:
-        wrap = "half2({})" if kind == "f16x2" else "bf16_value(unpack16({}))"
+    if kind in HALVES:
+        bits, wrap, _ = HALVES[kind]
         if "ftz" in ins.parts:
             wrap = f"flush({wrap})"
-        x, y = (wrap.format(e.read(o, "i4")) for o in (a, b))
+        x, y = (wrap.format(e.read(o, bits)) for o in (a, b))
     else:
         numpy = NUMPY[kind]
-        if op in ("lo", "ls", "hi", "hs"):
+        if op in UNSIGNED:
             numpy = "u" + numpy[1]
         if op in ("eq", "ne"):
             numpy = SIGNLESS.get(numpy, numpy)
@@ -38,16 +39,13 @@ def _comparison(e: Emitter, ins: P.Instruction, op: str, kind: str, a: Any, b: A
         return f"~(isnan({x}) | isnan({y}))"
     if op == "nan":
         return f"(isnan({x}) | isnan({y}))"
-    is_float = kind in ("f16", "f32", "f64", "bf16") or packed
-    if is_float and op == "ne":
-        return f"(({x} < {y}) | ({x} > {y}))"
-    if is_float and op.endswith("u") and op != "neu":
-        # Unordered comparisons are true when either is NaN.
-        negated = {"equ": "!=", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}[op]
-        if op == "equ":
-            return f"~(({x} < {y}) | ({x} > {y}))"
-        return f"~({x} {negated} {y})"
-    return f"({x} {_COMPARE[op]} {y})"
+    if "f" in kind:
+        unequal = f"(({x} < {y}) | ({x} > {y}))"
+        if op in ("ne", "equ"):
+            return unequal if op == "ne" else f"~{unequal}"
+        if op in OPPOSITE:
+            return f"~({x} {OPPOSITE[op]} {y})"
+    return f"({x} {COMPARE[op]} {y})"
 
 
 _LOGIC = {"and": "&", "or": "|", "xor": "^"}
@@ -60,27 +58,18 @@ def _setp(e: Emitter, ins: P.Instruction) -> None:
     target = ins.operands[0]
     a, b = ins.operands[1:3]
     value = e.temporary(_comparison(e, ins, op, kind, a, b))
-    if kind in ("f16x2", "bf16x2"):
-        assert isinstance(target, P.Pair)
-        with_third = ""
-        if len(ins.operands) > 3:
-            with_third = f" {_LOGIC[parts[1]]} {e.read(ins.operands[3], 'b1')}"
-        e.write(target.first, f"{value}[..., 0]{with_third}", "b1")
-        e.write(target.second, f"{value}[..., 1]{with_third}", "b1")
-        return
-    inverse = f"~{value}"
+    third = ""
     if len(ins.operands) > 3:
-        symbol = _LOGIC[parts[1]]
-        third = e.read(ins.operands[3], "b1")
-        inverse = f"~{value} {symbol} {third}"
-        value = f"{value} {symbol} {third}"
-    if isinstance(target, P.Pair):
-        first = e.temporary(value)
-        second = e.temporary(inverse)
+        third = f" {_LOGIC[parts[1]]} {e.read(ins.operands[3], 'b1')}"
+    packed = kind in ("f16x2", "bf16x2")
+    if packed or isinstance(target, P.Pair):
+        assert isinstance(target, P.Pair)
+        both = (f"{value}[..., 0]", f"{value}[..., 1]") if packed else (value, f"~{value}")
+        first, second = (e.temporary(f"{one}{third}") for one in both)
         e.write(target.first, first, "b1")
         e.write(target.second, second, "b1")
     else:
-        e.write(target, value, "b1")
+        e.write(target, f"{value}{third}", "b1")
 
 
 @lowers("set")
@@ -94,7 +83,7 @@ def _set(e: Emitter, ins: P.Instruction) -> None:
         third = e.read(ins.operands[3], "b1")
         third = f"{third}[..., None]" if kind in ("f16x2", "bf16x2") else third
         value = f"({value} {_LOGIC[parts[1]]} {third})"
-    if kind == "f16x2" or kind == "bf16x2":
+    if kind in ("f16x2", "bf16x2"):
         if to in ("f16x2", "bf16x2"):
             one = 0x3C00 if to == "f16x2" else 0x3F80
             e.write(d, f"pack16(np.where({value}, i2.type({one}), i2.type(0)))", "i4")
@@ -126,26 +115,25 @@ def _slct(e: Emitter, ins: P.Instruction) -> None:
     )
 
 
+_JOINED = {
+    ("i4", 2): "join16({0}, {1})",
+    ("i4", 4): "join_bytes({0}, {1}, {2}, {3})",
+    ("i8", 2): "join32({0}, {1})",
+    ("i8", 4): "join32(join16({0}, {1}), join16({2}, {3}))",
+}
+"""A register of several others, by its type and their number."""
+
+
 @lowers("mov")
 def _mov(e: Emitter, ins: P.Instruction) -> None:
     d, a = ins.operands
     kind = types_of(ins)[-1]
     if isinstance(a, P.Vector):
-        numpy = NUMPY[kind]
-        part = f"i{int(numpy[1]) // len(a.items)}"
-        values = [e.read(o, part) for o in a.items]
-        if len(values) == 4:
-            if part == "i2":
-                low, high = f"join16({values[0]}, {values[1]})", f"join16({values[2]}, {values[3]})"
-                e.write(d, f"join32({low}, {high})", "i8")
-            else:
-                e.write(d, f"join_bytes({', '.join(values)})", "i4")
-        elif part == "i4":
-            e.write(d, f"join32({values[0]}, {values[1]})", "i8")
-        elif part == "i2":
-            e.write(d, f"join16({values[0]}, {values[1]})", "i4")
-        else:
+        numpy, count = "i" + NUMPY[kind][1], len(a.items)
+        if (numpy, count) not in _JOINED:
             raise e.fail("this packing is not emulated; pack with shifts")
+        values = (e.read(o, f"i{int(numpy[1]) // count}") for o in a.items)
+        e.write(d, _JOINED[numpy, count].format(*values), numpy)
         return
     if isinstance(d, P.Vector):
         numpy = "i" + NUMPY[kind][1]
@@ -169,12 +157,9 @@ def _cvta(e: Emitter, ins: P.Instruction) -> None:
     space = space_of(ins)
     value = e.read(a, kind)
     window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
-    if not window or kind != "i8":
-        e.write(d, value, kind)
-    elif "to" in ins.parts:
-        e.write(d, f"{value} - {e.constant(window, 'i8')}", kind)
-    else:
-        e.write(d, f"{value} + {e.constant(window, 'i8')}", kind)
+    if window and kind == "i8":
+        value = f"{value} {'-' if 'to' in ins.parts else '+'} {e.constant(window, 'i8')}"
+    e.write(d, value, kind)
 
 
 # -- conversions ---------------------------------------------------------------------------------
@@ -249,20 +234,18 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         return
     want = NUMPY[to]
     if have[0] == "f" and want[0] != "f":
-        e.write(d, f"float_to_int({value}, {want}, {integral or 'rzi'!r})", want)
+        result = f"float_to_int({value}, {want}, {integral or 'rzi'!r})"
     elif have[0] != "f" and want[0] != "f":
         if "sat" in parts:
-            e.write(d, f"saturate_int({value}, {want})", want)
+            result = f"saturate_int({value}, {want})"
         else:
-            e.write(d, f"{value}.astype({want})" if have != want else value, want)
+            result = f"{value}.astype({want})" if have != want else value
     elif have[0] != "f":
-        if want == "f4":
-            result = f"int_to_f32({value}, {mode!r})"
-        elif want == "f2":
+        if want == "f2":
             result = f"f64_to_f16({value}.astype(f8), {mode!r})"
         else:
-            result = f"int_to_f64({value}, {mode!r})"
-        e.write(d, limited(ins, result), want)
+            result = f"int_to_f{8 * int(want[1])}({value}, {mode!r})"
+        result = limited(ins, result)
     else:
         if integral:
             value = f"round_integral({value}, {integral!r})"
@@ -280,4 +263,4 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
             result = f"maximum({result}, {want}.type(0))"
         if "ftz" in parts and want == "f4":
             result = f"flush({result})"
-        e.write(d, result, want)
+    e.write(d, result, want)

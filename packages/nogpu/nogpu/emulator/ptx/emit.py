@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -308,6 +309,13 @@ class Emitter:
                 expression = f"({expression}).astype({own})"
         self.keep(name, expression)
 
+    def write_each(self, targets: Sequence[P.Operand | None], values: str, kind: str) -> None:
+        """Put the elements of a tuple, all of one NumPy type, into registers."""
+        values = self.temporary(values)
+        for i, target in enumerate(targets):
+            if target is not None:
+                self.write(target, f"{values}[{i}]", kind)
+
     def keep(self, name: str, expression: str) -> None:
         """Put an array of a register's own type into it."""
         if self._guard is not None:
@@ -334,10 +342,7 @@ class Emitter:
         if len(targets) == 1:
             self.write(targets[0], call, kind)
             return
-        value = self.temporary(call)
-        for i, item in enumerate(targets):
-            if item is not None:
-                self.write(item, f"{value}[{i}]", kind)
+        self.write_each(targets, call, kind)
 
     def store(
         self, address: P.Operand | None, sources: Sequence[P.Operand | None], space: str, kind: str
@@ -438,7 +443,7 @@ class Fields:
     Operands; kind: NumPy's name of the instruction's type; word, mode: its second and third word;
     operation: its first word that is one of an atomic or a reduction; space; scope: 0 for .cta,
     else 1; line; active: the mask; has[w]: whether it has a word; signed[i]: whether its type i is;
-    i4[n] (or another NumPy type): a constant.
+    i4[n] (or another NumPy type): a constant, n 0, 1 or -1.
     """
 
     def __init__(self, e: Emitter, ins: P.Instruction, op: opcodes.Op) -> None:
@@ -455,7 +460,7 @@ class Fields:
         if name in self.place:
             return self.e.read(self.ins.operands[self.place[name]], self.kind_of(name))
         if name in NUMPY.values():
-            return _Lookup(lambda value: self.e.constant(int(value), name))
+            return {value: self.e.constant(int(value), name) for value in (0, 1, "-1")}
         return self._facts[name](self.e, self.ins)
 
     _facts: Mapping[str, Callable[[Emitter, P.Instruction], Any]] = {
@@ -467,19 +472,9 @@ class Fields:
         "scope": lambda e, ins: 0 if "cta" in ins.parts else 1,
         "line": lambda e, ins: repr(ins.line),
         "active": lambda e, ins: e.active(),
-        "has": lambda e, ins: _Lookup(lambda word: word in ins.parts),
+        "has": lambda e, ins: defaultdict(bool, dict.fromkeys(ins.parts, True)),
         "signed": lambda e, ins: [kind.startswith("s") for kind in types_of(ins)],
     }
-
-
-class _Lookup:
-    """Answers `x[word]` in a format."""
-
-    def __init__(self, answer: Callable[[str], Any]) -> None:
-        self.answer = answer
-
-    def __getitem__(self, word: str) -> Any:
-        return self.answer(word)
 
 
 # -- what several subjects do --------------------------------------------------------------------

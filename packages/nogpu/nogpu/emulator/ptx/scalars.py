@@ -13,9 +13,26 @@ import math
 from collections.abc import Callable, Sequence
 
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx.emit import Emitter, check_words, constant_of_name, own_kind, refuse
+from nogpu.emulator.ptx.emit import (
+    Emitter,
+    check_words,
+    constant_of_name,
+    own_kind,
+    refuse,
+    registering,
+)
 from nogpu.emulator.ptx.opcodes import key_of
-from nogpu.emulator.ptx.words import NUMPY, SIGNLESS, rounding, space_of, types_of
+from nogpu.emulator.ptx.words import (
+    COMPARE,
+    HALVES,
+    NUMPY,
+    OPPOSITE,
+    SIGNLESS,
+    UNSIGNED,
+    rounding,
+    space_of,
+    types_of,
+)
 
 SPACES = ("global", "const", "local", "generic")
 """Where plain loads and stores go through `machine.ports`."""
@@ -271,14 +288,8 @@ Native = Callable[[ScalarEmitter, P.Instruction], None]
 _NATIVE: dict[str, Native] = {}
 
 
-def _takes(*keys: str) -> Callable[[Native], Native]:
-    """Register who emits the opcodes of these rows; it raises _OtherwiseError before it emits."""
-
-    def keep(function: Native) -> Native:
-        _NATIVE.update(dict.fromkeys(keys, function))
-        return function
-
-    return keep
+_takes = registering(_NATIVE)
+"""Register who emits the opcodes of these rows; it raises _OtherwiseError before it emits."""
 
 
 def _only(ins: P.Instruction, *words: str) -> str:
@@ -286,7 +297,7 @@ def _only(ins: P.Instruction, *words: str) -> str:
     types = types_of(ins)
     if len(types) != 1 or set(ins.parts[1:]) - {types[0], *words} or types[0] not in NUMPY:
         raise _OtherwiseError
-    if types[0] in ("f16x2", "bf16x2", "bf16", "f16", "tf32"):
+    if types[0] in (*HALVES, "f16", "tf32"):
         raise _OtherwiseError
     return NUMPY[types[0]]
 
@@ -397,32 +408,23 @@ def _shift(e: ScalarEmitter, ins: P.Instruction) -> None:
     e.put(d, f"{value} {'<<' if ins.root == 'shl' else '>>'} {amount}", "i" + kind[1], fits=False)
 
 
-_ORDERS = {
-    "eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
-}  # fmt: skip
-_UNORDERED = {"ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
-
-
 @_takes("setp")
 def _compare(e: ScalarEmitter, ins: P.Instruction) -> None:
     op, kind = ins.parts[1], NUMPY.get(ins.parts[-1], "")
     if "ftz" in ins.parts or kind not in ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"):
         raise _OtherwiseError
-    if ins.parts[-1] in ("bf16", "f16x2", "bf16x2"):
+    if ins.parts[-1] in HALVES:
         raise _OtherwiseError
-    if op in ("lo", "ls", "hi", "hs"):
+    if op in UNSIGNED:
         kind = "u" + kind[1]
     target, a, b = ins.operands[:3]
     x, y = e.value(a, kind), e.value(b, kind)
-    if op in _ORDERS:
-        value = f"{x} {_ORDERS[op]} {y}"
-    elif op == "neu" or (op == "ne" and kind[0] != "f"):
-        value = f"{x} != {y}"
-    elif op == "ne":
+    if op == "ne" and kind[0] == "f":
         value = f"({x} < {y} or {x} > {y})"
-    elif op in _UNORDERED:
-        value = f"not {x} {_UNORDERED[op]} {y}"
+    elif op in OPPOSITE:
+        value = f"not {x} {OPPOSITE[op]} {y}"
+    elif op in COMPARE and op != "equ":
+        value = f"{x} {COMPARE[op]} {y}"
     else:
         raise _OtherwiseError
     inverse = f"not ({value})"

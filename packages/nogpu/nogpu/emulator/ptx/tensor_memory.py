@@ -163,11 +163,8 @@ def _load(e: Emitter, ins: P.Instruction) -> None:
     d, address = ins.operands
     targets = items(d)
     how = ", ".join(map(repr, _shape(e, ins, len(targets))))
-    got = e.temporary(
-        f"tensor_load(S, {_tensor_address(e, address)}, {how}, {ins.line!r}, {e.active()})"
-    )
-    for i, target in enumerate(targets):
-        e.write(target, f"{got}[{i}]", "i4")
+    call = f"tensor_load(S, {_tensor_address(e, address)}, {how}, {ins.line!r}, {e.active()})"
+    e.write_each(targets, call, "i4")
 
 
 @lowers("tcgen05.st")

@@ -82,12 +82,11 @@ def _mma_async(e: Emitter, ins: P.Instruction) -> None:
         _named(e.function, a.items) if isinstance(a, P.Vector) else (),
     )
     sums = ", ".join(e.read(o, kind) for o in d)
-    result = e.temporary(
+    call = (
         f"wgmma(S, {fields!r}, {(site_a, site_b)!r}, ({', '.join(a_values)},), {e.read(b, 'i8')}, "
         f"{e.read(add, 'b1')}, ({sums},), {e.active()})"
     )
-    for i, target in enumerate(d):
-        e.write(target, f"{result}[{i}]", kind)
+    e.write_each(d, call, kind)
 
 
 def _numbers(

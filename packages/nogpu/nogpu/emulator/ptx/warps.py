@@ -127,11 +127,8 @@ def _matrices_at(
 def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
     targets = items(ins.operands[0])
     number, base = _matrices_at(e, ins, ins.operands[1], "load")
-    result = e.temporary(
-        f"load_matrix(S, {number}, {base}, {len(targets)}, {'trans' in ins.parts}, {e.active()})"
-    )
-    for i, target in enumerate(targets):
-        e.write(target, f"{result}[{i}]", "i4")
+    how = f"{len(targets)}, {'trans' in ins.parts}"
+    e.write_each(targets, f"load_matrix(S, {number}, {base}, {how}, {e.active()})", "i4")
 
 
 @lowers("stmatrix")
@@ -164,17 +161,11 @@ def _products(
         ", ".join(e.read(o, _fragment_kind(t)) for o in group)
         for group, t in zip(factors, types[1:], strict=True)
     )
-    result = e.temporary(
+    call = (
         f"mma(S, {shape!r}, {types!r}, {layouts!r}, ({a},), ({b},), ({c},), "
         f"{'satfinite' in ins.parts}, {e.active()})"
     )
-    _assign(e, d, result, types[0])
-
-
-def _assign(e: Emitter, targets: Sequence[P.Operand | None], result: str, kind: str) -> None:
-    """The registers of a fragment."""
-    for i, target in enumerate(targets):
-        e.write(target, f"{result}[{i}]", _fragment_kind(kind))
+    e.write_each(d, call, _fragment_kind(types[0]))
 
 
 def _wmma_words(e: Emitter, ins: P.Instruction) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -201,11 +192,11 @@ def _wmma_load(e: Emitter, ins: P.Instruction) -> None:
     targets = items(ins.operands[0])
     number, base = e.access(ins.operands[1], space, "load", _fragment_kind(kind))
     stride = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
-    result = e.temporary(
+    call = (
         f"wmma_load(S, {number}, {matrix!r}, {shape!r}, {layouts[0]!r}, {kind!r}, "
         f"{base}, {stride}, {len(targets)}, {e.active()})"
     )
-    _assign(e, targets, result, kind)
+    e.write_each(targets, call, _fragment_kind(kind))
 
 
 @lowers("wmma.store")

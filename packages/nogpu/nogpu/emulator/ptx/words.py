@@ -20,6 +20,24 @@ SIGNLESS = {"u1": "i1", "u2": "i2", "u4": "i4", "u8": "i8"}
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 """Words of accesses that are made for synchronisation."""
 
+COMPARE = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+    "equ": "==", "neu": "!=", "ltu": "<", "leu": "<=", "gtu": ">", "geu": ">=",
+}  # fmt: skip
+"""Python's sign of a comparison; of floats, those that end in u are true of NaN, too."""
+OPPOSITE = {"ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
+"""The sign of which such a comparison is the contrary."""
+UNSIGNED = ("lo", "ls", "hi", "hs")
+"""Comparisons of unsigned integers, whatever the type says."""
+
+HALVES = {
+    "bf16": ("i2", "bf16_value({})", "bf16_bits({})"),
+    "f16x2": ("i4", "half2({})", "pack16({})"),
+    "bf16x2": ("i4", "bf16_value(unpack16({}))", "pack16(bf16_bits({}))"),
+}
+"""Of floats that are kept as bits: NumPy type of the bits, expressions of the values, and back."""
+
 _SPACES = ("global", "shared", "local", "const", "param")
 
 
