@@ -206,7 +206,7 @@ def test_as_many_threads_run_together_as_there_is_room_for(
     registers, shared, local, lanes, warps, blocks, order
 ):
     program = SimpleNamespace(
-        functions={"k": SimpleNamespace(nregisters=registers), "f": SimpleNamespace(nregisters=1)},
+        functions={"k": SimpleNamespace(kinds=range(registers)), "f": SimpleNamespace(kinds=["i4"])},
         local_bytes=local, mbarriers=order, clusters=(), granule=8,
     )  # fmt: skip
     threads, places, size = 32 * warps, max(shared // 8, 1), 2 * blocks

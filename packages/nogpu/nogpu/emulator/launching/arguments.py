@@ -18,11 +18,6 @@ from nogpu.errors import EmulationError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def dtype_name(array: Array) -> str:
-    """Name of an array's element type (bfloat16 of ml_dtypes included)."""
-    return str(array.dtype.name)
-
-
 def bind(
     entry: P.Function, formals: list[Formal] | None, args: Sequence[Any], heap: Heap, name: str
 ) -> tuple[bytes, dict[int, Buffer], dict[str, Buffer]]:
@@ -84,7 +79,7 @@ class _Arrays:
                 f"({value.dtype.str}). Give x.astype(x.dtype.newbyteorder('='))"
             )
         allowed = C_TYPES.get(formal.type) if formal and formal.pointers == 1 else None
-        if allowed and dtype_name(value) not in allowed:
+        if allowed and value.dtype.name not in allowed:  # bfloat16 of ml_dtypes has its own
             assert formal is not None
             raise EmulationError(
                 f"{label} of {name} is {formal.text!r}, which takes {allowed[0]}; an array of "

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from nogpu.emulator.ptx.program import Program, SharedSymbol
+from nogpu.emulator.ptx.program import Program
 from nogpu.text import closing, pieces, places_of_lines, without_comments
 
 _QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
@@ -20,46 +20,24 @@ _CONSTANT = re.compile(
     r"\b(?:constexpr|const)\s+(?:int|unsigned|size_t|auto)\s+(\w+)\s*=\s*([^;]+);"
 )
 
+_TYPES = (
+    ("float32", "float, float2, float3, float4"),
+    ("float64", "double, double2, double3, double4"),
+    ("float16", "half, __half, half2, __half2"),
+    ("bfloat16 uint16", "__nv_bfloat16, nv_bfloat16, __nv_bfloat162"),
+    ("bool uint8", "bool"),
+    ("int8 uint8", "char"),
+    ("int8", "signed char, int8_t"),
+    ("uint8", "unsigned char, uint8_t"),
+    ("int16", "short, int16_t"),
+    ("uint16", "unsigned short, uint16_t"),
+    ("int32", "int, signed, signed int, int32_t, int2, int3, int4"),
+    ("uint32", "unsigned, unsigned int, uint32_t, uint2, uint3, uint4"),
+    ("int64", "long, long long, long long int, int64_t"),
+    ("uint64", "size_t, unsigned long, unsigned long long, unsigned long long int, uint64_t"),
+)
 C_TYPES: Mapping[str, tuple[str, ...]] = {
-    "float": ("float32",),
-    "double": ("float64",),
-    "half": ("float16",),
-    "__half": ("float16",),
-    "half2": ("float16",),
-    "__half2": ("float16",),
-    "__nv_bfloat16": ("bfloat16", "uint16"),
-    "nv_bfloat16": ("bfloat16", "uint16"),
-    "__nv_bfloat162": ("bfloat16", "uint16"),
-    "bool": ("bool", "uint8"),
-    "char": ("int8", "uint8"),
-    "signed char": ("int8",),
-    "int8_t": ("int8",),
-    "unsigned char": ("uint8",),
-    "uint8_t": ("uint8",),
-    "short": ("int16",),
-    "int16_t": ("int16",),
-    "unsigned short": ("uint16",),
-    "uint16_t": ("uint16",),
-    "int": ("int32",),
-    "signed": ("int32",),
-    "signed int": ("int32",),
-    "int32_t": ("int32",),
-    "unsigned": ("uint32",),
-    "unsigned int": ("uint32",),
-    "uint32_t": ("uint32",),
-    "long": ("int64",),
-    "long long": ("int64",),
-    "long long int": ("int64",),
-    "int64_t": ("int64",),
-    "size_t": ("uint64",),
-    "unsigned long": ("uint64",),
-    "unsigned long long": ("uint64",),
-    "unsigned long long int": ("uint64",),
-    "uint64_t": ("uint64",),
-    **{f"float{n}": ("float32",) for n in (2, 3, 4)},
-    **{f"double{n}": ("float64",) for n in (2, 3, 4)},
-    **{f"int{n}": ("int32",) for n in (2, 3, 4)},
-    **{f"uint{n}": ("uint32",) for n in (2, 3, 4)},
+    name: tuple(fitting.split()) for fitting, names in _TYPES for name in names.split(", ")
 }
 """NumPy element types that fit a C type; vector types take arrays of their element."""
 
@@ -154,18 +132,22 @@ def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
     return kind
 
 
+def base_name(entry: str) -> str:
+    """A kernel's name without template arguments and namespaces."""
+    return re.split(r"[<(]", entry)[0].split("::")[-1].strip()
+
+
 def entry_line(source: str, entry: str) -> int:
     """The line of the kernel's definition; 0 if it is not in this file."""
-    base = re.escape(re.split(r"[<(]", entry)[0].split("::")[-1].strip())
     text = without_comments(source)
-    match = re.search(rf"__global__[^;{{}}]*?\b({base})\s*\(", text)
+    match = re.search(rf"__global__[^;{{}}]*?\b({re.escape(base_name(entry))})\s*\(", text)
     return text.count("\n", 0, match.start(1)) + 1 if match else 0
 
 
 def name_shared(program: Program, source: str, defines: Mapping[str, str]) -> None:
     """Give shared variables the element size and the shape that their declaration shows."""
     text = without_comments(source)
-    values = _constants(text, defines)
+    values = {**dict(_MACRO.findall(text)), **dict(_CONSTANT.findall(text)), **defines}
     itemsizes = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "half": 2, "__half": 2,
                  "char": 1, "__nv_bfloat16": 2, "float4": 16, "float2": 8, "int8_t": 1,
                  "uint8_t": 1}  # fmt: skip
@@ -179,22 +161,11 @@ def name_shared(program: Program, source: str, defines: Mapping[str, str]) -> No
         kind = resolve_type(" ".join(words[:1]), text, defines) if words else ""
         base, _, alias = kind.partition("[")  # an alias may itself be an array type
         itemsize = itemsizes.get(resolve_type(base.strip(), text, defines), min(symbol.itemsize, 4))
-        shape: list[int] = []
         dimensions = match.group(2) + (f"[{alias}" if alias else "")
-        for dimension in re.findall(r"\[([^\]]*)\]", dimensions):
-            value = _evaluate(dimension, values)
-            if value is None:
-                shape = []
-                break
-            shape.append(value)
-        program.shared_symbols[i] = SharedSymbol(
-            symbol.name, symbol.start, symbol.size, itemsize, tuple(shape)
-        )
-
-
-def _constants(text: str, defines: Mapping[str, str]) -> dict[str, str]:
-    values = dict(_MACRO.findall(text)) | dict(_CONSTANT.findall(text))
-    return values | dict(defines)
+        sizes = [_evaluate(d, values) for d in re.findall(r"\[([^\]]*)\]", dimensions)]
+        known = tuple(size for size in sizes if size is not None)
+        shape = known if len(known) == len(sizes) else ()
+        program.shared_symbols[i] = replace(symbol, itemsize=itemsize, shape=shape)
 
 
 def _evaluate(

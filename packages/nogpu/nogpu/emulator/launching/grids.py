@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nogpu.device import GPUS, WARP, limits
+from nogpu.emulator.launching.request import Triple
 from nogpu.emulator.ptx.program import Program
 from nogpu.errors import ConfigError
 
@@ -22,16 +24,11 @@ _REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a 
 
 
 def check_limits(
-    program: Program,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    dynamic: int,
-    arch: str,
-    entry: str,
+    program: Program, grid: Triple, block: Triple, dynamic: int, arch: str, entry: str
 ) -> int:
     """Total shared memory in bytes. Raises ConfigError for what the hardware refuses."""
     device = limits(arch)
-    threads = block[0] * block[1] * block[2]
+    threads = math.prod(block)
     if threads > device.max_threads_per_block:
         raise ConfigError(
             f"{block=} has {threads} threads; a block holds at most "
@@ -47,17 +44,14 @@ def check_limits(
     if required and tuple((*required, 1, 1)[:3]) != block:
         raise ConfigError(f"{entry} requires a block of {required}; {block=} was given")
     bounds = program.entry.limits.get("maxntid")
-    if bounds and threads > int(np.prod(bounds)):
+    if bounds and threads > math.prod(bounds):
         raise ConfigError(
-            f"{entry} is compiled for at most {int(np.prod(bounds))} threads a block "
+            f"{entry} is compiled for at most {math.prod(bounds)} threads a block "
             f"(__launch_bounds__); {block=} has {threads}. Launch fewer, or raise the bound"
         )
     static = program.static_shared
-    if program.dynamic_shared:
-        start = max(program.shared_offsets.values())
-        total = max(start, static) + dynamic
-    else:
-        total = static + dynamic
+    start = max(program.shared_offsets.values()) if program.dynamic_shared else 0
+    total = max(start, static) + dynamic
     optin = device.shared_per_block_optin
     if static > device.shared_per_block or total > optin:
         raise ConfigError(
@@ -69,12 +63,8 @@ def check_limits(
 
 
 def cluster_of(
-    program: Program,
-    grid: tuple[int, int, int],
-    requested: tuple[int, int, int] | None,
-    arch: str,
-    entry: str,
-) -> tuple[int, int, int]:
+    program: Program, grid: Triple, requested: Triple | None, arch: str, entry: str
+) -> Triple:
     """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; else 1.
 
     requested: by the launch. Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++
@@ -88,29 +78,26 @@ def cluster_of(
             "(__cluster_dims__). Leave cluster= out, or take __cluster_dims__ out of the source"
         )
     size = required or requested or (1, 1, 1)
-    x, y, z = size
     match = re.match(r"sm_(\d+)", arch)
     if requested and match and int(match[1]) < 90:
         raise ConfigError(
             f"cluster={requested}: clusters come with sm_90, and {arch=} has none. Compile for "
             "sm_90"
         )
-    if x * y * z > MAX_CLUSTER:
+    if math.prod(size) > MAX_CLUSTER:
         raise ConfigError(
-            f"a cluster of {size} has {x * y * z} blocks; {MAX_CLUSTER} is the most that every GPU "
-            "with clusters runs. Use a smaller one"
+            f"a cluster of {size} has {math.prod(size)} blocks; {MAX_CLUSTER} is the most that "
+            "every GPU with clusters runs. Use a smaller one"
         )
     if any(g % c for g, c in zip(grid, size, strict=True)):
         raise ConfigError(
             f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the "
             "grid up to whole clusters, and guard what the blocks beyond the end do"
         )
-    return x, y, z
+    return size
 
 
-def whole_clusters(
-    blocks: list[tuple[int, int, int]], cluster: tuple[int, int, int]
-) -> list[tuple[int, int, int]]:
+def whole_clusters(blocks: list[Triple], cluster: Triple) -> list[Triple]:
     """The blocks of all clusters of which some block is chosen, cluster by cluster."""
     cx, cy, cz = cluster
     first = dict.fromkeys((x - x % cx, y - y % cy, z - z % cz) for x, y, z in blocks)
@@ -126,9 +113,9 @@ def whole_clusters(
 def room_for(
     program: Program,
     shared: int,
-    block: tuple[int, int, int],
+    block: Triple,
     lanes: int,
-    cluster: tuple[int, int, int] = (1, 1, 1),
+    cluster: Triple = (1, 1, 1),
     order: int = _ORDER_ROOM,
 ) -> int:
     """Threads that may run together so that memory stays bounded: those of one cluster, or more.
@@ -142,9 +129,8 @@ def room_for(
     order
         For how many places times warps the last accesses may be kept.
     """
-    size = cluster[0] * cluster[1] * cluster[2]
-    threads = block[0] * block[1] * block[2]
-    registers = sum(f.nregisters for f in program.functions.values())
+    size, threads = math.prod(cluster), math.prod(block)
+    registers = sum(len(f.kinds) for f in program.functions.values())
     limit = min(lanes, _REGISTER_ROOM // max(registers, 1))
     if shared:
         limit = min(limit, _SHARED_ROOM // shared * threads)
@@ -156,18 +142,18 @@ def room_for(
     return max(limit, threads * size)
 
 
-def warps_of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
+def warps_of(grid: Triple, block: Triple) -> int:
     """Warps of a launch."""
-    return int(np.prod(grid)) * -(-int(np.prod(block)) // WARP)
+    return math.prod(grid) * -(-math.prod(block) // WARP)
 
 
 def resident(
     program: Program,
     shared: int,
-    block: tuple[int, int, int],
+    block: Triple,
     lanes: int,
     arch: str,
-    cluster: tuple[int, int, int] = (1, 1, 1),
+    cluster: Triple = (1, 1, 1),
 ) -> tuple[int, str]:
     """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
 
@@ -175,7 +161,7 @@ def resident(
     and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
     threads at most, if the caller chose another number than `LANES`.
     """
-    device, threads = limits(arch), block[0] * block[1] * block[2]
+    device, threads = limits(arch), math.prod(block)
     gpus = [g for g in GPUS.values() if g.arch == device.arch]
     each = min(device.max_blocks_per_sm, device.max_warps_per_sm // -(-threads // WARP))
     if shared:
@@ -184,40 +170,31 @@ def resident(
     capacity = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
     room = room_for(program, shared, block, capacity * threads, cluster, _WAITING_ROOM)
     if lanes != LANES:
-        room = max(min(room, lanes), threads * int(np.prod(cluster)))
+        room = max(min(room, lanes), threads * math.prod(cluster))
     if gpu and room // threads >= capacity:
         return room, f"a {gpu.name} holds at most {capacity} blocks of this kernel at a time"
     return room, at_a_time(room, block)
 
 
-def at_a_time(room: int, block: tuple[int, int, int]) -> str:
+def at_a_time(room: int, block: Triple) -> str:
     """Why no more blocks run together than those of `room` threads, in words."""
-    return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
-
-
-def _rows(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> Any:
-    """The rows of blocks of a grid (blockIdx.z * gridDim.y + blockIdx.y), those of a cluster
-    together.
-    """
-    (_, gy, gz), (_, cy, cz) = grid, cluster
-    rows = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
-    return rows.transpose(0, 2, 1, 3).reshape(-1)
+    return f"the emulator runs {room // math.prod(block)} blocks of this kernel at a time"
 
 
 def batches(
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    blocks: list[tuple[int, int, int]] | None,
+    grid: Triple,
+    block: Triple,
+    blocks: list[Triple] | None,
     lanes: int,
-    cluster: tuple[int, int, int] = (1, 1, 1),
+    cluster: Triple = (1, 1, 1),
 ) -> Any:
     """Blocks that run together, as index arrays over the axes p and q: whole clusters.
 
-    chosen: only these, cluster by cluster (see `whole_clusters`).
+    blocks: only these, cluster by cluster (see `whole_clusters`).
     """
-    cx, cy, cz = cluster
-    size = cx * cy * cz
-    per_batch = max(1, lanes // (block[0] * block[1] * block[2]) // size) * size
+    _, cy, cz = cluster
+    size = math.prod(cluster)
+    per_batch = max(1, lanes // math.prod(block) // size) * size
     if blocks is not None:
         for start in range(0, len(blocks), per_batch):
             part = np.array(blocks[start : start + per_batch], np.int32)
@@ -227,7 +204,9 @@ def batches(
     high = cy * cz  # rows of blocks that a cluster takes
     across = min(gx, per_batch // high)
     down = max(1, min(gy * gz, per_batch // across) // high) * high if across == gx else high
-    in_order = _rows(grid, cluster)
+    # blockIdx.z * gridDim.y + blockIdx.y, those of a cluster together
+    in_order = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
+    in_order = in_order.transpose(0, 2, 1, 3).reshape(-1)
     for row in range(0, gy * gz, down):
         rows = in_order[row : row + down].reshape(1, 1, -1, 1)
         by, bz = rows % gy, rows // gy
@@ -239,21 +218,21 @@ def batches(
 
 
 def cancellable(
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    blocks: list[tuple[int, int, int]] | None,
+    grid: Triple,
+    block: Triple,
+    blocks: list[Triple] | None,
     lanes: int,
-    cluster: tuple[int, int, int],
-    pending: deque[tuple[int, int, int]],
+    cluster: Triple,
+    pending: deque[Triple],
 ) -> Any:
     """The same of a kernel that takes over clusters before they start. pending: the first blocks of
     those that have not started, which the kernel may take away.
     """
     gx, gy, gz = grid
     every = blocks or [(x, y, z) for z in range(gz) for y in range(gy) for x in range(gx)]
-    size = cluster[0] * cluster[1] * cluster[2]
+    size = math.prod(cluster)
     pending.extend(whole_clusters(every, cluster)[::size])
-    at_once = max(1, lanes // (block[0] * block[1] * block[2]) // size)
+    at_once = max(1, lanes // math.prod(block) // size)
     while pending:
         first = [pending.popleft() for _ in range(min(at_once, len(pending)))]
         yield from batches(grid, block, whole_clusters(first, cluster), lanes, cluster)

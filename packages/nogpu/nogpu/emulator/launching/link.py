@@ -7,7 +7,6 @@ Python is executed beside the functions listed here, NumPy's types, and the cons
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
@@ -89,13 +88,8 @@ LINKED: dict[str, Any] = {
     "np": np,
     **{function.__name__: function for function in _FUNCTIONS},
     "mul": np.multiply,
-    "fmin": np.fmin,
-    "fmax": np.fmax,
-    "minimum": np.minimum,
-    "maximum": np.maximum,
-    "isnan": np.isnan,
-    "absolute": np.abs,
-    "copysign": np.copysign,
+    **{name: getattr(np, name) for name in ("fmin", "fmax", "minimum", "maximum", "isnan")},
+    **{name: getattr(np, name) for name in ("absolute", "copysign")},
     **{kind: np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")},
     **{kind: np.dtype(kind) for kind in ("f2", "f4", "f8")},
 }
@@ -111,7 +105,8 @@ def give_functions(program: Program) -> Program:
     for function in program.functions.values():
         code = marshal.loads(function.code)
         names = {**LINKED, **ports.FUNCTIONS} if program.scalar else dict(LINKED)
-        for name in _names(code):
+        blocks = [one for one in code.co_consts if isinstance(one, CodeType)]
+        for name in {name for block in blocks for name in block.co_names}:
             if (constant := constant_of_name(name)) is not None:
                 names[name] = constant
             elif (line := line_of_name(name)) is not None:
@@ -121,10 +116,3 @@ def give_functions(program: Program) -> Program:
             block.run = names[block_name(block.number)]
         function.code = b""
     return program
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Names of globals and attributes in the functions that a module's code defines."""
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from inner.co_names

@@ -13,20 +13,6 @@ from nogpu.errors import EmulationError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KINDS = (
-    "race",
-    "out-of-bounds",
-    "misaligned",
-    "uninitialised",
-    "divergent-barrier",
-    "step-budget",
-    "deadlock",
-    "assert",
-    "trap",
-    "wrong-result",
-)
-
-
 _ASK = "Give samples=True to `launch` or `trace`"
 
 

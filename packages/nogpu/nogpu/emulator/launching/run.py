@@ -20,6 +20,7 @@ from nogpu.emulator.launching import request as check
 from nogpu.emulator.launching.arguments import bind
 from nogpu.emulator.launching.declarations import (
     Formal,
+    base_name,
     crowded_lines,
     entry_line,
     name_shared,
@@ -41,9 +42,9 @@ from nogpu.emulator.launching.grids import (
 )
 from nogpu.emulator.launching.link import give_functions
 from nogpu.emulator.launching.report import Report
-from nogpu.emulator.launching.request import Request
+from nogpu.emulator.launching.request import Request, Triple
 from nogpu.emulator.launching.summary import summarise
-from nogpu.emulator.launching.vectorized import MachineCode, machine_code
+from nogpu.emulator.launching.vectorized import MachineCode, by_site
 from nogpu.emulator.machine import mbarrier, scheduler, sync
 from nogpu.emulator.machine.events import Observer
 from nogpu.emulator.machine.memory import Buffer, Heap
@@ -134,7 +135,7 @@ def launch(
     samples: bool = False,
     uninitialised: Sequence[str] = (),
     symbols: Mapping[str, Array] | None = None,
-    sample_blocks: int | Sequence[tuple[int, int, int]] | None = None,
+    sample_blocks: int | Sequence[Triple] | None = None,
     max_steps: int = MAX_STEPS,
     max_seconds: float = MAX_SECONDS,
     schedule: str = "ascending",
@@ -265,16 +266,15 @@ class _Job:
     program: Program
     formals: list[Formal] | None
     shared_bytes: int  # a block, static and dynamic
-    cluster: tuple[int, int, int]
-    blocks: list[tuple[int, int, int]] | None  # in whole clusters; None: all
+    cluster: Triple
+    blocks: list[Triple] | None  # in whole clusters; None: all
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a run leaves: its last batch, its memory, how many blocks ran, whether to the end."""
+    """What a run leaves: its last batch, how many blocks ran, whether to the end."""
 
     state: State
-    heap: Heap
     blocks: int
     ended: bool
 
@@ -308,10 +308,10 @@ def _launch(request: Request) -> Report:
     ordered = program.fences and warps_of(request.grid, request.block) <= MAX_WARPS
     outcome = _run(job, partial(_observers, job, machine, ordered))
     run = outcome.state.launch
-    kept = _variables(program, outcome.heap)
+    kept = _variables(program, run.heap)
     if request.expect and not outcome.ended:
         run.notes.append("results were not compared: the launch was stopped")
-    elif request.expect and (mismatches := oracle.compare(request.expect, outcome.heap)):
+    elif request.expect and (mismatches := oracle.compare(request.expect, run.heap)):
         module = partial(_module, compilation)
         line = entry_line(request.source, request.entry)
         faulty = any(f.kind != "race" for f in run.faults.values())
@@ -369,16 +369,16 @@ def _run(job: _Job, observers: Observers) -> _Outcome:
         writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
     oracle.check(request.expect, heap, request.entry)
     run.observers = observers(heap, writable, unset)
-    outcome = _run_blocks(job, run, heap)
+    outcome = _run_blocks(job, run)
     for symbol, array in writable_symbols:
         np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
     return outcome
 
 
-def _run_blocks(job: _Job, run: Launch, heap: Heap) -> _Outcome:
+def _run_blocks(job: _Job, run: Launch) -> _Outcome:
     """Batch by batch, until all blocks have run or a finding stops the launch."""
     request, program, block = job.request, job.program, job.request.block
-    total = int(np.prod(request.grid if job.blocks is None else [len(job.blocks)]))
+    total = math.prod(request.grid) if job.blocks is None else len(job.blocks)
     ended, done = True, 0
     with np.errstate(all="ignore"):
         try:
@@ -388,7 +388,7 @@ def _run_blocks(job: _Job, run: Launch, heap: Heap) -> _Outcome:
                 room, run.together = resident(
                     program, job.shared_bytes, block, request.lanes, request.arch, job.cluster
                 )
-            if request.cooperative and total > room // int(np.prod(block)):
+            if request.cooperative and total > room // math.prod(block):
                 raise ConfigError(
                     f"cooperative=True with {total} blocks: all must run at once, and "
                     f"{run.together}. Launch fewer, and let each do more"
@@ -416,7 +416,7 @@ def _run_blocks(job: _Job, run: Launch, heap: Heap) -> _Outcome:
                 f"the emulator failed on {request.entry} ({type(e).__name__}: {e}). The kernel "
                 "does something it does not model; simplify it, or run it on a GPU"
             ) from e
-    return _Outcome(state, heap, done, ended)
+    return _Outcome(state, done, ended)
 
 
 def _observers(
@@ -449,7 +449,7 @@ def _observers(
 def _warn(state: State, request: Request, log: str) -> None:
     """Enter what the compiler warns of and then leaves out, so that no thread shows it."""
     seen = [(f.line, f.details["other_line"]) for f in state.launch.faults.values()]
-    entry = _base_name(request.entry)
+    entry = base_name(request.entry)
     for line, variable, when in unset_variables(log, request.source, entry, request.name):
         if when:
             state.launch.notes.append(
@@ -511,11 +511,6 @@ def _unset_before_optimising(
     return {k: f for k, f in found.items() if f.kind == "uninitialised" and not f.details["array"]}
 
 
-def _base_name(entry: str) -> str:
-    """A kernel's name without template arguments and namespaces."""
-    return re.split(r"[<(]", entry)[0].split("::")[-1].strip()
-
-
 def _attribute(
     job: _Job,
     mismatches: Sequence[oracle.Mismatch],
@@ -532,19 +527,18 @@ def _attribute(
     after, began = oracle.snapshot(array for array, _ in before), scheduler.seconds()
     oracle.restore(before)
     outcome = _run(job, lambda heap, *_: [oracle.store_log(mismatches, heap)])
-    (log,) = outcome.state.observers
+    state, run = outcome.state, outcome.state.launch
+    (log,) = state.observers
     assert isinstance(log, LastStores)
-    oracle.report(outcome.state, mismatches, log, outcome.heap, line, outcome.ended)
+    oracle.report(state, mismatches, log, run.heap, line, outcome.ended)
     if outcome.ended and not faulty:
-        _name_cause(job, outcome.state, before, module, scheduler.seconds() - began)
+        _name_cause(job, state, before, module, scheduler.seconds() - began)
     oracle.restore(after)
-    return {k: f for k, f in outcome.state.launch.faults.items() if f.kind == oracle.KIND}
+    return {k: f for k, f in run.faults.items() if f.kind == oracle.KIND}
 
 
-_PATIENCE = (
-    2.0,
-    5,
-)  # seconds, and times as long as the launch took, in which causes are looked for
+# Seconds, and times as long as the launch took, in which causes are looked for.
+_PATIENCE = (2.0, 5)
 
 
 def _name_cause(
@@ -565,7 +559,7 @@ def _name_cause(
             outcome = _run(replace(job, program=program), lambda *_: [])
         except TileError:
             continue
-        if outcome.ended and not oracle.compare(job.request.expect, outcome.heap):
+        if outcome.ended and not oracle.compare(job.request.expect, outcome.state.launch.heap):
             says = f"Every result would be as expected if {change.says} here"
             state.find(oracle.KIND, change.line, says, 1)
             return
@@ -712,11 +706,16 @@ def _module(compilation: Compilation) -> P.Module:
 
 @lru_cache(maxsize=256)
 def _machine_code(compilation: Compilation) -> MachineCode:
-    """What the machine code of `_program` does to shared memory."""
+    """What the machine code of `_program` does to shared memory; without a disassembler, why that
+    is not known.
+    """
     program, _ = _program(compilation)
-    compiled = _compile(compilation)
-    code = _parsed(compiled.ptx, compilation.name).functions[program.entry.name]
-    return machine_code(program, code, compiled, compilation.name)
+    compiled, entry = _compile(compilation), _module(compilation).functions[program.entry.name]
+    try:
+        spans = by_site(program, entry, compiled, compilation.name)
+    except ToolchainError as error:
+        return MachineCode(compiled.arch, missing=str(error))
+    return MachineCode(compiled.arch, spans)
 
 
 def _compile(compilation: Compilation) -> toolchain.Compiled:
@@ -770,8 +769,8 @@ def program_of_ptx(
     program = give_functions(translated)
     name_shared(program, source, defines)
     program.crowded = crowded_lines(source)
-    program.returns = returns_early(source, _base_name(entry))
-    return program, signature(source, _base_name(entry), defines)
+    program.returns = returns_early(source, base_name(entry))
+    return program, signature(source, base_name(entry), defines)
 
 
 _PTX_ROOM = Path(__file__).parent.parent / "ptx"
@@ -809,9 +808,8 @@ def _plain_name(mangled: str) -> str:
     """The name of a function without its namespaces; what has no C++ name as it is."""
     at = re.match(r"_ZN?", mangled)
     name, rest = mangled, mangled[at.end() :] if at else ""
-    while length := re.match(
-        r"\d+", rest
-    ):  # one length and name for each namespace, then the function's
+    # One length and name for each namespace, then the function's.
+    while length := re.match(r"\d+", rest):
         name = rest[length.end() : length.end() + int(length[0])]
         rest = rest[length.end() + int(length[0]) :]
         if at and at[0] == "_Z":
@@ -900,7 +898,7 @@ def _place_symbols(
 def _uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], entry: str) -> list[Buffer]:
     """The arrays that these parameters name."""
     buffers = []
-    for name in [names] if isinstance(names, str) else names:
+    for name in names:
         buffer = by_name.get(name)
         if buffer is None:
             raise UnknownNameError(

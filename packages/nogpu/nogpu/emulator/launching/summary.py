@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -52,22 +53,14 @@ def summarise(
     ]  # fmt: skip
     # Of a barrier that part of a block passes by, races may be the effect: they come last then.
     diverged = any(f.kind == "divergent-barrier" for f in findings)
+    late = "race" if diverged else ""
     findings.sort(
-        key=lambda f: (
-            diverged and f.kind == "race",
-            f.line,
-            f.kind,
-            f.array,
-            f.called_from,
-            f.other_line,
-        )
+        key=lambda f: (f.kind == late, f.line, f.kind, f.array, f.called_from, f.other_line)
     )
-    instructions: dict[str, int] = {}
-    for block_program in run.program.blocks:
-        times = run.counts.get(block_program.number, 0)
-        if times:
-            for opcode, n in block_program.opcodes.items():
-                instructions[opcode] = instructions.get(opcode, 0) + n * times
+    instructions: Counter[str] = Counter()
+    for block in run.program.blocks:
+        if times := run.counts.get(block.number, 0):
+            instructions.update({opcode: n * times for opcode, n in block.opcodes.items()})
     total = math.prod(request.grid)
     notes = list(run.notes)
     if blocks_run < total and blocks_run:
@@ -166,6 +159,6 @@ def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Ar
         return None
     for site, stats in zip(run.program.sites, tally.stats, strict=True):
         if rows := sampler.samples[site.index].rows:
-            space = "shared" if stats.wavefronts and site.space != "global" else "global"
-            out.setdefault((int(site.line), space, site.op), []).extend(rows)
+            key = (int(site.line), _space(site, stats), site.op)
+            out.setdefault(key, []).extend(rows)
     return {k: tuple(v) for k, v in out.items()}

@@ -21,7 +21,6 @@ from nogpu.emulator.launching.report import LineAccess, sass_totals
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.bases import Place, places
 from nogpu.emulator.ptx.program import Program
-from nogpu.errors import ToolchainError
 
 
 @dataclass(frozen=True)
@@ -307,16 +306,6 @@ class MachineCode:
                     f"in the machine code of {self.arch}"
                 )
         return sentences
-
-
-def machine_code(
-    program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
-) -> MachineCode:
-    """Read the machine code of a program; where there is no disassembler, say so."""
-    try:
-        return MachineCode(compiled.arch, by_site(program, entry, compiled, file))
-    except ToolchainError as error:
-        return MachineCode(compiled.arch, missing=str(error))
 
 
 def by_site(

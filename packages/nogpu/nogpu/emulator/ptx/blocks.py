@@ -32,7 +32,7 @@ from nogpu.emulator.ptx import (
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter
 from nogpu.emulator.ptx.program import Block, FunctionProgram, Program, Spin, block_name
-from nogpu.emulator.ptx.words import types_of
+from nogpu.emulator.ptx.words import NUMPY, types_of
 from nogpu.errors import EmulationError
 
 SUBJECTS = (
@@ -107,9 +107,7 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
             local_at[v.name] = at
             at += v.size or 0
     locals_size = -(-at // 16) * 16
-    result = FunctionProgram(
-        function.name, {}, len(numbers), [kinds[n] for n in shared_by_blocks], locals_size
-    )
+    result = FunctionProgram(function.name, {}, [kinds[n] for n in shared_by_blocks], locals_size)
     sources = []
     for start, end in function.spans.items():
         line = function.code[start].line if start < end else 0
@@ -165,10 +163,7 @@ def _register_kinds(function: P.Function) -> dict[str, str]:
                 f"{function.name} uses registers of type .{kind}, which are not emulated. "
                 "Use 8- to 64-bit types"
             )
-        if kind in ("f32", "f64", "f16"):
-            kinds[name] = {"f32": "f4", "f64": "f8", "f16": "f2"}[kind]
-        else:
-            kinds[name] = _NUMPY_KIND[bits]
+        kinds[name] = NUMPY[kind] if kind in ("f32", "f64", "f16") else _NUMPY_KIND[bits]
     floats: dict[str, int] = {}
     for ins in function.code:
         types = types_of(ins)

@@ -71,11 +71,7 @@ def _turned(ins: P.Instruction) -> Sequence[P.Instruction]:
 def _of(
     ins: P.Instruction, parts: tuple[str, ...], operands: Sequence[P.Operand | None]
 ) -> P.Instruction:
-    return P.Instruction(
-        *(".".join(parts), parts, tuple(operands), ins.line, ins.guard, ins.guard_negated),
-        text=ins.text,
-        place=ins.place,
-    )
+    return replace(ins, opcode=".".join(parts), parts=parts, operands=tuple(operands))
 
 
 def _other_descriptors() -> Iterator[tuple[str, Becomes]]:

@@ -377,13 +377,9 @@ OPS: dict[str, Op] = {
         "d a", "query_cancel is_canceled get_first_ctaid get_first_ctaid::x get_first_ctaid::y "
         "get_first_ctaid::z v4 : pred b32 b128"),
     # what is left out, and what to use instead
-    **dict.fromkeys(
-        ("multimem", "tensormap"),
-        Op(refused=NEWER),
-    ),
-    **dict.fromkeys(
-        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), Op(refused=_TEXTURE)
-    ),
+    **dict.fromkeys(("multimem", "tensormap"), Op(refused=NEWER)),
+    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
+                    Op(refused=_TEXTURE)),
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), Op(refused=_STACK)),
     "brkpt": Op(refused="there is no debugger to stop in. Remove the breakpoint"),
 }  # fmt: skip

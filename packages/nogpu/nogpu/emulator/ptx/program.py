@@ -84,8 +84,7 @@ class FunctionProgram:
 
     name: str
     blocks: dict[int, Block]
-    nregisters: int
-    kinds: list[str]
+    kinds: list[str]  # NumPy types of the registers that live longer than a basic block
     locals_size: int
     exits: tuple[int, ...] = ()  # blocks that hold nothing but a return
     code: bytes = field(default=b"", repr=False)

@@ -82,7 +82,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Negated:
-    """`!p` as an operand, or `a|b` has no place here: see `Pair`."""
+    """`!p` as an operand."""
 
     operand: Register
 
@@ -219,9 +219,8 @@ class Function:
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)  # label -> instruction index
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets
-    limits: dict[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # .maxntid, .reqntid, .reqnctapercluster ...
+    # .maxntid, .reqntid, .reqnctapercluster ...
+    limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
     has_body: bool = True
 
     @cached_property
@@ -253,11 +252,9 @@ class Function:
 class Module:
     """A parsed PTX module."""
 
-    version: str
-    target: str
-    functions: dict[str, Function]
-    variables: dict[str, Variable]
-    files: dict[int, str]
+    target: str = ""
+    functions: dict[str, Function] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
 
 
 def rewritten(
@@ -283,6 +280,8 @@ _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"[^\n]*')
+_TARGET = re.compile(r"\.target\s+([^\s,]*)[^\n]*")
+_IGNORED = re.compile(r"\.(?:version|address_size)[^\n]*")
 _FUNC = re.compile(r"((?:\.(?:visible|extern|weak|common|noreturn)\s+)*)\.(entry|func)\b")
 _INT = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
 _NAME = re.compile(r"[A-Za-z_$%][\w$.]*$")
@@ -353,7 +352,7 @@ def parse(text: str, main_file: str = "") -> Module:
     scan = _Scanner(text)
     files = {int(m.group(1)): m.group(2) for m in _FILE.finditer(text)}
     main = _main_index(files, main_file)
-    module = Module("", "", {}, {}, files)
+    module = Module()
     while True:
         scan.skip()
         if scan.at >= len(text):
@@ -365,12 +364,10 @@ def parse(text: str, main_file: str = "") -> Module:
             if scan.at < 0:
                 raise EmulationError("the PTX has a .section without a body")
             scan.block()
-        elif scan.starts(".version"):
-            module.version = _line(scan).split()[-1]
-        elif scan.starts(".target"):
-            module.target = _line(scan).split(None, 1)[-1].split(",")[0].strip()
-        elif scan.starts(".address_size"):
-            _line(scan)
+        elif target := scan.match(_TARGET):
+            module.target = target[1]
+        elif scan.match(_IGNORED):
+            pass
         elif scan.match(_FUNC):
             function = _function(scan, scan.text[scan.at - 4 : scan.at] != "func", main)
             old = module.functions.get(function.name)
@@ -385,28 +382,21 @@ def parse(text: str, main_file: str = "") -> Module:
                     module.variables[variable.name] = variable
 
 
-def _line(scan: _Scanner) -> str:
-    end = scan.text.find("\n", scan.at)
-    end = len(scan.text) if end < 0 else end
-    line = scan.text[scan.at : end]
-    scan.at = end
-    return line
-
-
 def _main_index(files: dict[int, str], main_file: str) -> int:
-    for index, path in files.items():
-        if main_file and (path == main_file or path.endswith("/" + main_file)):
-            return index
-    base = PurePath(main_file).name if main_file else ""
-    for index, path in files.items():
-        if base and PurePath(path).name == base:
-            return index
+    for name in (main_file, PurePath(main_file).name) if main_file else ():
+        for index, path in files.items():
+            if f"/{path}".endswith(f"/{name}"):
+                return index
     return min(files, default=1)
 
 
-def _parameters(text: str) -> list[Parameter]:
+def _parameters(scan: _Scanner) -> list[Parameter]:
+    """The parameters that stand here in parentheses; none if there are no parentheses."""
+    scan.skip()
+    if not scan.match(re.compile(r"\(")):
+        return []
     result = []
-    for chunk in text.split(","):
+    for chunk in scan.until(")").split(","):
         chunk = chunk.strip()
         if not chunk:
             continue
@@ -428,21 +418,12 @@ def _parameters(text: str) -> list[Parameter]:
 
 
 def _function(scan: _Scanner, is_entry: bool, main: int) -> Function:
+    returns = [] if is_entry else _parameters(scan)
     scan.skip()
-    returns: list[Parameter] = []
-    if not is_entry and scan.starts("("):
-        scan.at += 1
-        returns = _parameters(scan.until(")"))
-        scan.skip()
     name = scan.match(re.compile(r"[\w$]+"))
     if not name:
         raise EmulationError("a PTX function has no name")
-    scan.skip()
-    params: list[Parameter] = []
-    if scan.starts("("):
-        scan.at += 1
-        params = _parameters(scan.until(")"))
-    function = Function(name.group(), is_entry, params, returns)
+    function = Function(name[0], is_entry, _parameters(scan), returns)
     while True:
         scan.skip()
         if scan.starts(";"):
@@ -621,9 +602,7 @@ class _Body:
                 raise EmulationError(f"unknown predicate {match.group(2)!r} in {source!r}")
             guard, negated, body = register.name, bool(match.group(1)), match.group(3)
         head, _, rest = body.partition(" ")
-        # setp.eq.s32 p, a, b may be written "setp.eq.s32p": never by NVRTC.
-        parts = tuple(re.sub(r"::", "@", head).split("."))
-        parts = tuple(p.replace("@", "::") for p in parts)
+        parts = tuple(head.split("."))
         ins = Instruction(head, parts, (), self.line, guard, negated, text=source, place=self.place)
         if parts[0] == "call":
             returns, name, arguments = self._call(rest, source)
@@ -669,10 +648,9 @@ class _Body:
         if number is not None:
             return number
         register = self._register(text)
-        if register is not None and register.name in self.wide:
-            return Vector(tuple(Register(f"{register.name}#{half}") for half in ("low", "high")))
         if register is not None:
-            return register
+            halves = tuple(Register(f"{register.name}#{half}") for half in ("low", "high"))
+            return Vector(halves) if register.name in self.wide else register
         if text.startswith("%") and not _SPECIAL.match(text):
             component = re.match(r"(%[\w$]+)\.[xyzwrgba]$", text)
             if component and self._register(component.group(1)):
@@ -697,16 +675,11 @@ class _Body:
     def _address(self, text: str, source: str) -> Address:
         text = text.strip()
         match = re.match(r"([\w$%.]+)\s*(?:\+\s*([+-]?\w+)|(-\s*\w+))?$", text)
-        if not match:
-            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
-        offset_text = (match.group(2) or match.group(3) or "0").replace(" ", "")
-        offset = literal(offset_text)
-        if offset is None:
-            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
-        base = self._operand(match.group(1), source)
-        if not isinstance(base, Register | Symbol | Immediate):
-            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
-        return Address(base, offset.value)
+        if match and (offset := literal((match[2] or match[3] or "0").replace(" ", ""))):
+            base = self._operand(match[1], source)
+            if isinstance(base, Register | Symbol | Immediate):
+                return Address(base, offset.value)
+        raise EmulationError(f"cannot read the address [{text}] of {source!r}")
 
 
 def _halves(ins: Instruction) -> list[Instruction]:
