@@ -14,9 +14,9 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters, faults
 from nogpu.emulator.machine.events import Access, Stage, Where
-from nogpu.emulator.machine.lanes import Array, pick, spread_to
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask, array_of
-from nogpu.emulator.machine.memory import Buffer, PeerWords, load_words, store_words
+from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.ptx.layout import (
     LOCAL_WINDOW,
     RANK_SHIFT,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 u1, u4, u8 = (np.dtype(t) for t in ("u1", "u4", "u8"))
 Move = Callable[[Access], Any]
 """What to do with the sound lanes of an access instead of a plain load or store."""
+Make = Callable[[str, Where], Any]
+"""How `perform` makes its access to a space at places of sound lanes; gives what that gives."""
 
 
 # -- parameters ----------------------------------------------------------------------------------
@@ -109,51 +111,38 @@ def perform(
     """
     if mask is not None and mask.n == 0:
         return _nothing(site)
-    if site.space == "shared":
-        return _shared(state, site, address, mask, values, stage, move)
-    if site.space == "local":
-        return _local(state, site, address, mask, values)
-    if site.space != "generic":
-        return _global(state, site, address, mask, values, length, move)
-    parts = by_space(state, site, address, mask)
-    state.local_unset, state.local_at, results = [], [], []
-    for space, at, part in parts:
-        if space == "shared":
-            got = _shared(state, site, at, part, values, stage, move)
-        elif space == "local" and move is None:
-            got = _local(state, site, at, part, values)
-        elif space == "local":  # there are no atomics on local memory: no array, say the findings
-            got = _global(state, site, at + LOCAL_WINDOW, part, values, length, move)
-        else:
-            got = _global(state, site, at, part, values, length, move)
-        if len(parts) == 1:
-            return got
-        results.append((part, got))
-    if values is not None:
-        return None
-    return _merged(site, [(part.arr, got) for part, got in results if part is not None])
 
-
-def _carry(state: State, access: Access, move: Move | None) -> Any:
-    """Publish an access of sound lanes to one target, and do it."""
-    mask = access.where.mask
-    if mask is not None and mask.n == 0:  # nobody is left: nothing to publish or store
+    def make(space: str, where: Where) -> Any:
+        """Publish an access of sound lanes to one target, and do it."""
+        access = Access(site, space, where, values, length, stage)
+        somebody = where.mask is None or where.mask.n > 0
+        if somebody and site.space not in _UNWATCHED:
+            state.publish(access)
         if move is not None:
             return move(access)
-        return None if access.values is not None else _take_words(access)
-    if access.site.space not in _UNWATCHED:
-        state.publish(access)
-    if move is not None:
-        return move(access)
-    if isinstance(access.where.target, Buffer):
-        if access.values is not None:
-            _put(state, access)
-            return None
-        return _take(access) if access.length is None else _take_ragged(access)
-    if access.values is not None:
-        _put_words(state, access)
+        if values is None:
+            return _take(access)
+        if somebody:
+            state.launch.stored(site)
+            kind = site.kind
+            where.target.store(where.offset, (v.view(kind) for v in values), where.lanes)
         return None
-    return _take_words(access)
+
+    def reach(space: str, at: Array, lanes: Mask | None) -> Any:
+        if space == "shared":
+            return _shared(state, site, at, lanes, stage, make)
+        if space == "local" and move is None:
+            return make("local", _local(state, site, at, lanes))
+        if space == "local":  # there are no atomics on local memory: no array, say the findings
+            at = at + LOCAL_WINDOW
+        return _global(state, site, at, lanes, length, make)
+
+    if site.space != "generic":
+        return reach(site.space, address, mask)
+    state.local_unset, state.local_at = [], []
+    spaces = by_space(state, site, address, mask)
+    parts = [(array_of(lanes), reach(space, at, lanes)) for space, at, lanes in spaces]
+    return parts[0][1] if len(parts) == 1 else _merged(site, parts)
 
 
 _UNWATCHED = {"const", "param"}
@@ -166,13 +155,14 @@ def _nothing(site: Site) -> Any:
 
 
 def _merged(site: Site, parts: list[tuple[Array, Any]]) -> Any:
-    """The results of several groups of lanes: [(bool of four axes, result)]."""
+    """The results of several groups of lanes: [(bool of four axes, result)]; None: of a store."""
     total = _nothing(site)
-    total = [total] if site.count == 1 else list(total)
     for lanes, got in parts:
-        got = [got] if site.count == 1 else got
-        total = [np.where(lanes, g, t) for g, t in zip(got, total, strict=True)]
-    return total[0] if site.count == 1 else tuple(total)
+        if got is not None and site.count == 1:
+            total = np.where(lanes, got, total)
+        elif got is not None:
+            total = tuple(np.where(lanes, g, t) for g, t in zip(got, total, strict=True))
+    return total
 
 
 # -- what generated code calls -------------------------------------------------------------------
@@ -198,9 +188,8 @@ def _global(
     site: Site,
     address: Array,
     mask: Mask | None,
-    values: tuple[Array, ...] | None,
     length: Array | None,
-    move: Move | None,
+    make: Make,
 ) -> Any:
     nearest = state.launch.nearest
     buffer = nearest.get(site.index)
@@ -212,62 +201,33 @@ def _global(
     if buffer is not None and buffer.owned is None and length is None:
         offset = address + (site.offset - buffer.base)
         if _clean(offset, site, buffer, mask) and not (writes and buffer.read_only):
-            return _carry(state, Access(site, "global", Where(buffer, offset, mask), values), move)
-    results = []
-    for target, offset, sound_mask, sound in _split(state, site, address, mask, length):
+            return make("global", Where(buffer, offset, mask))
+    parts = []
+    for target, offset, sound in _split(state, site, address, mask, length):
         if writes and target.read_only:
             faults.report_read_only(state, site, target)
             continue
         nearest[site.index] = target
-        access = Access(site, "global", Where(target, offset, sound_mask), values, length)
-        results.append((sound, _carry(state, access, move)))
-    return None if values is not None else _merged(site, results)
+        parts.append((sound, make("global", Where(target, offset, state.mask(sound)))))
+    return _merged(site, parts)
 
 
 def _take(access: Access) -> Any:
     site, where = access.site, access.where
-    size = site.kind.itemsize
-    data = where.target.view(site.kind)  # type: ignore[union-attr]
-    index = where.offset >> (size.bit_length() - 1) if size > 1 else where.offset
-    # Lanes outside the mask may hold any address: `pick` keeps them harmless.
-    if site.count == 1:
-        return pick(data, index)
-    return tuple(pick(data, index + j) for j in range(site.count))
+    if access.length is not None:
+        return _take_ragged(access, access.length)
+    got = where.target.load(where.offset, site.kind, site.count)
+    return got[0] if site.count == 1 else got
 
 
-def _take_ragged(access: Access) -> Any:
+def _take_ragged(access: Access, length: Array) -> Any:
     """A load of which each lane reads only the first bytes: 32-bit words, zeros behind those."""
-    where, length = access.where, access.length
-    assert length is not None
     byte = np.arange(access.site.width)
-    data = where.target.view(u1)  # type: ignore[union-attr]
-    read = pick(data, where.offset[..., None] + byte)
+    (read,) = access.where.target.load(access.where.offset[..., None] + byte, u1)
     words = np.ascontiguousarray(np.where(byte < length[..., None], read, u1.type(0))).view(u4)
     if access.site.count == 1:
         return words[..., 0]
     return tuple(words[..., j] for j in range(words.shape[-1]))
-
-
-def _put(state: State, access: Access) -> None:
-    """Scatter in thread order: where threads collide, the highest one wins."""
-    site, where = access.site, access.where
-    state.launch.stored(site)
-    size = site.kind.itemsize
-    data = where.target.view(site.kind)  # type: ignore[union-attr]
-    index = where.offset >> (size.bit_length() - 1) if size > 1 else where.offset
-    arr = None if where.mask is None else where.mask.arr
-    for j, value in enumerate(access.values or ()):
-        _scatter(data, index + j if j else index, value.view(site.kind), arr)
-
-
-def _scatter(data: Array, index: Array, value: Array, arr: Array | None) -> None:
-    shape = np.broadcast_shapes(index.shape, value.shape, () if arr is None else arr.shape)
-    index, value = spread_to(index, shape), spread_to(value, shape)
-    if arr is None:
-        data[index] = value
-        return
-    chosen = spread_to(arr, shape)
-    data[index[chosen]] = value[chosen]
 
 
 def _clean(offset: Array, site: Site, buffer: Buffer, mask: Mask | None) -> bool:
@@ -287,26 +247,21 @@ def _clean(offset: Array, site: Site, buffer: Buffer, mask: Mask | None) -> bool
 
 def _first_buffer(state: State, site: Site, address: Array, mask: Mask | None) -> Buffer | None:
     """The buffer that the first active lane means."""
-    if mask is None:
-        first = int(address.reshape(-1)[0])
-    else:
-        reduced = mask.reduced(address.shape)
-        a, r = np.broadcast_arrays(address, reduced)
-        first = int(a.reshape(-1)[int(np.argmax(r.reshape(-1)))])
-    return state.launch.heap.at(first + site.offset)
+    first = 0
+    if mask is not None:
+        first = int(np.argmax(np.broadcast_to(mask.reduced(address.shape), address.shape)))
+    return state.launch.heap.at(int(address.reshape(-1)[first]) + site.offset)
 
 
-def _lanes_of(address: Array, mask: Mask | None) -> tuple[Array, Array]:
+def _lanes_of(address: Array, mask: Mask | None) -> list[Array]:
     """Address and mask with equal shapes."""
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    shape = np.broadcast_shapes(address.shape, arr.shape)
-    return np.broadcast_to(address, shape), np.broadcast_to(arr, shape)
+    return np.broadcast_arrays(address, array_of(mask))
 
 
 def _split(
     state: State, site: Site, address: Array, mask: Mask | None, length: Array | None
-) -> list[tuple[Buffer, Array, Mask | None, Array]]:
-    """Sort lanes by buffer, report faults: [(buffer, offsets, mask of the sound lanes, bool)]."""
+) -> list[tuple[Buffer, Array, Array]]:
+    """Sort lanes by buffer, report faults: [(buffer, offsets, bool: the sound lanes)]."""
     address, arr = _lanes_of(address, mask)
     width: Any = site.width if length is None else np.broadcast_to(length, address.shape)
     target = address + site.offset
@@ -331,67 +286,36 @@ def _split(
             faults.report_misaligned(state, site, buffer, offset, misaligned)
         sound = here & ~outside & ~misaligned
         if sound.any():
-            out.append((buffer, offset, state.mask(sound), sound))
+            out.append((buffer, offset, sound))
     return out
 
 
 # -- shared memory -------------------------------------------------------------------------------
 
 
-class Checked:
-    """A shared access whose addresses were seen before: nothing to check again."""
-
-    __slots__ = ("address", "mask", "site", "where")
-
-    def __init__(self, site: Site, address: Array, mask: Mask | None, where: Where) -> None:
-        self.site, self.address, self.mask, self.where = site, address, mask, where
-
-
 def _shared(
-    state: State,
-    site: Site,
-    address: Array,
-    mask: Mask | None,
-    values: tuple[Array, ...] | None,
-    stage: Stage,
-    move: Move | None,
+    state: State, site: Site, address: Array, mask: Mask | None, stage: Stage, make: Make
 ) -> Any:
     """Shared memory: the own block's, or that of a peer in the cluster."""
-    if not state.launch.program.clusters:
-        return _own(state, site, address, mask, values, stage, move)
-    code = clusters.code_of(address + site.offset)
-    if not code.any():
-        return _own(state, site, address, mask, values, stage, move)
-    own, away = state.narrowed(mask, code == 0), state.narrowed(mask, code != 0)
-    if away is not None and not away.n:
-        return _own(state, site, address, mask, values, stage, move)
-    results = []
-    if own is not None and own.n:
-        results.append((own.arr, _own(state, site, address, own, values, stage, move)))
-    got = _peers(state, site, address, code, away, values, stage, move)
-    if values is not None:
-        return None
-    if not results:
-        return got
-    return _merged(site, [*results, (code != 0, got)])
-
-
-def _peers(
-    state: State,
-    site: Site,
-    address: Array,
-    code: Array,
-    mask: Mask | None,
-    values: tuple[Array, ...] | None,
-    stage: Stage,
-    move: Move | None,
-) -> Any:
-    """Lanes that mean the shared memory of a peer. code: its rank plus one, four axes."""
+    code = clusters.code_of(address + site.offset) if state.launch.program.clusters else None
+    away = None if code is None else state.narrowed(mask, code != 0)
+    if code is None or not code.any() or (away is not None and not away.n):
+        return make("shared", _own(state, site, address, mask))
     if stage is not Stage.WHOLE:
         raise EmulationError(
             f"line {site.line}: cp.async copies into the shared memory of another block of the "
             "cluster; PTX allows the own block's alone. Store there, or copy in bulk"
         )
+    own = state.narrowed(mask, code == 0)
+    if own is not None and not own.n:
+        return make("shared", _peers(state, site, address, code, away))
+    parts = [(array_of(own), make("shared", _own(state, site, address, own)))]
+    parts.append((code != 0, make("shared", _peers(state, site, address, code, away))))
+    return _merged(site, parts)
+
+
+def _peers(state: State, site: Site, address: Array, code: Array, mask: Mask | None) -> Where:
+    """The places of lanes that mean a peer's shared memory. code: its rank plus one, four axes."""
     size = clusters.of(state).size
     nobody = np.broadcast_to(array_of(mask) & (code > size), state.shape)
     if nobody.any():
@@ -402,42 +326,29 @@ def _peers(
     arr = array_of(sound)
     column = np.broadcast_to(state.block_index, state.shape)
     rank = np.broadcast_to(code - 1, state.shape)
-    owner = clusters.column_of(state, column.reshape(-1), rank.reshape(-1)).reshape(state.shape)
-    owner = np.where(arr, owner, column)
-    where = Where(PeerWords(state.shared, owner), np.where(arr, offset, 0), sound, owner)
-    access = Access(site, "shared", where, values)
-    return _carry(state, access, move)
+    owner = np.where(arr, clusters.column_of(state, column, rank), column)
+    return Where(state.shared.meant_by(owner), np.where(arr, offset, 0), sound, owner)
 
 
-def _own(
-    state: State,
-    site: Site,
-    address: Array,
-    mask: Mask | None,
-    values: tuple[Array, ...] | None,
-    stage: Stage,
-    move: Move | None,
-) -> Any:
-    plan = state.checked.get(site.index)
+def _own(state: State, site: Site, address: Array, mask: Mask | None) -> Where:
+    """The places of lanes that mean the shared memory of their own block."""
+    seen, at, where = state.checked.get(site.index, (None, None, None))
     if (
-        plan is not None
-        and plan.address is address
-        and plan.mask is mask
-        and (plan.site is site or (plan.site.width == site.width and plan.site.op == site.op))
+        where is not None
+        and seen is not None
+        and at is address
+        and where.mask is mask
+        and (seen is site or (seen.width == site.width and seen.op == site.op))
     ):
-        where = plan.where
-    else:
-        shift = site.offset - state.launch.program.shared_base
-        offset = address + shift if shift else address
-        sound = _check_shared(state, site, offset, mask)
-        if sound is mask:
-            where = Where(state.shared, offset, mask)
-            state.checked[site.index] = Checked(site, address, mask, where)
-        else:  # some lanes fault: not remembered, so that every time is counted
-            assert sound is not None
-            where = Where(state.shared, np.where(sound.arr, offset, 0), sound)
-    access = Access(site, "shared", where, values, None, stage)
-    return _carry(state, access, move)
+        return where
+    shift = site.offset - state.launch.program.shared_base
+    offset = address + shift if shift else address
+    sound = _check_shared(state, site, offset, mask)
+    if sound is not mask:  # some lanes fault: not remembered, so that every time is counted
+        return Where(state.shared, np.where(array_of(sound), offset, 0), sound)
+    where = Where(state.shared, offset, mask)
+    state.checked[site.index] = site, address, where
+    return where
 
 
 def _check_shared(state: State, site: Site, offset: Array, mask: Mask | None) -> Mask | None:
@@ -461,37 +372,11 @@ def _shield(state: State, arr: Array, bad: Array) -> Mask:
     return Mask(state, sound, n)
 
 
-def _take_words(access: Access) -> Any:
-    """What lanes read of shared or local memory."""
-    site, where = access.site, access.where
-    size = site.kind.itemsize
-    memory: Any = where.target
-    if site.count == 1:
-        return load_words(memory, where.offset, site.kind)
-    return tuple(
-        load_words(memory, where.offset + j * size if j else where.offset, site.kind)
-        for j in range(site.count)
-    )
-
-
-def _put_words(state: State, access: Access) -> None:
-    """Store to shared or local memory."""
-    site, where = access.site, access.where
-    state.launch.stored(site)
-    size = site.kind.itemsize
-    memory: Any = where.target
-    arr = None if where.mask is None else where.mask.arr
-    for j, value in enumerate(access.values or ()):
-        offset = where.offset + j * size if j else where.offset
-        store_words(memory, offset, value.view(site.kind), arr)
-
-
 # -- local memory --------------------------------------------------------------------------------
 
 
-def _local(
-    state: State, site: Site, address: Array, mask: Mask | None, values: tuple[Array, ...] | None
-) -> Any:
+def _local(state: State, site: Site, address: Array, mask: Mask | None) -> Where:
+    """The places of lanes in their local memory."""
     memory = state.local_memory()
     offset = address + site.offset
     size = memory.nbytes
@@ -505,7 +390,7 @@ def _local(
         offset = np.where(mask.arr, offset, 0)
     if state.observers:
         _note_local(state, site, offset, mask)
-    return _carry(state, Access(site, "local", Where(memory, offset, mask), values), None)
+    return Where(memory, offset, mask)
 
 
 def _note_local(state: State, site: Site, offset: Array, mask: Mask | None) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 from nogpu.emulator.machine.access import perform
 from nogpu.emulator.machine.events import Access, Stage, Where
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.memory import store_words
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -156,9 +155,7 @@ def _begin(state: State, begun: Access) -> None:
         state.copies = Copies(state)
     state.copies.start(begun)
     state.launch.stored(begun.site)
-    arr = None if where.mask is None else where.mask.arr
-    for j, value in enumerate(begun.values or ()):
-        store_words(state.shared, where.offset + 4 * j, value, arr)
+    where.target.store(where.offset, begun.values or (), where.lanes)
 
 
 def _partial(

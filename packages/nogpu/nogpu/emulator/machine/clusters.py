@@ -73,7 +73,7 @@ def in_clusters(state: State) -> tuple[int, int, int]:
 def column_of(state: State, column: Array, rank: Array) -> Array:
     """The block of a rank in the cluster of another block.
 
-    All int64, flat, blocks by column in the batch.
+    All int64, of one shape, blocks by column in the batch.
 
     A rank that the cluster does not have stands for the one nearest to it: check it first.
     """

@@ -49,6 +49,11 @@ class Where:
         self.target, self.offset, self.mask, self.owner = target, offset, mask, owner
         self._granule: Array | None = None
 
+    @property
+    def lanes(self) -> Array | None:
+        """The sound lanes, bool; None: all."""
+        return None if self.mask is None else self.mask.arr
+
     def granule(self, shift: int) -> Array:
         """Offsets in granules of 2**shift bytes; always asked with one shift."""
         if self._granule is None:

@@ -34,7 +34,6 @@ from nogpu.emulator.machine.grouping import (
 )
 from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of, flat_lanes
-from nogpu.emulator.machine.memory import load_words, store_words
 from nogpu.emulator.ptx.layout import SHARED_WINDOW
 from nogpu.errors import EmulationError
 
@@ -101,7 +100,7 @@ def init_barrier(
 
 def _init(state: State, count: Array, access: Access) -> None:
     where = access.where
-    arr = None if where.mask is None else where.mask.arr
+    arr = where.lanes
     expected = count.view(u4) & u4.type(_COUNT)
     invalid = count.view(u4) != expected
     invalid = invalid | (expected == 0)
@@ -110,8 +109,7 @@ def _init(state: State, count: Array, access: Access) -> None:
             f"line {access.site.line}: mbarrier.init with a count of "
             f"{int(count[invalid].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
         )
-    store_words(state.shared, where.offset, expected, arr)
-    store_words(state.shared, where.offset + 4, expected, arr)
+    state.shared.store(where.offset, (expected, expected), arr)
     if state.tx_count is not None:
         at, block = flat_lanes(state, where.mask, where.offset, state.block_index)
         state.tx_count[(at >> 2) * state.shared.ncolumns + block] = 0
@@ -426,7 +424,7 @@ def _track(state: State, one: Array, counted: bool, access: Access) -> None:
 
 
 def _phase(state: State, offset: Array) -> Array:
-    word = load_words(state.shared, offset + 4, u4)
+    (word,) = state.shared.load(offset + 4, u4)
     return word.astype(i8) >> _COUNT_BITS
 
 

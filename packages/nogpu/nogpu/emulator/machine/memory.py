@@ -7,12 +7,14 @@ address is one contiguous row.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.lanes import Array, spread_to
+from nogpu.emulator.machine.lanes import Array, pick, spread_to
 from nogpu.emulator.ptx.layout import SLOT_BITS
 
 if TYPE_CHECKING:
@@ -51,6 +53,18 @@ class Buffer:
             elements = self.views[kind] = whole.view(kind)
         return elements
 
+    def load(self, offset: Array, kind: np.dtype[Any], count: int = 1) -> tuple[Array, ...]:
+        """Elements of a type, `count` side by side, at byte offsets; any that lie inside for lanes
+        whose offset does not.
+        """
+        data, index = self.view(kind), _index(offset, kind)
+        return tuple(pick(data, index + j if j else index) for j in range(count))
+
+    def store(self, offset: Array, values: Iterable[Array], mask: Array | None) -> None:
+        """Store elements of one type side by side at byte offsets (aligned, inside)."""
+        for j, value in enumerate(values):
+            put(self.view(value.dtype), _index(offset, value.dtype) + j, value, mask)
+
     def index_text(self, byte_offset: int) -> str:
         """`A[3, 7]` for a place inside, `A[4100]` for one outside (elements)."""
         element = byte_offset // self.itemsize
@@ -58,6 +72,22 @@ class Buffer:
             where = ", ".join(str(i) for i in np.unravel_index(element, self.shape))
             return f"{self.name}[{where}]"
         return f"{self.name}[{element}]"
+
+
+def _index(offset: Array, kind: np.dtype[Any]) -> Array:
+    """Places of elements by their bytes; a shift, which takes NumPy less than a division."""
+    return offset >> (kind.itemsize.bit_length() - 1)
+
+
+def put(data: Array, at: Array, value: Array, mask: Array | None) -> None:
+    """Store at flat places in thread order: where lanes collide, the highest one wins."""
+    shape = np.broadcast_shapes(at.shape, value.shape, () if mask is None else mask.shape)
+    at, value = spread_to(at, shape), spread_to(value, shape)
+    if mask is None:
+        data[at] = value
+        return
+    chosen = spread_to(mask, shape)
+    data[at[chosen]] = value[chosen]
 
 
 class Heap:
@@ -92,102 +122,83 @@ class Words:
         self.ncolumns = int(columns.max()) + 1
         self.data = np.zeros((self.rows, self.ncolumns), u4)
         self.flat = self.data.reshape(-1)
-        self.inner = tuple(n for n in columns.shape)
-        self.per_block = columns.shape[0] == 1 and columns.shape[1] == 1
+        self.own = True  # each thread means its own column: a row is in the order of the threads
+        self.per_block = columns.shape[:2] == (1, 1)
+
+    def meant_by(self, owner: Array) -> Words:
+        """The same words for lanes that mean other columns than their own: int64, four axes."""
+        other = copy(self)
+        other.columns, other.own = owner, False
+        return other
+
+    def _whole_rows(self, word: Array) -> bool:
+        """Whether all columns mean the same of these rows, which vary along threads only."""
+        return self.own and self.per_block and word.shape[2:] == (1, 1)
 
     def gather(self, word: Array) -> Array:
         """uint32 words at row indices `word` (four axes), for every thread that they vary over."""
-        r, x, p, q = word.shape
-        if self.per_block and p == 1 and q == 1:
+        if self._whole_rows(word):
             rows = self.data.take(word.reshape(-1).astype(np.intp, copy=False), axis=0)
-            return rows.reshape(r, x, *self.inner[2:])
-        if word.size == 1:
+            return rows.reshape(*word.shape[:2], *self.columns.shape[2:])
+        if self.own and word.size == 1:
             # A copy: what was loaded stays as it is when the word is written again.
-            return self.data[int(word.reshape(()))].reshape(self.inner).copy()
+            return self.data[int(word.reshape(()))].reshape(self.columns.shape).copy()
         return self.flat.take((word * self.ncolumns + self.columns).astype(np.intp, copy=False))
 
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
-        """Store uint32 values; where lanes collide, the highest thread wins."""
-        if mask is None:
-            r, x, p, q = word.shape
-            if self.per_block and p == 1 and q == 1:
-                vr, vx = max(r, value.shape[0]), max(x, value.shape[1])
-                rows = spread_to(word, (vr, vx, 1, 1)).reshape(-1)
-                shape = (vr, vx, *self.inner[2:])
-                whole = spread_to(value, shape)
-                self.data[rows] = whole.reshape(vr * vx, self.ncolumns)
-                return
-            if word.size == 1:
-                self.data[int(word.reshape(()))] = spread_to(value, self.inner).reshape(-1)
-                return
-            at = word * self.ncolumns + self.columns
-            shape = np.broadcast_shapes(at.shape, value.shape)
-            self.flat[spread_to(at, shape)] = value
+        """Store uint32 values; where lanes collide, the highest thread of the highest block
+        wins."""
+        if mask is None and self._whole_rows(word):
+            r, x = (max(word.shape[i], value.shape[i]) for i in range(2))
+            whole = spread_to(value, (r, x, *self.columns.shape[2:]))
+            self.data[spread_to(word, (r, x, 1, 1)).reshape(-1)] = whole.reshape(r * x, -1)
+        elif mask is None and self.own and word.size == 1:
+            self.data[int(word.reshape(()))] = spread_to(value, self.columns.shape).reshape(-1)
+        else:
+            put(self.flat, word * self.ncolumns + self.columns, value, mask)
+
+    def load(self, offset: Array, kind: np.dtype[Any], count: int = 1) -> tuple[Array, ...]:
+        """Elements of a type, `count` side by side, at byte offsets (aligned, inside)."""
+        size = kind.itemsize
+        return tuple(self._load(offset + j * size if j else offset, kind) for j in range(count))
+
+    def _load(self, offset: Array, kind: np.dtype[Any]) -> Array:
+        size = kind.itemsize
+        word = offset >> 2
+        if size == 4:
+            return self.gather(word).view(kind)
+        if size == 8:
+            low, high = self.gather(word), self.gather(word + 1)
+            return (low.astype(u8) | (high.astype(u8) << u8.type(32))).view(kind)
+        shift = ((offset & 3) << 3).astype(u4)
+        narrow = self.gather(word) >> shift
+        return narrow.astype(u2 if size == 2 else u1).view(kind)
+
+    def store(self, offset: Array, values: Iterable[Array], mask: Array | None) -> None:
+        """Store elements of one type side by side at byte offsets (aligned, inside)."""
+        for j, value in enumerate(values):
+            self._store(offset + j * value.itemsize if j else offset, value, mask)
+
+    def _store(self, offset: Array, value: Array, mask: Array | None) -> None:
+        size = value.itemsize
+        word = offset >> 2
+        if size == 4:
+            self.scatter(word, value.view(u4), mask)
             return
-        at = word * self.ncolumns + self.columns
-        shape = np.broadcast_shapes(at.shape, value.shape, mask.shape)
-        chosen = spread_to(mask, shape)
-        self.flat[spread_to(at, shape)[chosen]] = spread_to(value, shape)[chosen]
-
-
-class PeerWords(Words):
-    """The shared memory of a batch, as lanes see it that mean other blocks than their own."""
-
-    def __init__(self, memory: Words, owner: Array) -> None:
-        """memory: where the words are. owner: int64, four axes: the column that each lane means."""
-        self.nbytes, self.rows, self.ncolumns = memory.nbytes, memory.rows, memory.ncolumns
-        self.data, self.flat = memory.data, memory.flat
-        self.columns, self.per_block = owner, False
-
-    def gather(self, word: Array) -> Array:
-        """uint32 words at row indices `word` (four axes), of the blocks that the lanes mean."""
-        return self.flat.take((word * self.ncolumns + self.columns).astype(np.intp, copy=False))
-
-    def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
-        """Store uint32 values; of colliding lanes the highest thread of the highest block wins."""
-        every = np.ones((1, 1, 1, 1), bool) if mask is None else mask
-        at = word * self.ncolumns + self.columns
-        shape = np.broadcast_shapes(at.shape, value.shape, every.shape)
-        chosen = spread_to(every, shape)
-        self.flat[spread_to(at, shape)[chosen]] = spread_to(value, shape)[chosen]
-
-
-def load_words(memory: Words, offset: Array, kind: np.dtype[Any]) -> Array:
-    """Elements of a type at byte offsets (aligned, inside) of word memory."""
-    size = kind.itemsize
-    word = offset >> 2
-    if size == 4:
-        return memory.gather(word).view(kind)
-    if size == 8:
-        low, high = memory.gather(word), memory.gather(word + 1)
-        return (low.astype(u8) | (high.astype(u8) << u8.type(32))).view(kind)
-    shift = ((offset & 3) << 3).astype(u4)
-    narrow = memory.gather(word) >> shift
-    return narrow.astype(u2 if size == 2 else u1).view(kind)
-
-
-def store_words(memory: Words, offset: Array, value: Array, mask: Array | None) -> None:
-    """Store elements at byte offsets (aligned, inside) of word memory."""
-    size = value.dtype.itemsize
-    word = offset >> 2
-    if size == 4:
-        memory.scatter(word, value.view(u4), mask)
-        return
-    if size == 8:
-        bits = value.view(u8)
-        memory.scatter(word, bits.astype(u4), mask)
-        memory.scatter(word + 1, (bits >> u8.type(32)).astype(u4), mask)
-        return
-    # Several lanes may write parts of one word: merge part by part.
-    bits = value.view(u2 if size == 2 else u1).astype(u4)
-    full = u4.type((1 << 8 * size) - 1)
-    part = offset & 3
-    for position in range(0, 4, size):
-        here = part == position
-        if not here.any():
-            continue
-        chosen = here if mask is None else here & mask
-        shift = u4.type(8 * position)
-        old = memory.gather(word)
-        new = (old & ~(full << shift)) | ((bits & full) << shift)
-        memory.scatter(word, new, None if chosen.all() else chosen)
+        if size == 8:
+            bits = value.view(u8)
+            self.scatter(word, bits.astype(u4), mask)
+            self.scatter(word + 1, (bits >> u8.type(32)).astype(u4), mask)
+            return
+        # Several lanes may write parts of one word: merge part by part.
+        bits = value.view(u2 if size == 2 else u1).astype(u4)
+        full = u4.type((1 << 8 * size) - 1)
+        part = offset & 3
+        for position in range(0, 4, size):
+            here = part == position
+            if not here.any():
+                continue
+            chosen = here if mask is None else here & mask
+            shift = u4.type(8 * position)
+            new = (self.gather(word) & ~(full << shift)) | ((bits & full) << shift)
+            self.scatter(word, new, None if chosen.all() else chosen)

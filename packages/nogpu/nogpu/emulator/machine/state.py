@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import specials
-from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
+from nogpu.emulator.machine.events import Access, Bulk, Observer, Served, Where
 from nogpu.emulator.machine.lanes import Array, WarpShape
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.machine.memory import Buffer, Heap, Words
 from nogpu.emulator.ptx.sites import calls_of
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.access import Checked
     from nogpu.emulator.machine.asynchronous import Copies
     from nogpu.emulator.machine.bulk import Stores
     from nogpu.emulator.machine.cluster_barriers import Meetings
@@ -144,7 +143,8 @@ class State:
         self._global_thread: Array | None = None
         self.live: Mask | None = None
         self.shared = Words(max(launch.shared_bytes, 4), self.block_index)
-        self.checked: dict[int, Checked] = {}  # the last shared access of each instruction
+        # Of each instruction the last shared access without a fault, and its address.
+        self.checked: dict[int, tuple[Site, Array, Where]] = {}
         self.local: Words | None = None
         self.local_set: Array | None = None  # which of its words were written, made on first use
         self.local_at: list[tuple[Array, ...]] = []  # of the last store, where its elements lie
