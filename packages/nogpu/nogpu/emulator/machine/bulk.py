@@ -238,7 +238,7 @@ def _chosen(state: State, mask: Mask | None) -> Array:
 def commit_bulk(state: State, mask: Mask | None) -> None:
     """cp.async.bulk.commit_group."""
     if state.stores is not None:
-        state.stores.commit(_chosen(state, state.within(mask)))
+        state.stores.commit(_chosen(state, mask))
 
 
 def wait_bulk(state: State, allowed: int, mask: Mask | None) -> None:
@@ -246,7 +246,7 @@ def wait_bulk(state: State, allowed: int, mask: Mask | None) -> None:
     read.
     """
     if state.stores is not None:
-        state.stores.wait(allowed, _chosen(state, state.within(mask)))
+        state.stores.wait(allowed, _chosen(state, mask))
 
 
 # -- boxes of tensors ----------------------------------------------------------------------------
@@ -362,12 +362,9 @@ def load_box(
     targets: blocks of the cluster, a bit each; None: the own one.
     pair: .cta_group::2, the mbarrier may lie in the other block of the pair.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = requests_of(state, base, tensor_map, to, barrier, everyone, *start)
+    every = requests_of(state, mask, tensor_map, to, barrier, everyone, *start)
     for placed, requests in _by_map(state, site.line, every):
         _right_axes(placed, len(start), site)
         into, absolute, code = in_shared(state, site, requests.values[1])
@@ -514,12 +511,9 @@ def store_box(
     operation: of cp.reduce.async.bulk.tensor, what becomes of what lies there; "": it is
     overwritten.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     site = state.sites[number]
     for placed, every in _by_map(
-        state, site.line, requests_of(state, base, tensor_map, source, *start)
+        state, site.line, requests_of(state, mask, tensor_map, source, *start)
     ):
         _right_axes(placed, len(start), site)
         if placed.buffer.read_only:
@@ -617,12 +611,9 @@ def load_row(
     """cp.async.bulk from global to shared memory: `size` bytes that lie side by side, counted at an
     mbarrier.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = requests_of(state, base, source, to, size, barrier, everyone)
+    every = requests_of(state, mask, source, to, size, barrier, everyone)
     into = in_shared(state, site, every.values[1])[0]
     offset_of = state.sites[from_number].offset
     for count, which in _rows(state, site, every, into, every.values[2]):
@@ -660,11 +651,8 @@ def store_row(
     operation, kind: of cp.reduce.async.bulk, what becomes of what lies there, and the type; "": it
     is overwritten.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     site, reads = state.sites[number], state.sites[from_number]
-    every = requests_of(state, base, to, source, size)
+    every = requests_of(state, mask, to, source, size)
     at = in_shared(state, reads, every.values[1])[0]
     for count, which in _rows(state, site, every, at, every.values[2]):
         piece = np.arange(0, count, PIECE)
@@ -705,11 +693,8 @@ def pass_row(
     """cp.async.bulk from a block's shared memory to that of a block of its cluster, counted at an
     mbarrier there.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     site, reads, at_barrier = (state.sites[n] for n in (number, from_number, barrier_number))
-    every = requests_of(state, base, source, to, size, barrier)
+    every = requests_of(state, mask, source, to, size, barrier)
     away = in_shared(state, reads, every.values[0])[0]
     into, _, code = in_shared(state, site, every.values[1])
     counts_at, _, counted_in = in_shared(state, at_barrier, every.values[3])
@@ -745,10 +730,10 @@ def init_fence(state: State, mask: Mask | None) -> None:
     set up.
     """
     for o in state.observers:
-        o.inits(state.within(mask))
+        o.inits(mask)
 
 
 def proxy_fence(state: State, mask: Mask | None) -> None:
     """fence.proxy.async: what threads know to be written, the engines may read."""
     for o in state.observers:
-        o.proxy(state.within(mask))
+        o.proxy(mask)

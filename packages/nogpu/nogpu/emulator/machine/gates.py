@@ -70,9 +70,9 @@ def _whole(state: State, mask: Mask, together: int) -> bool:
 
 def _complete(state: State, wait: GateWait, together: list[GateWait]) -> Array:
     """bool (four axes): held lanes that name no living lane but those that are held together."""
-    away = warp.active_lanes(state, state.alive)
+    away = state.lanes_active(state.alive)
     for other in together:
-        away = away & ~warp.active_lanes(state, other.mask)
+        away = away & ~state.lanes_active(other.mask)
     bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
     absent = (away * bit).sum(axis=1, keepdims=True)
     if wait.together > 1:

@@ -35,11 +35,8 @@ def try_cancel(
 
     everybody: .multicast::cluster::all, the answer goes to each block of the cluster.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
-    every = bulk.requests_of(state, base, address, barrier)
+    every = bulk.requests_of(state, mask, address, barrier)
     size = clusters.of(state).size if everybody else 1
     words = np.zeros((len(every.thread), 4), np.uint32)
     for i, column in enumerate(every.column):

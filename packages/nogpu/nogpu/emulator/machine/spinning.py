@@ -105,7 +105,7 @@ def hand_on(state: State, running: Running, mask: Group) -> None:
     """
     if state.launch.schedule != "ascending" and state.launch.rng.random() < 0.5:
         return
-    own = warp.active_lanes(state, mask).any(axis=1, keepdims=True)
+    own = state.lanes_active(mask).any(axis=1, keepdims=True)
     shape = (state.warp_shape.warps, 32, state.blocks)
     others = ~warp.threads(state, np.broadcast_to(own, shape))
     first, running.parked = running.parked, {}

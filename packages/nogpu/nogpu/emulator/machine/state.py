@@ -223,15 +223,18 @@ class State:
             entry = self._first_lanes[key] = (mask, self.narrowed(mask, self.thread % 32 < count))
         return entry[1]
 
+    def lanes_active(self, mask: Mask | None) -> Array:
+        """bool (warps, 32, blocks): which lanes are threads of the mask."""
+        lanes = np.zeros((32 * self.warp_shape.warps, self.blocks), bool)
+        whole = np.broadcast_to(True if mask is None else mask.arr, self.shape)
+        lanes[: self.threads] = whole.reshape(self.threads, self.blocks)
+        return lanes.reshape(-1, 32, self.blocks)
+
     def warps_active(self, mask: Mask | None) -> Array:
         """bool (warps, blocks): which warps have a thread in the mask."""
         if mask is None:
             return np.ones((self.warp_shape.warps, self.blocks), bool)
-        arr = np.broadcast_to(mask.arr, self.shape).reshape(self.threads, self.blocks)
-        pad = -self.threads % 32
-        if pad:
-            arr = np.concatenate([arr, np.zeros((pad, self.blocks), bool)])
-        return np.asarray(arr.reshape(-1, 32, self.blocks).any(axis=1))
+        return np.asarray(self.lanes_active(mask).any(axis=1))
 
     @property
     def alive(self) -> Mask | None:

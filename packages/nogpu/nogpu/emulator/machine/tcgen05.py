@@ -30,7 +30,7 @@ import numpy as np
 from nogpu.emulator.machine import arith, clusters, mbarrier, tensor, tensor_memory, warpgroup
 from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE, Requests, requests_of
-from nogpu.emulator.machine.events import Bulk, Stage, TensorAccess
+from nogpu.emulator.machine.events import TensorAccess
 from nogpu.emulator.machine.lanes import Array
 from nogpu.errors import EmulationError
 
@@ -260,11 +260,8 @@ def tensor_mma(
     kept: words of the lanes whose sums stay as they are, or none; of ws its zero-column mask
         descriptor, or none.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     count, *places = scales or (0,)
-    every = requests_of(state, base, *operands, *places, *kept)
+    every = requests_of(state, mask, *operands, *places, *kept)
     for turn in _turns(every):
         codes = turn.values[3] & 0xFFFFFFFF
         masks = turn.values[-1] if ws and kept else 0 * codes
@@ -492,9 +489,6 @@ def _words_of(
 ) -> Array:
     """The words of its pieces, uint32 (requests, pieces, 4). width: bytes of each that matter."""
 
-    def who(i: int, count: int) -> Offender:
-        return Offender(state, int(requests.thread[i]), int(requests.column[i]), count)
-
     def judge(descriptor: int, lane: Offender) -> None:
         plain = descriptor & ~FIXED
         if plain == descriptor:
@@ -508,27 +502,12 @@ def _words_of(
             )
         warpgroup.judge_descriptor(state, site, operand, plain, lane, _RESERVED)
 
-    def event(offset: Array, there: Array) -> Bulk:
-        offset, there = warpgroup.distinct_pieces(offset, there)
-        return Bulk(
-            site=site,
-            space="shared",
-            target=state.shared,
-            writes=False,
-            thread=requests.thread,
-            column=requests.column,
-            owner=block,
-            offset=offset,
-            width=width,
-            there=None if there.all() else there,
-            stage=Stage.BEGUN,
-            by="tensor",
-        )
-
-    words, bulk = warpgroup.matrix_at(
-        state, site, operand, value.view("u8"), block, who, judge, event
+    words, pieces = warpgroup.matrix_at(
+        state, site, operand, value.view("u8"), requests, block, judge
     )
-    if bulk is not None:
+    who = requests.thread, requests.column
+    for offset, there in pieces:
+        bulk = warpgroup.read_event(state, site, *who, offset, there, block, width)
         state.publish_bulk(bulk)
     return words
 
@@ -597,13 +576,10 @@ def tensor_copy(
 
     bits: of an element that is unpacked to 8; 8: none is.
     """
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
     memory = tensor_memory.of(state)
     rows, width, lanes = _COPIED[shape]
     operand = warpgroup.Operand("of scales or rows", rows, "u8", "K", width)
-    for turn in _turns(requests_of(state, base, address, descriptor)):
+    for turn in _turns(requests_of(state, mask, address, descriptor)):
         at = turn.values[0]
         for block in _blocks(state, pair, turn.column, line):
             words = _words_of(
@@ -636,10 +612,7 @@ def tensor_copy(
 
 def tensor_shift(state: State, pair: bool, line: int, address: Array, mask: Mask | None) -> None:
     """tcgen05.shift, in each block of a pair."""
-    base = state.within(mask)
-    if base is not None and not base.n:
-        return
-    for turn in _turns(requests_of(state, base, address)):
+    for turn in _turns(requests_of(state, mask, address)):
         for block in _blocks(state, pair, turn.column, line):
             for i, at in enumerate(turn.values[0]):
                 lane = Offender(state, int(turn.thread[i]), int(turn.column[i]))
@@ -691,7 +664,7 @@ def tensor_commit(
         mbarrier.arrive_behind(state, number, address, mask)
         return
     for rank in range(clusters.of(state).size):
-        lanes = state.narrowed(state.within(mask), targets >> i4.type(rank) & 1 != 0)
+        lanes = state.narrowed(mask, targets >> i4.type(rank) & 1 != 0)
         if lanes is None or lanes.n:
             there = clusters.map_rank(state, address.view("u8"), np.full((1, 1, 1, 1), rank, i4))
             mbarrier.arrive_behind(state, number, there.view("i8"), lanes)

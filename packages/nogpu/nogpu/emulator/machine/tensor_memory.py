@@ -19,7 +19,7 @@ from nogpu.emulator.machine.access import perform
 from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import TensorAccess
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.warp import active_lanes, threads, warps
+from nogpu.emulator.machine.warp import threads, warps
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -154,7 +154,7 @@ def tensor_alloc(
     """tcgen05.alloc: the address of `count` columns is stored to shared memory."""
     memory = of(state)
     got = np.zeros((state.warp_shape.warps, 32, state.blocks), i4)
-    for warp, column, columns in _by_warp(state, count, active_lanes(state, mask)):
+    for warp, column, columns in _by_warp(state, count, state.lanes_active(mask)):
         lane = Offender(state, 32 * warp, column)
         problem = ""
         if columns not in (32, 64, 128, 256, 512):
@@ -189,7 +189,7 @@ def tensor_dealloc(
     state: State, address: Array, count: Array, pair: bool, line: int, mask: Mask | None
 ) -> None:
     """tcgen05.dealloc."""
-    memory, here = of(state), active_lanes(state, mask)
+    memory, here = of(state), state.lanes_active(mask)
     for (warp, column, at), (_, _, columns) in zip(
         _by_warp(state, address, here), _by_warp(state, count, here), strict=True
     ):
@@ -221,7 +221,7 @@ def tensor_dealloc(
 
 def relinquish(state: State, line: int, mask: Mask | None) -> None:
     """tcgen05.relinquish_alloc_permit."""
-    of(state).permit[active_lanes(state, mask).any(axis=(0, 1))] = line
+    of(state).permit[state.lanes_active(mask).any(axis=(0, 1))] = line
 
 
 # -- registers -----------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _reached(
     state: State, address: Array, shape: str, count: int, line: int, does: str, mask: Mask | None
 ) -> list[tuple[int, int, int, int]]:
     """(warp, block, lane, column) of each warp's access that is sound; others are reported."""
-    memory, here = of(state), active_lanes(state, mask)
+    memory, here = of(state), state.lanes_active(mask)
     width = int(fragment(shape, count)[1].max()) + 1
     high = 32 if shape == "32x32b" else 16
     full = warps(state, address)

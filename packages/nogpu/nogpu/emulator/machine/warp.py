@@ -46,20 +46,6 @@ def of_any(flags: Array, together: int) -> Array:
     return np.logical_or.reduceat(flags, first, axis=0).repeat(together, axis=0)[: len(flags)]
 
 
-def active_lanes(state: State, mask: Mask | None) -> Array:
-    """bool (warps, 32, blocks): lanes that take part."""
-    shape = (state.warp_shape.warps, 32, state.blocks)
-    if mask is None:
-        arr = np.ones((1, 1, 1, 1), bool)
-    else:
-        arr = mask.arr
-    full = np.broadcast_to(arr, state.shape).reshape(state.threads, state.blocks)
-    pad = -state.threads % 32
-    if pad:
-        full = np.concatenate([full, np.zeros((pad, state.blocks), bool)])
-    return full.reshape(shape)
-
-
 def _groups(
     state: State, member: Array | None, mask: Mask | None, line: int
 ) -> list[tuple[int, Array]]:
@@ -67,7 +53,7 @@ def _groups(
 
     member None: whoever is there (activemask).
     """
-    here = active_lanes(state, mask)
+    here = state.lanes_active(mask)
     if member is None:
         return [(_ALL, here)]
     if member.size == 1:
@@ -84,7 +70,7 @@ def _groups(
         if number != _ALL and (unnamed := lanes & ~inside).any():
             _report_unnamed(state, number, unnamed, line)
         if partial or len(groups) > 1:
-            alive = active_lanes(state, state.alive)
+            alive = state.lanes_active(state.alive)
             missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
             if missing.any():
                 _report_absent(state, number, missing, line)
@@ -142,7 +128,7 @@ def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> Non
     if member.size > 1 or int(member.reshape(())) & _ALL != _ALL:
         named = warps(state, member).astype(i8) & _ALL
         bit = np.arange(32).reshape(1, 32, 1)
-        unnamed = active_lanes(state, mask) & ((named >> bit) & 1 == 0)
+        unnamed = state.lanes_active(mask) & ((named >> bit) & 1 == 0)
         if unnamed.any():
             number = int(np.broadcast_to(named, unnamed.shape)[unnamed][0])
             _report_unnamed(state, number, unnamed, line)
@@ -157,7 +143,7 @@ def _judge_sources(
     source, there: (warps, 32, blocks), the lane that each reads from and whether it is active.
     Lanes that are named and run elsewhere have been reported.
     """
-    here = active_lanes(state, mask)
+    here = state.lanes_active(mask)
     own = np.arange(32).reshape(1, 32, 1)
     if member is None:
         named = np.ones((1, 1, 1), bool)
@@ -165,7 +151,7 @@ def _judge_sources(
         named = ((warps(state, member).astype(i8) & _ALL) >> source) & 1 == 1
     if there.all() and named.all():
         return
-    alive = np.take_along_axis(active_lanes(state, state.alive), source, axis=1)
+    alive = np.take_along_axis(state.lanes_active(state.alive), source, axis=1)
     bad = here & (source != own) & (~named | ~alive)
     if not bad.any():
         return
@@ -193,7 +179,7 @@ def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
     """Report warps of which only some lanes come to a matrix instruction, which takes all 32."""
     if (mask is None and state.threads % 32 == 0) or (mask is not None and mask.whole):
         return
-    here = active_lanes(state, mask)
+    here = state.lanes_active(mask)
     count = here.sum(axis=1)
     partial = (count > 0) & (count < 32)
     if mask is not None:
@@ -245,7 +231,7 @@ def shuffle(
     source = np.where(good, source, lane)
     source = np.broadcast_to(source, value.shape)
     taken = np.take_along_axis(value, source & 31, axis=1)
-    there = np.take_along_axis(active_lanes(state, mask), source & 31, axis=1)
+    there = np.take_along_axis(state.lanes_active(mask), source & 31, axis=1)
     _groups(state, member, mask, line)
     _judge_sources(state, member, mask, source & 31, there, line)
     sync.warp_sync(state, mask)

@@ -33,11 +33,12 @@ import numpy as np
 
 from nogpu.emulator.machine import tensor
 from nogpu.emulator.machine.attribution import Offender, accuse
-from nogpu.emulator.machine.bulk import PIECE, ROW_BITS
+from nogpu.emulator.machine.bulk import PIECE, ROW_BITS, Requests
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.products import under_way
-from nogpu.emulator.machine.warp import active_lanes, of_any, warps
+from nogpu.emulator.machine.warp import warps
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 i4, i8, f8 = np.dtype("i4"), np.dtype("i8"), np.dtype("f8")
 
 WARPS = 4  # of a warpgroup
+THREADS = 32 * WARPS
 ROWS = 64  # of A, and of the sums
 K_BYTES = 32  # of a row of k
 SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
@@ -103,32 +105,23 @@ class Multiply:
         return f"n{self.n} {self.kinds}"
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The warpgroups that execute an instruction, one element each: its number in the block, and
-    the block.
-    """
-
-    number: Array
-    column: Array
-
-    def first(self, state: State, index: int, count: int = 1) -> Offender:
-        """The first thread of one of them, for `count` warpgroups."""
-        thread = int(self.number[index]) * WARPS * 32
-        return Offender(state, thread, int(self.column[index]), count * WARPS * 32)
+def _by_group(by_warp: Array) -> Array:
+    """(warps, ...) as (warpgroups, 4, ...), with zeros for warps that the block does not have."""
+    if missing := -len(by_warp) % WARPS:
+        none = np.zeros((missing, *by_warp.shape[1:]), by_warp.dtype)
+        by_warp = np.concatenate([by_warp, none])
+    return by_warp.reshape(-1, WARPS, *by_warp.shape[1:])
 
 
 def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> None:
     """Report warpgroups of which only some threads come to an instruction that takes all 128."""
     products = under_way(state)
-    if (mask is None and state.threads % (32 * WARPS) == 0) or (
+    if (mask is None and state.threads % THREADS == 0) or (
         mask is not None and products.whole is mask
     ):
         return
-    count = active_lanes(state, mask).sum(axis=1)  # (warps, blocks)
-    count = np.concatenate([count, np.zeros((-len(count) % WARPS, state.blocks), count.dtype)])
-    count = count.reshape(-1, WARPS, state.blocks).sum(axis=1)
-    partial = (count > 0) & (count < 32 * WARPS)
+    count = _by_group(state.lanes_active(mask)).sum(axis=(1, 2))  # (warpgroups, blocks)
+    partial = (count > 0) & (count < THREADS)
     if not partial.any():
         products.whole = mask
         return
@@ -234,20 +227,17 @@ def judge_descriptor(
 
 
 def _descriptors(
-    state: State, site: Site, operand: Operand, value: Array, here: Array, groups: Groups
+    state: State, site: Site, operand: Operand, value: Array, here: Array, groups: Requests
 ) -> Array:
     """The descriptor of each warpgroup, uint64; threads that have another one are reported.
 
     value: int64, four axes. here: bool (warps, 32, blocks).
     """
     if value.size == 1:
-        return np.broadcast_to(value.reshape(-1).view("u8"), groups.number.shape)
+        return np.broadcast_to(value.reshape(-1).view("u8"), groups.thread.shape)
     full = warps(state, value).view("u8")
-    first = full[groups.number * WARPS, 0, groups.column]
-    count = len(full)
-    mine = np.zeros((-(-count // WARPS), state.blocks), "u8")
-    mine[groups.number, groups.column] = first
-    other = here & (full != np.repeat(mine, WARPS, axis=0)[:count, None])
+    first = full[::WARPS, 0]  # (warpgroups, blocks)
+    other = here & (full != np.repeat(first, WARPS, axis=0)[: len(full), None])
     if other.any():
         warp, lane, column = (int(i[0]) for i in np.nonzero(other))
         who = Offender(state, 32 * warp + lane, column, int(np.count_nonzero(other)))
@@ -256,25 +246,24 @@ def _descriptors(
             site.line,
             who,
             f"{who} describes matrix {operand.name} by {int(full[warp, lane, column]):#018x}, and "
-            f"the first thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all "
+            f"the first thread of its warpgroup by {int(first[warp // WARPS, column]):#018x}: all "
             "128 threads must give one descriptor. Compute it from what they have in common, such "
             "as threadIdx.x / 128",
         )
-    return np.asarray(first)
+    return np.asarray(first[groups.thread // THREADS, groups.column])
 
 
 def _matrix(
-    state: State, number: int, operand: Operand, value: Array, here: Array, groups: Groups
-) -> tuple[Array, Bulk | None]:
+    state: State, number: int, operand: Operand, value: Array, here: Array, groups: Requests
+) -> tuple[Array, list[Bulk]]:
     """A matrix in shared memory, float64 (warpgroups, m or n, k), and the event of its read."""
     site = state.sites[number]
     descriptors = _descriptors(state, site, operand, value, here, groups)
-    words, bulk = matrix_at(
-        state, site, operand, descriptors, groups.column, partial(groups.first, state),
-        partial(judge_descriptor, state, site, operand),
-        partial(_read_event, state, site, groups=groups),
-    )  # fmt: skip
-    return values_of(words, operand), bulk
+    judge = partial(judge_descriptor, state, site, operand)
+    words, pieces = matrix_at(
+        state, site, operand, descriptors, groups, groups.column, judge, THREADS
+    )
+    return values_of(words, operand), [_read_event(state, site, groups, *p) for p in pieces]
 
 
 def matrix_at(
@@ -282,44 +271,44 @@ def matrix_at(
     site: Site,
     operand: Operand,
     descriptors: Array,
+    requests: Requests,
     column: Array,
-    who: Callable[[int, int], Offender],
     judge: Callable[[int, Offender], None],
-    event: Callable[[Array, Array], Bulk],
-) -> tuple[Array, Bulk | None]:
-    """A matrix in shared memory, as descriptors say, and the event of its read.
+    lanes: int = 1,
+) -> tuple[Array, list[tuple[Array, Array]]]:
+    """A matrix in shared memory, as descriptors say, and which pieces are read.
 
     Parameters
     ----------
     descriptors, column: of each request, uint64, and the block that it reads.
-    who: the thread that asks, of a request and a number of requests.
     judge: reports a descriptor that cannot be meant.
-    event: of the read; given the offsets of the pieces and which there are, (requests, pieces).
+    lanes: that make a request together.
 
     Returns
     -------
-    The words of its pieces, uint32 (requests, pieces, 4); without observers None in place of the
-    event.
+    The words of its pieces, uint32 (requests, pieces, 4); and for observers, if there are any,
+    their distinct offsets and which of these there are, (requests, pieces).
     """
+
+    def who(which: Array) -> Offender:
+        i = int(which[0])
+        return Offender(state, int(requests.thread[i]), int(requests.column[i]), lanes * len(which))
+
     distinct, which = np.unique(descriptors, return_inverse=True)
     base, total = state.launch.program.shared_base, state.launch.shared_bytes
     offset = np.stack([addresses(int(d), operand) for d in distinct]) - base
     for i, descriptor in enumerate(distinct):
-        at = np.flatnonzero(which == i)
-        judge(int(descriptor), who(int(at[0]), len(at)))
+        judge(int(descriptor), who(np.flatnonzero(which == i)))
     outside = (offset < 0) | (offset > total - PIECE)
-    for i in (int(i) for i in np.flatnonzero(outside.any(axis=1))):
-        at = np.flatnonzero(which == i)
-        lane = who(int(at[0]), len(at))
+    for i in np.flatnonzero(outside.any(axis=1)):
+        lane = who(np.flatnonzero(which == i))
         _report_outside(state, site, operand, int(distinct[i]), offset[i], lane)
-    offset = np.where(outside, 0, offset)
-    bulk = event(offset[which], ~outside[which]) if state.observers else None
-    words = state.shared.data[
-        (offset >> 2)[which][:, :, None] + np.arange(4), column[:, None, None]
-    ]  # (requests, pieces, 4)
+    offset = np.where(outside, 0, offset)[which]
+    there = ~outside[which]
+    words = state.shared.data[(offset >> 2)[:, :, None] + np.arange(4), column[:, None, None]]
     if outside.any():
-        words = np.where(outside[which][:, :, None], np.uint32(0), words)
-    return words, bulk
+        words = np.where(there[:, :, None], words, np.uint32(0))
+    return words, [_distinct_pieces(offset, there)] if state.observers else []
 
 
 def values_of(words: Array, operand: Operand) -> Array:
@@ -354,7 +343,7 @@ def _report_outside(
     )
 
 
-def distinct_pieces(offset: Array, there: Array) -> tuple[Array, Array]:
+def _distinct_pieces(offset: Array, there: Array) -> tuple[Array, Array]:
     """Pieces in order, and which of them there are: those named twice by a request count once."""
     order = np.argsort(offset, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order, axis=1)
@@ -366,27 +355,29 @@ def distinct_pieces(offset: Array, there: Array) -> tuple[Array, Array]:
     return offset, there & fresh
 
 
-def _read_event(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
+def _read_event(state: State, site: Site, groups: Requests, offset: Array, there: Array) -> Bulk:
     """The four warps of each warpgroup read pieces."""
-    offset, there = distinct_pieces(offset, there)
-    warp = (groups.number[:, None] * WARPS + np.arange(WARPS)).reshape(-1)
-    column = np.repeat(groups.column, WARPS)
-    exists = warp < state.warp_shape.warps
-    everything = bool(there.all())
-    return Bulk(
-        site=site,
-        space="shared",
-        target=state.shared,
-        writes=False,
-        thread=32 * warp[exists],
-        column=column[exists],
-        owner=column[exists],
-        offset=np.repeat(offset, WARPS, axis=0)[exists],
-        width=PIECE,
-        there=None if everything else np.repeat(there, WARPS, axis=0)[exists],
-        stage=Stage.BEGUN,
-        by="product",
-    )
+    thread = (groups.thread[:, None] + np.arange(0, THREADS, 32)).reshape(-1)
+    exists = thread < state.threads
+    four = (np.repeat(v, WARPS, axis=0)[exists] for v in (groups.column, offset, there))
+    return read_event(state, site, thread[exists], *four, by="product")
+
+
+def read_event(
+    state: State,
+    site: Site,
+    thread: Array,
+    column: Array,
+    offset: Array,
+    there: Array,
+    owner: Array | None = None,
+    width: int = PIECE,
+    by: str = "tensor",
+) -> Bulk:
+    """The Tensor Cores read pieces of shared memory; arguments as for `Bulk`."""
+    whole = None if there.all() else there
+    place = thread, column, column if owner is None else owner, offset, width, whole
+    return Bulk(site, "shared", state.shared, False, *place, Stage.BEGUN, by)
 
 
 # -- the product ---------------------------------------------------------------------------------
@@ -413,68 +404,54 @@ def wgmma(
     d: the registers of D as they are.
     """
     m = Multiply(*fields)
-    here = active_lanes(state, mask)
+    here = state.lanes_active(mask)
     at = np.asarray(here.any(axis=1))  # (warps, blocks)
     if not at.any():  # under a guard that holds for nobody
         return list(d)
-    together = of_any(at, WARPS)[::WARPS]
-    groups = Groups(*np.nonzero(together))
-    reads: list[Bulk] = []
+    number, column = np.nonzero(_by_group(at).any(axis=1))
+    groups = Requests(number * THREADS, column, ())
     n, (kind, a_kind, b_kind) = m.n, m.kinds
-    b_operand = Operand("B", n, b_kind, "MN" if m.transposed[1] else "K")
+    reads: list[Bulk] = []
     if sites[0] >= 0:
         a_operand = Operand("A", ROWS, a_kind, "MN" if m.transposed[0] else "K")
-        left_matrix, bulk = _matrix(state, sites[0], a_operand, a[0], here, groups)
-        reads += [bulk] if bulk is not None else []
+        left, reads = _matrix(state, sites[0], a_operand, a[0], here, groups)
     else:
-        left_matrix = _rows_in_registers(state, a, a_kind, groups)
-    right_matrix, bulk = _matrix(state, sites[1], b_operand, b, here, groups)
-    reads += [bulk] if bulk is not None else []
-    for bulk in reads:
+        k = 8 * K_BYTES // _BITS[a_kind]
+        tiles = _tiles(state, a, a_kind, tensor.a_layout(16, k, a_kind), k).astype(f8)
+        left = tiles[number, :, column].reshape(-1, ROWS, k)
+    b_operand = Operand("B", n, b_kind, "MN" if m.transposed[1] else "K")
+    right, more = _matrix(state, sites[1], b_operand, b, here, groups)
+    for bulk in (reads := reads + more):
         state.publish_bulk(bulk)
     under_way(state).start(m.line, m.shape, at, m.sums, m.factors, reads)
-    left_matrix = -left_matrix if m.negated[0] else left_matrix
-    right_matrix = -right_matrix if m.negated[1] else right_matrix
+    left = -left if m.negated[0] else left
+    right = -right if m.negated[1] else right
     layout = tensor.c_layout(16, n)
-    before = tensor.matrix_of(tensor.elements_of(state, d, kind, len(d)), layout, (16, n))
-    keep = _keeps(state, add)
-    if keep is not True:
-        before = np.where(keep[:, :, None, None], before, np.zeros((), before.dtype))
-    missing = -len(at) % WARPS
-    if missing:
-        before = np.concatenate([before, np.zeros((missing, *before.shape[1:]), before.dtype)])
-    by_group = before.reshape(-1, WARPS, state.blocks, 16, n)
-    total = by_group.copy()
+    total = _tiles(state, d, kind, layout, n)
+    before = total[number, :, column]
+    if not add.all():
+        adds = _by_group(warps(state, add)[:, 0])[number, :, column]
+        before = np.where(adds[:, :, None, None], before, np.zeros((), before.dtype))
     products = tensor.multiply_add(
-        left_matrix, right_matrix.transpose(0, 2, 1),
-        by_group[groups.number, :, groups.column].reshape(-1, ROWS, n),
-        (kind, a_kind), m.saturate, True,
+        left, right.transpose(0, 2, 1), before.reshape(-1, ROWS, n), (kind, a_kind), m.saturate,
+        True,
     )  # fmt: skip
-    total[groups.number, :, groups.column] = products.reshape(-1, WARPS, 16, n)
-    total = total.reshape(-1, state.blocks, 16, n)[: len(at)]
-    registers = tensor.registers_of(state, total, layout, kind)
+    total[number, :, column] = products.reshape(-1, WARPS, 16, n)
+    by_warp = total.reshape(-1, *total.shape[2:])[: len(at)]
+    registers = tensor.registers_of(state, by_warp, layout, kind)
     if bool(at.all()):
         return registers
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    return [np.where(arr, new, old.view(new.dtype)) for new, old in zip(registers, d, strict=True)]
+    lanes = array_of(mask)
+    return [
+        np.where(lanes, new, old.view(new.dtype)) for new, old in zip(registers, d, strict=True)
+    ]
 
 
-def _keeps(state: State, add: Array) -> Any:
-    """Whether each warp adds to its sums, bool (warps, blocks); True: all do."""
-    if add.size == 1:
-        return True if add.item() else np.zeros((state.warp_shape.warps, state.blocks), bool)
-    return warps(state, add)[:, 0]
-
-
-def _rows_in_registers(state: State, a: tuple[Array, ...], kind: str, groups: Groups) -> Array:
-    """A in registers, as float64 (warpgroups, 64, k): warp w of a warpgroup holds rows 16w to 16w +
-    15.
+def _tiles(
+    state: State, registers: tuple[Array, ...], kind: str, layout: tuple[Array, Array], columns: int
+) -> Array:
+    """Fragments of 16 rows as matrices (warpgroups, 4, blocks, 16, columns): warp w of a warpgroup
+    holds rows 16w to 16w + 15.
     """
-    k = 8 * K_BYTES // _BITS[kind]
-    elements = tensor.elements_of(state, a, kind, len(a))
-    tiles = tensor.matrix_of(elements, tensor.a_layout(16, k, kind), (16, k)).astype(f8)
-    missing = -len(tiles) % WARPS
-    if missing:
-        tiles = np.concatenate([tiles, np.zeros((missing, *tiles.shape[1:]))])
-    by_group = tiles.reshape(-1, WARPS, state.blocks, 16, k)
-    return by_group[groups.number, :, groups.column].reshape(-1, ROWS, k)
+    elements = tensor.elements_of(state, registers, kind, len(registers))
+    return _by_group(tensor.matrix_of(elements, layout, (16, columns)))
