@@ -47,6 +47,7 @@ i8, u4 = np.dtype("i8"), np.dtype("u4")
 _COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 + 1 times
 _COUNT = (1 << _COUNT_BITS) - 1
 _PHASES = 1 << (32 - _COUNT_BITS)
+_ONE = np.ones((1, 1, 1, 1), "i4")
 _POLLS = 64  # fruitless questions after which a phase counts as never complete
 _COUNTED_POLLS = 2000  # the same where something changes from one to the next
 
@@ -93,8 +94,6 @@ def init_barrier(
     state: State, number: int, address: Array, count: Array, mask: Mask | None
 ) -> None:
     """mbarrier.init: the first phase, `count` arrivals a phase."""
-    if mask is not None and mask.n == 0:
-        return
     _touch(state, number, address, mask, "store", partial(_init, state, count))
 
 
@@ -111,8 +110,7 @@ def _init(state: State, count: Array, access: Access) -> None:
         )
     state.shared.store(where.offset, (expected, expected), arr)
     if state.tx_count is not None:
-        at, block = flat_lanes(state, where.mask, where.offset, state.block_index)
-        state.tx_count[(at >> 2) * state.shared.ncolumns + block] = 0
+        state.tx_count[_index(state, *_barriers(state, where))] = 0
     for o in state.observers:
         o.set_up(where, access.site.line)
 
@@ -121,23 +119,37 @@ def end_barrier(state: State, number: int, address: Array, mask: Mask | None) ->
     """mbarrier.inval: the memory may be used for something else; nothing is checked."""
 
 
-def _owner(state: State, where: Where) -> Array:
-    """Whose barriers are meant: a peer's, or each the own block's."""
-    return state.block_index if where.owner is None else where.owner
+def _barriers(state: State, where: Where, *values: Array) -> list[Array]:
+    """Of the sound lanes, flat: each one's barrier (its byte offset and its block) and values."""
+    owner = state.block_index if where.owner is None else where.owner
+    return flat_lanes(state, where.mask, where.offset, owner, *values)
 
 
-def _flat_counts(state: State, where: Where, count: Array) -> list[Array]:
-    """Of the sound lanes: the barrier's offset and block, the count, the thread and its block."""
-    barriers = where.offset, _owner(state, where), count.view(u4).astype(i8)
-    return flat_lanes(state, where.mask, *barriers, state.thread, state.block_index)
+def _index(state: State, at: Array, block: Array) -> Array:
+    """Places of barriers, by byte offset and block, in shared memory as one row of words."""
+    return (at >> 2) * state.shared.ncolumns + block
+
+
+def _counts(state: State, barrier: Array) -> tuple[Array, Array, Array]:
+    """What barriers hold, by `_index`: arrivals that are missing, those that a phase takes, and the
+    number of the phase; int64.
+    """
+    memory = state.shared
+    second = memory.flat[barrier + memory.ncolumns].astype(i8)
+    return memory.flat[barrier].astype(i8), second & _COUNT, second >> _COUNT_BITS
+
+
+def _set_counts(state: State, barrier: Array, missing: Array, takes: Array, phase: Array) -> None:
+    """Inverse of `_counts`."""
+    memory = state.shared
+    memory.flat[barrier] = missing.astype(u4)
+    memory.flat[barrier + memory.ncolumns] = (takes | phase % _PHASES << _COUNT_BITS).astype(u4)
 
 
 def arrive(
     state: State, number: int, address: Array, count: Array, drop: bool, mask: Mask | None
 ) -> Array:
     """mbarrier.arrive and arrive_drop: the token of the phase that each thread arrived at."""
-    if mask is not None and mask.n == 0:
-        return np.zeros((1, 1, 1, 1), i8)
     move = partial(_arrive, state, count, drop)
     token: Array = _touch(state, number, address, mask, "barrier", move)
     return token
@@ -148,34 +160,26 @@ def arrive_behind(state: State, number: int, address: Array, mask: Mask | None) 
 
     It is theirs, not the thread's: what that knows does not go with it.
     """
-    one = np.ones((1, 1, 1, 1), "i4")
 
     def move(access: Access) -> None:
-        where = access.where
-        at, block, thread, column = flat_lanes(
-            state, where.mask, where.offset, _owner(state, where), state.thread, state.block_index
-        )
+        who = _barriers(state, access.where, state.thread, state.block_index)
         for o in state.observers:
-            o.tensor_committed(at, block, thread, column)
-        _arrive(state, one, False, access, own=False)
+            o.tensor_committed(*who)
+        _arrive(state, _ONE, False, access, own=False)
 
-    if mask is None or mask.n:
-        _touch(state, number, address, mask, "commit", move)
+    _touch(state, number, address, mask, "commit", move)
 
 
 def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = True) -> Array:
     """own: the threads arrive, and what they know with them."""
     where = access.where
     full = np.zeros(state.shape, i8)
-    at, block, n = flat_lanes(
-        state, where.mask, where.offset, _owner(state, where), count.astype(i8)
-    )
+    at, block, n = _barriers(state, where, count.astype(i8))
     if not len(at):
         return full
     if own:
         sync.arrived(state, access)
-    memory = state.shared
-    place = (at >> 2) * memory.ncolumns + block
+    place = _index(state, at, block)
     order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
     fresh = np.r_[True, place[order][1:] != place[order][:-1]]
     first, group = np.flatnonzero(fresh), np.cumsum(fresh) - 1
@@ -183,9 +187,7 @@ def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = 
     amount = n[order]
     before = np.cumsum(amount) - amount
     before -= before[first][group]
-    pending = memory.flat[barrier].astype(i8)
-    state_word = memory.flat[barrier + memory.ncolumns].astype(i8)
-    expected, phase = state_word & _COUNT, state_word >> _COUNT_BITS
+    pending, expected, phase = _counts(state, barrier)
     total = np.add.reduceat(amount, first)
     if drop:
         expected = np.maximum(expected - total, 0)
@@ -200,10 +202,7 @@ def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = 
         done, remaining = np.where(waits, 0, done), np.where(waits, 0, remaining)
     mine = before - pending[group]
     own = phase[group] + np.where(mine < 0, 0, 1 + mine // whole[group])
-    memory.flat[barrier] = remaining.astype(u4)
-    memory.flat[barrier + memory.ncolumns] = (
-        expected | ((phase + done) % _PHASES << _COUNT_BITS)
-    ).astype(u4)
+    _set_counts(state, barrier, remaining, expected, phase + done)
     # What was missing before each arrival: of those past the end of a phase, in the one that
     # follows.
     missing = np.where(mine < 0, -mine, whole[group] - mine % whole[group])
@@ -267,36 +266,37 @@ def _tx_counts(state: State) -> Array:
     return state.tx_count
 
 
+def _announced(state: State, access: Access, count: Array) -> list[Array]:
+    """Barrier and its block, bytes, thread and its block, of the sound lanes: flat."""
+    nbytes = count.view(u4).astype(i8)
+    return _barriers(state, access.where, nbytes, state.thread, state.block_index)
+
+
 def expect_bytes(
     state: State, number: int, address: Array, count: Array, mask: Mask | None
 ) -> None:
     """mbarrier.expect_tx: the phase waits for so many more bytes."""
-    if mask is None or mask.n:
-        _touch(state, number, address, mask, "barrier", partial(_expect, state, count))
+    _touch(state, number, address, mask, "barrier", partial(_expect, state, count))
 
 
 def arrive_expecting(
     state: State, number: int, address: Array, count: Array, mask: Mask | None
 ) -> Array:
     """mbarrier.arrive.expect_tx: announces bytes, then arrives once; the token of the phase."""
-    if mask is not None and mask.n == 0:
-        return np.zeros((1, 1, 1, 1), i8)
-    one = np.ones((1, 1, 1, 1), "i4")
 
     def move(access: Access) -> Array:
         _expect(state, count, access)
-        return _arrive(state, one, False, access)
+        return _arrive(state, _ONE, False, access)
 
     token: Array = _touch(state, number, address, mask, "barrier", move)
     return token
 
 
 def _expect(state: State, count: Array, access: Access) -> None:
-    where = access.where
-    at, block, n, thread, column = _flat_counts(state, where, count)
+    at, block, n, thread, column = _announced(state, access, count)
     if not len(at):
         return
-    place, waiting = (at >> 2) * state.shared.ncolumns + block, _tx_counts(state)
+    place, waiting = _index(state, at, block), _tx_counts(state)
     np.add.at(waiting, place, n)
     state.tx_lines |= dict.fromkeys(at.tolist(), access.site.line)
     bad = (n > _MOST_BYTES) | (np.abs(waiting[place]) > _MOST_BYTES)
@@ -334,31 +334,22 @@ def complete_bytes(
             f"8 bytes inside the {state.launch.shared_bytes} of the block",
         )
         at, block, count = at[~bad], block[~bad], count[~bad]
-    memory, waiting = state.shared, _tx_counts(state)
-    place = (at >> 2) * memory.ncolumns + block
+    waiting, place = _tx_counts(state), _index(state, at, block)
     np.subtract.at(waiting, place, count)
     place = np.unique(place)
-    takes = memory.flat[place + memory.ncolumns].astype(i8) & _COUNT
-    done = place[(waiting[place] == 0) & (memory.flat[place] == 0) & (takes > 0)]
-    if not len(done):
-        return
-    words = memory.flat[done + memory.ncolumns].astype(i8)
-    expected, phase = words & _COUNT, words >> _COUNT_BITS
-    memory.flat[done] = expected.astype(u4)
-    memory.flat[done + memory.ncolumns] = (
-        expected | ((phase + 1) % _PHASES << _COUNT_BITS)
-    ).astype(u4)
-    _over(state, done)
+    missing, takes, _ = _counts(state, place)
+    done = place[(waiting[place] == 0) & (missing == 0) & (takes > 0)]
+    if len(done):
+        _, takes, phase = _counts(state, done)
+        _set_counts(state, done, takes, takes, phase + 1)
+        _over(state, done)
 
 
 def complete_tx(state: State, number: int, address: Array, count: Array, mask: Mask | None) -> None:
     """mbarrier.complete_tx: as if a copy had brought so many bytes."""
-    if mask is not None and mask.n == 0:
-        return
 
     def move(access: Access) -> None:
-        where = access.where
-        at, block, n, thread, column = _flat_counts(state, where, count)
+        at, block, n, thread, column = _announced(state, access, count)
         sync.arrived(state, access)
         complete_bytes(state, access.site, at, block, n, thread, column)
 
@@ -406,16 +397,13 @@ def async_arrive(
     counted: .noinc, the arrival is one of those that the barrier counts; else it comes on top of
     them, and the phase waits for it.
     """
-    if mask is not None and mask.n == 0:
-        return
-    one = np.ones((1, 1, 1, 1), "i4")
-    _touch(state, number, address, mask, "barrier", partial(_track, state, one, counted))
+    _touch(state, number, address, mask, "barrier", partial(_track, state, counted))
 
 
-def _track(state: State, one: Array, counted: bool, access: Access) -> None:
+def _track(state: State, counted: bool, access: Access) -> None:
     where = access.where
     if counted:
-        phase = _arrive(state, one, False, access) >> 32
+        phase = _arrive(state, _ONE, False, access) >> 32
     else:
         phase = _phase(state, where.offset)
         sync.arrived(state, access)
