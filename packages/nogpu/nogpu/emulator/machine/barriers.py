@@ -23,6 +23,7 @@ from nogpu.emulator.machine.grouping import (
     push,
 )
 from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.ptx.ends import CLUSTER
 from nogpu.errors import EmulationError
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
 
-i4 = np.dtype("i4")
+i4, i8 = np.dtype("i4"), np.dtype("i8")
 BARRIERS = 16
 """Barriers of a block (PTX ISA, barrier)."""
 
@@ -79,24 +80,17 @@ def _parts(
     if number.size == 1 and (expected is None or expected.shape[:2] == (1, 1)):
         return [(_checked(stop, number.item()), expected, mask)]
     base = state.within(mask)
-    apart = [number] if expected is None else [number, expected]
-    full = np.broadcast_arrays(*apart, np.ones((1, 1, 1, 1), bool) if base is None else base.arr)
-    named = np.unique(np.stack([v[full[-1]] for v in full[:-1]]), axis=1).T
-    if len(named) == 1:
-        groups = [mask]
-    else:
-        groups = [
-            state.narrowed(base, np.all([v == n for v, n in zip(full, row, strict=False)], axis=0))
-            for row in named
-        ]
-    return [
-        (
-            _checked(stop, row[0]),
-            None if expected is None else np.full((1, 1, 1, 1), row[1], expected.dtype),
-            group,
-        )
-        for row, group in zip(named.tolist(), groups, strict=True)
-    ]
+    # Who names one barrier and one number of threads has one sum; either has 32 bits of its own.
+    pairs = (number.astype(i8) << 32) + (0 if expected is None else expected)
+    pairs, here = np.broadcast_arrays(pairs, array_of(base))
+    named = np.unique(pairs[here])
+    parts = []
+    for pair in named:
+        barrier = int(pair + (1 << 31)) >> 32
+        threads = np.full((1, 1, 1, 1), pair - (barrier << 32), i8)
+        group = mask if len(named) == 1 else state.narrowed(base, pairs == pair)
+        parts.append((_checked(stop, barrier), None if expected is None else threads, group))
+    return parts
 
 
 def _checked(stop: Stop, number: int) -> int:
@@ -107,16 +101,12 @@ def _checked(stop: Stop, number: int) -> int:
             f"{BARRIERS - 1}. Count them from 0 on, and give the number of a barrier before the "
             "number of its threads"
         )
-    return int(number)
+    return number
 
 
 def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
     """Lanes of one warp may not name different barriers at once."""
-    often = sum(
-        (state.warps_active(group).astype("i4") for group in groups),
-        start=np.zeros((state.warp_shape.warps, state.blocks), "i4"),
-    )
-    split = often > 1
+    split = np.sum([state.warps_active(group) for group in groups], axis=0) > 1
     if split.any():
         column = int(np.flatnonzero(split.any(axis=0))[0])
         warp = int(np.flatnonzero(split[:, column])[0])
@@ -188,27 +178,18 @@ def _judge_crowd(
 
 def _counted(state: State, barrier: int, here: list[BarrierWait]) -> tuple[Array, Array]:
     """(threads that have come to a barrier, threads that it takes), by block: (1, 1, p, q)."""
-    arrived = _together(state, here)
-    needed = state.by_block(state.alive)
-    for w in here:
-        if w.expected is not None:
-            needed = np.broadcast_to(w.expected, arrived.shape)
-            warps = sum(
-                (state.warps_active(v.threads) for v in here),
-                start=np.zeros((state.warp_shape.warps, state.blocks), bool),
-            )
-            # bar counts whole warps: a warp that arrives adds all of its threads.
-            arrived = (warps > 0).sum(axis=0).reshape(arrived.shape) * 32
-            arrived = arrived + state.arrived.get(barrier, 0)
-    return arrived, needed
+    expected = next((w.expected for w in reversed(here) if w.expected is not None), None)
+    if expected is None:
+        return _together(state, here), state.by_block(state.alive)
+    # bar counts whole warps: a warp that arrives adds all of its threads.
+    warps = np.any([state.warps_active(w.threads) for w in here], axis=0).sum(axis=0)
+    arrived = warps.reshape(1, 1, state.p, state.q) * 32 + state.arrived.get(barrier, 0)
+    return arrived, np.broadcast_to(expected, arrived.shape)
 
 
 def _together(state: State, here: list[BarrierWait]) -> Array:
     """Threads of all these, by block: int64 (1, 1, p, q)."""
-    return sum(
-        (state.by_block(w.threads) for w in here),
-        start=np.zeros((1, 1, state.p, state.q), np.int64),
-    )
+    return np.asarray(np.sum([state.by_block(w.threads) for w in here], axis=0))
 
 
 def give_up(state: State) -> bool:
@@ -276,7 +257,7 @@ def _judge_lines(state: State, ready: list[BarrierWait]) -> None:
 def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array]) -> None:
     """Judge one barrier number. counts: threads by block (1, 1, p, q), by line and place."""
     (first, _), *others = sorted(counts)
-    total = sum(counts.values(), start=np.zeros((1, 1, state.p, state.q), np.int64))
+    total = np.sum(list(counts.values()), axis=0)
     for line, place in others:
         n = counts[line, place]
         mixed = (n > 0) & (n < total)
@@ -351,13 +332,8 @@ def _reduce(state: State, ready: list[BarrierWait], w: BarrierWait) -> None:
     assert w.reduce is not None
     operation, register, _ = w.reduce
     together = [v for v in ready if v.barrier == w.barrier and v.reduce is not None]
-    total = np.zeros((1, 1, state.p, state.q), np.int64)
-    for v in together:
-        base = v.threads
-        assert v.reduce is not None
-        pred = v.reduce[2] if base is None else base.arr & v.reduce[2]
-        pred = np.broadcast_to(pred, state.shape)
-        total = total + np.count_nonzero(pred, axis=(0, 1), keepdims=True)
+    true = [state.narrowed(v.threads, v.reduce[2]) for v in together if v.reduce is not None]
+    total = np.sum([state.by_block(t) for t in true], axis=0)
     every = _together(state, together)
     value: Array
     if operation == "popc":

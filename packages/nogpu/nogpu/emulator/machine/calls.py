@@ -67,8 +67,7 @@ def begin(state: State, running: Running, pool: Pool, block: Block, mask: Group)
     for call in to:
         rest = state.narrowed(rest, ~array_of(call.mask))
         _enter(state, running, block, call)
-    if rest is None or rest.n:
-        push(state, pool, block.end.to, rest)
+    push(state, pool, block.end.to, rest)
 
 
 def _enter(state: State, caller: Running, block: Block, call: Call) -> None:

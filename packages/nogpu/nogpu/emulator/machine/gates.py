@@ -56,8 +56,7 @@ def arrive_at(
     if stay is None or stay.n:
         wait.mask = stay
         running.at_gates.append(wait)
-    if part is None or part.n:
-        push(state, pool, stop.resume, part)
+    push(state, pool, stop.resume, part)
 
 
 def _whole(state: State, mask: Mask, together: int) -> bool:
@@ -99,8 +98,7 @@ def _open(state: State, running: Running) -> bool:
         for h in waiting
     ]:
         part, stay = state.narrowed(wait.mask, go), state.narrowed(wait.mask, ~go)
-        if part is None or part.n:
-            push(state, pool, wait.stop.resume, part)
+        push(state, pool, wait.stop.resume, part)
         if part is not None and (stay is None or stay.n):
             wait.mask = stay
             keep.append(wait)

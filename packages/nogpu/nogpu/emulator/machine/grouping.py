@@ -180,7 +180,9 @@ def name_threads(running: Running) -> None:
 
 
 def push(state: State, pool: Pool, at: int, mask: Group) -> None:
-    """Send threads to a block, to those that are there already."""
+    """Send threads, if there are any, to a block, to those that are there already."""
+    if mask is not None and not mask.n:
+        return
     if at not in pool:
         pool[at] = mask
         return
@@ -222,9 +224,7 @@ def _by_warps(state: State, groups: list[tuple[int, Group]]) -> list[Pool]:
     for k in range(sets):
         pool: Pool = {}
         for at, mask in groups:
-            part = state.narrowed(state.within(mask), choice == k)
-            if part is None or part.n:
-                push(state, pool, at, part)
+            push(state, pool, at, state.narrowed(state.within(mask), choice == k))
         if pool:
             pools.append(pool)
     return pools

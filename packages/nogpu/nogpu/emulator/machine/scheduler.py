@@ -203,8 +203,6 @@ def _table(state: State, pool: Pool, targets: tuple[int, ...], mask: Group, inde
         indices = index[np.broadcast_to(base.arr, shape)]
     for value in np.unique(indices):
         part = state.narrowed(base, index == value)
-        if part is not None and part.n == 0:
-            continue
         if state.count(part) == state.count(base):
             part = mask
         if 0 <= int(value) < len(targets):
@@ -223,9 +221,7 @@ def _exit(
         if gone is not None and gone.n == 0:
             push(state, pool, after, mask)
             return
-        stay = state.narrowed(base, ~pred)
-        if stay is None or stay.n:
-            push(state, pool, after, stay)
+        push(state, pool, after, state.narrowed(base, ~pred))
     if running.caller is not None:
         calls.leave(state, running, gone, end.whole)
     if gone is None:

@@ -113,14 +113,12 @@ def hand_on(state: State, running: Running, mask: Group) -> None:
     pool = pools[-1]
     for at, group in list(pool.items()):
         base = state.within(group)
-        part, stay = state.narrowed(base, others), state.narrowed(base, ~others)
+        part = state.narrowed(base, others)
         if part is not None and part.n == 0:
             continue
         push(state, first, at, part)
-        if stay is None or stay.n:
-            pool[at] = stay
-        else:
-            del pool[at]
+        del pool[at]
+        push(state, pool, at, state.narrowed(base, ~others))
     if first:
         pools.append(first)
 
