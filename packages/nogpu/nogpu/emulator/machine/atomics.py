@@ -34,10 +34,10 @@ def apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
             return arith.bf16_bits(arith.bf16_value(old) + arith.bf16_value(b))
         return old + b
     if operation in ("min", "max"):
+        choose = np.fmin if operation == "min" else np.fmax
         if kind == "bf16":
-            a, b16 = arith.bf16_value(old), arith.bf16_value(b)
-            return arith.bf16_bits((np.fmin if operation == "min" else np.fmax)(a, b16))
-        return (np.fmin if operation == "min" else np.fmax)(old, b)
+            return arith.bf16_bits(choose(arith.bf16_value(old), arith.bf16_value(b)))
+        return choose(old, b)
     if operation == "inc":
         return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
     if operation == "dec":
@@ -104,13 +104,16 @@ def _update(state: State, operation: str, kind: str, b: Array, c: Array, access:
     """Serve the lanes of an access one after the other, and say so."""
     where = access.where
     owners = state.block_index if where.owner is None else where.owner
+    here: Any = slice(None) if where.mask is None else _by_block(state, where.mask.arr)
     lanes = (where.offset, state.block_index, owners, state.thread, b, c)
-    at, column, owner, thread, x, y = _flat(state, where.mask, *lanes)
+    at, column, owner, thread, x, y = (_by_block(state, v)[here].reshape(-1) for v in lanes)
     old = _at(where.target, access.site.kind, at, owner, operation, kind, x, y)
     changed = _changed(state, operation, kind, old, x, y)
     wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
     state.publish_served(Served(access, at, thread, column, wrote, changed, owner))
-    return _unflat(state, where.mask, old)
+    full = np.zeros((state.blocks, state.threads), old.dtype)
+    full[here] = old if where.mask is not None else old.reshape(full.shape)
+    return full.T.reshape(state.shape)
 
 
 def _at(
@@ -156,25 +159,6 @@ def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: A
     return wrote
 
 
-def _flat(state: State, mask: Mask | None, *values: Array) -> list[Array]:
-    out = []
-    for v in values:
-        full = np.broadcast_to(v, state.shape)
-        # Blocks outermost: block by block, thread by thread.
-        full = np.moveaxis(full.reshape(state.threads, state.blocks), 1, 0)
-        if mask is None:
-            out.append(full.reshape(-1))
-        else:
-            arr = np.broadcast_to(mask.arr, state.shape).reshape(state.threads, state.blocks)
-            out.append(full[np.moveaxis(arr, 1, 0)])
-    return out
-
-
-def _unflat(state: State, mask: Mask | None, old: Array) -> Array:
-    full = np.zeros((state.blocks, state.threads), old.dtype)
-    if mask is None:
-        full[:] = old.reshape(full.shape)
-    else:
-        arr = np.broadcast_to(mask.arr, state.shape).reshape(state.threads, state.blocks)
-        full[np.moveaxis(arr, 1, 0)] = old
-    return np.moveaxis(full, 0, 1).reshape(state.shape)
+def _by_block(state: State, value: Array) -> Array:
+    """A value of four axes block by block, thread by thread: (blocks, threads)."""
+    return np.broadcast_to(value, state.shape).reshape(state.threads, state.blocks).T

@@ -7,6 +7,8 @@ arrays and out of them; and the few operations of which Python's results are oth
 
 from __future__ import annotations
 
+from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-i2, i4, i8 = (np.dtype(t) for t in ("i2", "i4", "i8"))
-u4, f4, f8 = (np.dtype(t) for t in ("u4", "f4", "f8"))
+i8, u4, f4, f8 = (np.dtype(t) for t in ("i8", "u4", "f4", "f8"))
 _ONE = (1, 1, 1, 1)
 
 
@@ -49,26 +50,6 @@ def _nan_of(array: Array) -> float:
     return value
 
 
-def box_b1(value: bool) -> Array:
-    """A predicate as an array."""
-    return np.full(_ONE, value)
-
-
-def box_i2(value: int) -> Array:
-    """A 16-bit integer as an array."""
-    return np.full(_ONE, value, i2)
-
-
-def box_i4(value: int) -> Array:
-    """A 32-bit integer as an array."""
-    return np.full(_ONE, value, i4)
-
-
-def box_i8(value: int) -> Array:
-    """A 64-bit integer as an array."""
-    return np.full(_ONE, value, i8)
-
-
 def box_f4(value: float) -> Array:
     """A float32 as an array, a NaN with its bits."""
     if type(value) is SignallingNaN:
@@ -76,17 +57,8 @@ def box_f4(value: float) -> Array:
     return np.full(_ONE, value, f4)
 
 
-def box_f8(value: float) -> Array:
-    """A float64 as an array."""
-    return np.full(_ONE, value, f8)
-
-
-def unbox_b1(array: Array) -> Any:
-    """The number in an array of one element."""
-    return array.item()
-
-
-unbox_i2 = unbox_i4 = unbox_i8 = unbox_f8 = unbox_b1
+def _box(value: Any, kind: np.dtype[Any]) -> Array:
+    return box_f4(value) if kind == f4 else np.full(_ONE, value, kind)
 
 
 def unbox_f4(array: Array) -> float:
@@ -212,12 +184,13 @@ class Port:
         state, site = self._state, self._site
         kind = site.kind
         data = None if values is None else tuple(_box(v, kind) for v in values)
-        got = access.perform(state, site, box_i8(address), None, data)
+        got = access.perform(state, site, _box(address, i8), None, data)
         self._keep()
         if values is not None:
             return []
-        unbox = unbox_f4 if kind == f4 else unbox_b1
-        return [unbox(a) for a in (got if site.count > 1 else (got,))]
+        return [
+            unbox_f4(a) if kind == f4 else a.item() for a in (got if site.count > 1 else (got,))
+        ]
 
     def _keep(self) -> None:
         """Keep what the access reached, if the next one there may go by itself."""
@@ -244,10 +217,6 @@ class Port:
         self._target = buffer if counted else None
 
 
-def _box(value: Any, kind: np.dtype[Any]) -> Array:
-    return box_f4(value) if kind == f4 else np.full(_ONE, value, kind)
-
-
 def ports_of(state: State) -> list[Port]:
     """A port for each memory instruction of the program."""
     return [Port(state, site) for site in state.sites]
@@ -261,11 +230,10 @@ def scratch() -> tuple[memoryview, memoryview, memoryview]:
     return np.zeros(1, f4).data, double.data, double.view(u4).data
 
 
-FUNCTIONS = {
-    f.__name__: f
-    for f in (box_b1, box_i2, box_i4, box_i8, box_f4, box_f8, fused, divided, quotient, remainder)
-} | {
-    "unbox_b1": unbox_b1, "unbox_i2": unbox_i2, "unbox_i4": unbox_i4, "unbox_i8": unbox_i8,
-    "unbox_f4": unbox_f4, "unbox_f8": unbox_f8,
-}  # fmt: skip
-"""What generated code finds by name."""
+_KINDS = ("b1", "i2", "i4", "i8", "f8")
+FUNCTIONS: dict[str, Any] = {
+    **{f.__name__: f for f in (box_f4, unbox_f4, fused, divided, quotient, remainder)},
+    **{f"box_{kind}": partial(np.full, _ONE, dtype=np.dtype(kind)) for kind in _KINDS},
+    **{f"unbox_{kind}": methodcaller("item") for kind in _KINDS},
+}
+"""What generated code finds by name: `box_` makes arrays of numbers, `unbox_` numbers of arrays."""
