@@ -253,7 +253,7 @@ def _first_buffer(state: State, site: Site, address: Array, mask: Mask | None) -
     return state.launch.heap.at(int(address.reshape(-1)[first]) + site.offset)
 
 
-def _lanes_of(address: Array, mask: Mask | None) -> list[Array]:
+def _lanes_of(address: Array, mask: Mask | None) -> tuple[Array, ...]:
     """Address and mask with equal shapes."""
     return np.broadcast_arrays(address, array_of(mask))
 

@@ -505,10 +505,9 @@ def _words_of(
     words, pieces = warpgroup.matrix_at(
         state, site, operand, value.view("u8"), requests, block, judge
     )
-    who = requests.thread, requests.column
-    for offset, there in pieces:
-        bulk = warpgroup.read_event(state, site, *who, offset, there, block, width)
-        state.publish_bulk(bulk)
+    who = requests.thread, requests.column, block
+    for distinct in pieces:
+        state.publish_bulk(warpgroup.read_event(state, site, *who, *distinct, width))
     return words
 
 

@@ -44,46 +44,32 @@ SMALL = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
 # -- layouts -------------------------------------------------------------------------------------
 
 
+def _steps(*counts: int) -> Array:
+    """The numbers of nested loops, the last one fastest: (loops, steps, 1)."""
+    return np.indices(counts).reshape(len(counts), -1, 1)
+
+
 @lru_cache
 def a_layout(m: int, k: int, kind: str) -> tuple[Array, Array]:
     """(row, column) of element i of lane l of A: arrays (elements, 32)."""
     unit = _UNIT[kind]
-    step = 4 * unit
-    rows, cols = [], []
-    for tile in range(max(m // 16, 1)):
-        for chunk in range(k // step):
-            for half in range(2 if m >= 16 else 1):
-                for e in range(unit):
-                    rows.append(GROUP + 8 * half + 16 * tile)
-                    cols.append(MEMBER * unit + e + chunk * step)
-    return np.array(rows), np.array(cols)
+    tile, chunk, half, e = _steps(max(m // 16, 1), k // (4 * unit), 2 if m >= 16 else 1, unit)
+    return GROUP + 8 * half + 16 * tile, MEMBER * unit + e + 4 * unit * chunk
 
 
 @lru_cache
 def _b_layout(k: int, n: int, kind: str) -> tuple[Array, Array]:
     """(row, column) of element i of lane l of B."""
     unit = _UNIT[kind]
-    step = 4 * unit
-    rows, cols = [], []
-    for tile in range(n // 8):
-        for chunk in range(k // step):
-            for e in range(unit):
-                rows.append(MEMBER * unit + e + chunk * step)
-                cols.append(GROUP + 8 * tile)
-    return np.array(rows), np.array(cols)
+    tile, chunk, e = _steps(n // 8, k // (4 * unit), unit)
+    return MEMBER * unit + e + 4 * unit * chunk, GROUP + 8 * tile
 
 
 @lru_cache
 def c_layout(m: int, n: int) -> tuple[Array, Array]:
     """(row, column) of element i of lane l of C and D."""
-    rows, cols = [], []
-    for tile in range(max(m // 16, 1)):
-        for column in range(n // 8):
-            for half in range(2 if m >= 16 else 1):
-                for e in range(2):
-                    rows.append(GROUP + 8 * half + 16 * tile)
-                    cols.append(MEMBER * 2 + e + 8 * column)
-    return np.array(rows), np.array(cols)
+    tile, column, half, e = _steps(max(m // 16, 1), n // 8, 2 if m >= 16 else 1, 2)
+    return GROUP + 8 * half + 16 * tile, MEMBER * 2 + e + 8 * column
 
 
 # -- registers and matrices ----------------------------------------------------------------------
@@ -106,12 +92,10 @@ def values_in(words: Array, kind: str) -> list[Array]:
     words: int32, or float32 and float64 for elements of those types. kind: PTX's name of the type;
     e2m1x2 has two in a byte, the other narrow floats a byte each.
     """
-    if kind == "f16":
-        halves = arith.half2(words).astype(f8)
-        return [halves[..., 0], halves[..., 1]]
-    if kind == "bf16":
-        halves = arith.bf16_value(arith.unpack16(words)).astype(f8)
-        return [halves[..., 0], halves[..., 1]]
+    if kind in ("f16", "bf16"):
+        halves = arith.unpack16(words)
+        values = halves.view(f2) if kind == "f16" else arith.bf16_value(halves)
+        return list(np.moveaxis(values.astype(f8), -1, 0))
     if kind == "tf32":
         return [arith.tf32_value(words).astype(f8)]
     if kind in ("s8", "u8"):
@@ -151,16 +135,16 @@ def registers_of(state: State, matrix: Array, layout: tuple[Array, ...], kind: s
     """Matrices back to fragment registers of four axes; layout as for `matrix_of`."""
     where: Any = (..., *layout)
     values = matrix[where].transpose(2, 0, 3, 1)  # (elements, w, 32, b)
-    if kind == "f16":
-        halves = values.astype(f2)
-        words = [
-            arith.pack16(np.stack([halves[i], halves[i + 1]], axis=-1))
-            for i in range(0, len(halves), 2)
-        ]
-    elif kind == "s32":
-        words = [v.astype(i4) for v in values]
-    else:
-        words = [v.astype(f8 if kind == "f64" else f4) for v in values]
+    own = {"f16": f2, "s32": i4, "f64": f8}.get(kind, f4)
+    return _packed(state, values.astype(own, order="C"), i4 if kind == "f16" else own)
+
+
+def _packed(state: State, values: Array, register: np.dtype[Any]) -> list[Array]:
+    """Elements (elements, warps, 32, blocks) as registers of four axes; narrow ones share one, the
+    first lowest.
+    """
+    parts = values.reshape(-1, register.itemsize // values.itemsize, *values.shape[1:])
+    words = np.ascontiguousarray(np.moveaxis(parts, 1, -1)).view(register)[..., 0]
     return [threads(state, w) for w in words]
 
 
@@ -286,10 +270,6 @@ def _requests(rows: int, cols: int, kind: str, is_row: bool, accumulator: bool) 
     return out
 
 
-def _lane_table(state: State, table: Array) -> Array:
-    return table[state.thread % 32]
-
-
 def _spaces(
     state: State, site: Site, base: Array, mask: Mask | None
 ) -> list[tuple[Site, Array, Mask | None]]:
@@ -332,8 +312,8 @@ class _Tile:
 
     def place(self, r: Array, c: Array) -> Array:
         """Bytes from the first element to the one of each lane in a row and a column."""
-        lane_r, lane_c = _lane_table(self.state, r), _lane_table(self.state, c)
-        line, along = (lane_r, lane_c) if self.is_row else (lane_c, lane_r)
+        lane = self.state.thread % 32
+        line, along = (r[lane], c[lane]) if self.is_row else (c[lane], r[lane])
         return np.asarray((line * self.step + along) * self.size)
 
 
@@ -356,7 +336,7 @@ def wmma_load(
 def _load_tile(tile: _Tile, site: Site, base: Array, count: int, mask: Mask | None) -> list[Array]:
     """The same of lanes that mean one space, shared or global."""
     state, size, (fragment, (rows, cols)) = tile.state, tile.size, tile.layout
-    raw = np.zeros((state.warp_shape.warps, state.blocks, rows, cols), _raw_kind(size))
+    raw = np.zeros((state.warp_shape.warps, state.blocks, rows, cols), np.dtype(f"u{size}"))
     requests = tile.requests()
     fused = site.space == "shared" and tile.matrix in "ab" and size <= 2
     lines: list[Array] = []  # of a fused load: the words of its rows
@@ -369,14 +349,13 @@ def _load_tile(tile: _Tile, site: Site, base: Array, count: int, mask: Mask | No
             value: tuple[Array, ...] = (words.view(u4),)
         else:
             value = _fetch(state, site, base + tile.place(r, c), elements * size, mask)
-        for e, part in enumerate(_cut(value, size, elements)):
+        whole = np.ascontiguousarray(np.stack(value, axis=-1)).view(raw.dtype)
+        for e, part in enumerate(np.moveaxis(whole, -1, 0)):
             rr, cc = (r + e, c) if down else (r, c + e)
             raw[:, :, rr, cc] = part.transpose(0, 2, 1)
-    return _raw_fragment(state, raw, fragment, tile.kind, count)
-
-
-def _raw_kind(size: int) -> np.dtype[Any]:
-    return np.dtype(f"u{size}")
+    values = raw[:, :, *fragment].transpose(2, 0, 3, 1)
+    registers = _packed(state, values, {"f32": f4, "f64": f8}.get(tile.kind, i4))
+    return [registers[i % len(registers)] for i in range(count)]
 
 
 def _fetch(
@@ -386,45 +365,6 @@ def _fetch(
     kind = u4 if width >= 4 else np.dtype(f"u{width}")
     value = perform(state, site.as_(kind=kind, count=max(width // 4, 1)), address, mask)
     return tuple(warps(state, v) for v in (value if isinstance(value, tuple) else (value,)))
-
-
-def _cut(whole: tuple[Array, ...], size: int, elements: int) -> list[Array]:
-    """Elements of each lane out of what it loaded: (warps, 32, blocks) each."""
-    if size == 4:
-        return [w.view(u4) for w in whole]
-    if size == 8:
-        out = []
-        for i in range(0, len(whole), 2):
-            out.append(arith.join32(whole[i].view(i4), whole[i + 1].view(i4)).view("u8"))
-        return out
-    if len(whole) == 1 and whole[0].dtype.itemsize == size:
-        return [whole[0]]
-    per_word = 4 // size
-    return [
-        (w >> u4.type(8 * size * e)).astype(_raw_kind(size))
-        for w in whole
-        for e in range(min(per_word, elements))
-    ]
-
-
-def _raw_fragment(
-    state: State, raw: Array, layout: tuple[Array, Array], kind: str, count: int
-) -> list[Array]:
-    rows, cols = layout
-    values = raw[:, :, rows, cols].transpose(2, 0, 3, 1)
-    size = raw.dtype.itemsize
-    if size >= 4:
-        own = {"f32": f4, "f64": f8}.get(kind, i4)
-        words = [threads(state, np.ascontiguousarray(v).view(own)) for v in values]
-    else:
-        per_word = 4 // size
-        words = []
-        for i in range(0, len(values), per_word):
-            word = np.zeros(values[0].shape, u4)
-            for e in range(per_word):
-                word |= values[i + e].astype(u4) << u4.type(8 * size * e)
-            words.append(threads(state, word.view(i4)))
-    return [words[i % len(words)] for i in range(count)]
 
 
 def _blocks(

@@ -300,7 +300,7 @@ def matrix_at(
     for i, descriptor in enumerate(distinct):
         judge(int(descriptor), who(np.flatnonzero(which == i)))
     outside = (offset < 0) | (offset > total - PIECE)
-    for i in np.flatnonzero(outside.any(axis=1)):
+    for i in np.flatnonzero(outside.any(axis=1)).tolist():
         lane = who(np.flatnonzero(which == i))
         _report_outside(state, site, operand, int(distinct[i]), offset[i], lane)
     offset = np.where(outside, 0, offset)[which]
@@ -359,8 +359,10 @@ def _read_event(state: State, site: Site, groups: Requests, offset: Array, there
     """The four warps of each warpgroup read pieces."""
     thread = (groups.thread[:, None] + np.arange(0, THREADS, 32)).reshape(-1)
     exists = thread < state.threads
-    four = (np.repeat(v, WARPS, axis=0)[exists] for v in (groups.column, offset, there))
-    return read_event(state, site, thread[exists], *four, by="product")
+    column, offset, there = (
+        np.repeat(v, WARPS, axis=0)[exists] for v in (groups.column, offset, there)
+    )
+    return read_event(state, site, thread[exists], column, column, offset, there, by="product")
 
 
 def read_event(
@@ -368,15 +370,15 @@ def read_event(
     site: Site,
     thread: Array,
     column: Array,
+    owner: Array,
     offset: Array,
     there: Array,
-    owner: Array | None = None,
     width: int = PIECE,
     by: str = "tensor",
 ) -> Bulk:
     """The Tensor Cores read pieces of shared memory; arguments as for `Bulk`."""
     whole = None if there.all() else there
-    place = thread, column, column if owner is None else owner, offset, width, whole
+    place = thread, column, owner, offset, width, whole
     return Bulk(site, "shared", state.shared, False, *place, Stage.BEGUN, by)
 
 
