@@ -357,6 +357,22 @@ def test_directed_rounding_is_that_of_the_exact_result(mode, kind):
         same(got, exactly(function, *given, mode=mode))
 
 
+@pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
+def test_a_product_is_rounded_as_directed_where_its_parts_would_overflow(mode):
+    """Splitting a factor of 2^1020 in halves overflows; what rounding cut off is still known."""
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, N))
+    a, b = np.ldexp(a, 1020), np.ldexp(b, -500)
+    same(run(f"mul.{mode}.f64 %0, %1, %2;", "f8", a, b), exactly(Fraction.__mul__, a, b, mode=mode))
+    largest, tiny = np.finfo("f8").max, np.finfo("f8").smallest_subnormal
+    over, under = np.array([1e200, -1e200] * 32), np.array([1e-200, -1e-200] * 32)
+    away = {"rz": (False, False), "rm": (False, True), "rp": (True, False)}[mode] * 32
+    beyond = np.where(away, np.inf, largest) * np.sign(over)
+    same(run(f"mul.{mode}.f64 %0, %1, %2;", "f8", over, np.abs(over)), beyond)
+    below = np.where(away, tiny, 0.0) * np.sign(under)
+    same(run(f"mul.{mode}.f64 %0, %1, %2;", "f8", under, np.abs(under)), below)
+
+
 def test_flush_to_zero_and_saturation():
     x = np.array([1e-39, -1e-39, 1e-30, 0.25, 2.0, -3.0, np.nan, 0.5] * 8, "f4")
     one = np.ones_like(x)

@@ -8,6 +8,7 @@ lies halfway between two float32 values) is found and repaired.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -96,19 +97,26 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     return np.where(np.isfinite(exact), exact, plain)
 
 
-def directed(exact: Array, mode: str) -> Array:
-    """A float64 rounded to float32 toward zero ("rz"), minus ("rm") or plus infinity ("rp")."""
-    r = exact.astype(f4)
+def directed(exact: Array, mode: str, kind: np.dtype[Any] = f4) -> Array:
+    """A float rounded to a narrower one: to nearest ("rn"), toward zero ("rz"), minus ("rm") or
+    plus infinity ("rp").
+    """
+    r = exact.astype(kind)
     if mode == "rn":
         return r
-    back = r.astype(f8)
-    down, up = f4.type(-np.inf), f4.type(np.inf)
+    back = r.astype(exact.dtype)
+    return _moved(r, back > exact, back < exact, mode)
+
+
+def _moved(nearest: Array, above: Array, below: Array, mode: str) -> Array:
+    """What was rounded to nearest, as a directed mode rounds it. above, below: where it lies above
+    and below the exact value.
+    """
     if mode == "rz":
-        over = np.abs(back) > np.abs(exact)
-        return np.where(over, np.nextafter(r, np.zeros_like(r)), r)
-    if mode == "rm":
-        return np.where(back > exact, np.nextafter(r, down), r)
-    return np.where(back < exact, np.nextafter(r, up), r)
+        wrong, end = np.where(nearest > 0, above, below), 0.0
+    else:
+        wrong, end = (above, -np.inf) if mode == "rm" else (below, np.inf)
+    return np.where(wrong, np.nextafter(nearest, nearest.dtype.type(end)), nearest)
 
 
 def add32(a: Array, b: Array, mode: str) -> Array:
@@ -139,12 +147,7 @@ def div32_mode(a: Array, b: Array, mode: str) -> Array:
 
 def _directed64(nearest: Array, error: Array, mode: str) -> Array:
     """Move a float64 that was rounded to nearest, given the sign of what rounding cut off."""
-    if mode == "rz":
-        over = (error != 0) & ((error < 0) == (nearest > 0))
-        return np.where(over, np.nextafter(nearest, 0.0), nearest)
-    if mode == "rm":
-        return np.where(error < 0, np.nextafter(nearest, -np.inf), nearest)
-    return np.where(error > 0, np.nextafter(nearest, np.inf), nearest)
+    return _moved(nearest, error < 0, error > 0, mode)
 
 
 def add64_mode(a: Array, b: Array, mode: str) -> Array:
@@ -155,8 +158,9 @@ def add64_mode(a: Array, b: Array, mode: str) -> Array:
 
 def mul64_mode(a: Array, b: Array, mode: str) -> Array:
     """float64 product in a directed rounding mode."""
-    p, e = _two_product(*np.broadcast_arrays(a, b))
-    return _directed64(p, np.where(np.isfinite(p), e, 0.0), mode)
+    p, ((x, i), (y, j)) = a * b, (np.frexp(a), np.frexp(b))
+    q, e = _two_product(x, y)  # p and its error, scaled: they neither over- nor underflow
+    return _directed64(p, (q - np.ldexp(p, -(i + j))) + e, mode)
 
 
 def div64_mode(a: Array, b: Array, mode: str) -> Array:
@@ -280,13 +284,9 @@ def fp8_halves(pair: Array, kind: str) -> Array:
 def tf32_bits(x: Array, mode: str = "rna") -> Array:
     """float32 bits rounded to TF32 (10 bits of fraction): nearest, ties away ("rna") or even."""
     bits = x.view(u4)
-    if mode == "rz":
-        out = bits & u4.type(0xFFFFE000)
-    elif mode == "rn":
-        odd = (bits >> u4.type(13)) & u4.type(1)
-        out = (bits + u4.type(0xFFF) + odd) & u4.type(0xFFFFE000)
-    else:
-        out = (bits + u4.type(0x1000)) & u4.type(0xFFFFE000)
+    odd = (bits >> u4.type(13)) & u4.type(1)
+    more = {"rz": u4.type(0), "rn": u4.type(0xFFF) + odd, "rna": u4.type(0x1000)}[mode]
+    out = (bits + more) & u4.type(0xFFFFE000)
     return np.where(np.isfinite(x), out, bits).view(i4)
 
 
@@ -386,34 +386,33 @@ def funnel(low: Array, high: Array, n: Array, left: bool, clamp: bool) -> Array:
     return (pair >> n.astype(u8)).astype(u4).view(i4)
 
 
+def _low_bits(count: Array, kind: np.dtype[Any]) -> Array:
+    """As many of the lowest bits, of an unsigned type."""
+    ones = shift_left(np.ones((1, 1, 1, 1), kind), count) - kind.type(1)
+    return np.where(count >= kind.itemsize * 8, ~kind.type(0), ones)
+
+
 def extract(a: Array, start: Array, length: Array) -> Array:
     """bfe: `length` bits from bit `start`, sign-extended for signed types."""
     bits = a.dtype.itemsize * 8
     start, length = start.view(u4) & u4.type(255), length.view(u4) & u4.type(255)
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     x = a.view(unsigned)
-    one = unsigned.type(1)
-    field = shift_right(x, start)
-    mask = np.where(length >= bits, ~unsigned.type(0), shift_left(x * 0 + one, length) - one)
-    out = field & mask
+    out = shift_right(x, start) & _low_bits(length, unsigned)
     if a.dtype.kind == "i":
         last = np.minimum(start + np.maximum(length, u4.type(1)) - u4.type(1), u4.type(bits - 1))
-        sign = (shift_right(x, last) & one).astype(bool) & (length > 0)
+        sign = (shift_right(x, last) & unsigned.type(1)).astype(bool) & (length > 0)
         inside = np.minimum(length, u4.type(bits) - np.minimum(start, u4.type(bits)))
-        filled = ~np.where(inside >= bits, ~unsigned.type(0), shift_left(x * 0 + one, inside) - one)
-        out = np.where(sign, out | filled, out)
+        out = np.where(sign, out | ~_low_bits(inside, unsigned), out)
     return out.view(a.dtype)
 
 
 def insert(a: Array, b: Array, start: Array, length: Array) -> Array:
     """bfi: the low `length` bits of a put into b at bit `start`."""
-    bits = a.dtype.itemsize * 8
     start, length = start.view(u4) & u4.type(255), length.view(u4) & u4.type(255)
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     x, y = a.view(unsigned), b.view(unsigned)
-    one = unsigned.type(1)
-    ones = np.where(length >= bits, ~unsigned.type(0), shift_left(x * 0 + one, length) - one)
-    mask = shift_left(ones, start)
+    mask = shift_left(_low_bits(length, unsigned), start)
     return ((y & ~mask) | (shift_left(x, start) & mask)).view(a.dtype)
 
 
@@ -575,15 +574,7 @@ def _halves64(x: Array) -> tuple[Array, Array]:
 
 def f64_to_f16(x: Array, mode: str) -> Array:
     """Round float64 (or float32) to float16: rn, or rz, rm, rp."""
-    r = x.astype(f2)
-    if mode == "rn":
-        return r
-    back = r.astype(x.dtype)
-    if mode == "rz":
-        return np.where(np.abs(back) > np.abs(x), np.nextafter(r, f2.type(0)), r)
-    if mode == "rm":
-        return np.where(back > x, np.nextafter(r, f2.type(-np.inf)), r)
-    return np.where(back < x, np.nextafter(r, f2.type(np.inf)), r)
+    return directed(x, mode, f2)
 
 
 def in32(function: Any, x: Array) -> Array:
@@ -617,10 +608,7 @@ def reciprocal_root(x: Array) -> Array:
 def join_bytes(a: Array, b: Array, c: Array, d: Array) -> Array:
     """Four bytes, lowest first, to one 32-bit register."""
     parts = (x.view(u1).astype(u4) << u4.type(8 * i) for i, x in enumerate((a, b, c, d)))
-    total = u4.type(0)
-    for part in parts:
-        total = total | part
-    return np.asarray(total).view(i4)
+    return reduce(np.bitwise_or, parts).view(i4)
 
 
 def add_carry(frame: dict[str, Any], a: Array, b: Array, carry: Array | None) -> Array:
