@@ -433,9 +433,7 @@ def local_unset(state: State, element: int) -> Array:
 
 
 def is_space(address: Array, space: str) -> Array:
-    """isspacep. space: shared and shared::cta for the own block's, shared::cluster for a peer's
-    too.
-    """
+    """isspacep. space: shared (also shared::cta) the own block's, shared::cluster a peer's, too."""
     if space.startswith("shared"):
         inside = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
         return inside if space == "shared::cluster" else inside & (clusters.code_of(address) == 0)

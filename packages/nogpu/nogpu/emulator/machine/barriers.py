@@ -74,9 +74,7 @@ def arrive_at(
 def _parts(
     state: State, stop: Stop, mask: Group, number: Array, expected: Array | None
 ) -> list[tuple[int, Array | None, Group]]:
-    """(number of the barrier, threads that it takes, who comes) of each barrier that some threads
-    name.
-    """
+    """(number, threads that it takes, who comes) of each barrier that some threads name."""
     if number.size == 1 and (expected is None or expected.shape[:2] == (1, 1)):
         return [(_checked(stop, number.item()), expected, mask)]
     base = state.within(mask)
@@ -193,9 +191,7 @@ def _together(state: State, here: list[BarrierWait]) -> Array:
 
 
 def give_up(state: State) -> bool:
-    """Some threads wait for others that never come: say so, and let them go on; false if there are
-    none.
-    """
+    """Some wait for others that never come: say so, and let them go on; false if there are none."""
     ready = _waiting(state)
     if not ready:
         return False

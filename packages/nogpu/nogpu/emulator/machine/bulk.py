@@ -160,9 +160,7 @@ def receivers(
 
 @dataclass(eq=False)
 class _Open:
-    """Copies from shared memory that still read it, and the groups that their threads had closed
-    before.
-    """
+    """Copies that still read shared memory, and the groups that their threads had closed before."""
 
     event: Bulk
     group: Array
@@ -242,9 +240,7 @@ def commit_bulk(state: State, mask: Mask | None) -> None:
 
 
 def wait_bulk(state: State, allowed: int, mask: Mask | None) -> None:
-    """cp.async.bulk.wait_group and its form .read: the sources of all but the latest groups are
-    read.
-    """
+    """cp.async.bulk.wait_group, and .read: the sources of all but the latest groups are read."""
     if state.stores is not None:
         state.stores.wait(allowed, _chosen(state, mask))
 
@@ -267,9 +263,7 @@ class _Boxes:
 
 
 def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array) -> _Boxes:
-    """start: first element along each axis, the fastest first. base, absolute: where in shared
-    memory.
-    """
+    """start: first element along each axis, the fastest first. base, absolute: in shared memory."""
     m, n = placed.description, len(base)
     axes = [
         s[:, None] + np.arange(b) for s, b in zip(start[::-1], m.box, strict=True)
@@ -289,9 +283,7 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
 
 
 def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
-    """Byte offset of each piece of the array, and whether any of its elements is inside: (n,
-    pieces).
-    """
+    """Of each piece, (n, pieces): byte offset in the array, and whether any element is inside."""
     each = PIECE // itemsize
     n = len(boxes.element)
     first = boxes.element.reshape(n, -1, each)[..., 0]
@@ -449,15 +441,9 @@ def _begin_store(state: State, event: Bulk) -> None:
 
 
 _KINDS = {
-    "f2": "f16",
-    "u2": "bf16",
-    "f4": "f32",
-    "f8": "f64",
-    "i4": "s32",
-    "u4": "u32",
-    "i8": "s64",
+    "f2": "f16", "u2": "bf16", "f4": "f32", "f8": "f64", "i4": "s32", "u4": "u32", "i8": "s64",
     "u8": "u64",
-}
+}  # fmt: skip
 """By NumPy's type of an array: that of its elements in a reduction.
 
 Two bytes that are no float16 are bfloat16.
@@ -553,9 +539,7 @@ def store_box(
 def _rows(
     state: State, site: Site, requests: Requests, shared: Array, size: Array
 ) -> list[tuple[int, Array]]:
-    """Requests by their size in bytes; sizes and places that do not fit are findings and are left
-    out.
-    """
+    """Requests by their size in bytes; sizes and places that do not fit are findings, left out."""
     total = state.launch.shared_bytes
     misaligned = (size % PIECE != 0) | (shared % PIECE != 0)
     outside = ~misaligned & ((shared < 0) | (shared + size > total))
@@ -608,9 +592,7 @@ def load_row(
     targets: Array | None,
     mask: Mask | None,
 ) -> None:
-    """cp.async.bulk from global to shared memory: `size` bytes that lie side by side, counted at an
-    mbarrier.
-    """
+    """cp.async.bulk from global to shared memory: `size` bytes in a row, counted at an mbarrier."""
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
     every = requests_of(state, mask, source, to, size, barrier, everyone)
@@ -726,9 +708,7 @@ def pass_row(
 
 
 def init_fence(state: State, mask: Mask | None) -> None:
-    """fence.mbarrier_init: the engines, and peers, may use the mbarriers that these threads have
-    set up.
-    """
+    """fence.mbarrier_init: engines and peers may use the mbarriers that these threads set up."""
     for o in state.observers:
         o.inits(mask)
 

@@ -85,16 +85,12 @@ def column_of(state: State, column: Array, rank: Array) -> Array:
 
 
 def code_of(address: Array) -> Array:
-    """What an address within shared memory (or a generic one of it) says of the block: rank + 1, or
-    0.
-    """
+    """What an address within shared memory (or a generic one) says of the block: rank + 1, or 0."""
     return np.asarray((address.astype(i8) + _HALF) >> RANK_SHIFT & 0xFF)
 
 
 def map_rank(state: State, address: Array, rank: Array) -> Array:
-    """mapa: the address of the same place in the block of a rank. address: uint32, or uint64 if
-    generic.
-    """
+    """mapa: the address of the same place in the block of a rank; uint32, or uint64 if generic."""
     peers = of(state)
     wide = address.astype(i8)
     own = wide - (code_of(address) << RANK_SHIFT)
@@ -123,9 +119,7 @@ def rank_of(state: State, address: Array) -> Array:
 
 
 def special(state: State, name: str) -> Array | None:
-    """The value of a special register about clusters, int32 (is_explicit_cluster: bool); None for
-    others.
-    """
+    """A special register about clusters, int32 (is_explicit_cluster: bool); None for others."""
     base, _, axis = name.partition(".")
     which = "xyz".find(axis)
 

@@ -161,14 +161,10 @@ class Observer:
         """An engine is about to read or write memory for threads, or has been waited for."""
 
     def proxy(self, mask: Mask | None) -> None:
-        """fence.proxy.async of the threads of a mask: engines may read what these know to be
-        written.
-        """
+        """fence.proxy.async: engines may read what the threads of a mask know to be written."""
 
     def inits(self, mask: Mask | None) -> None:
-        """fence.mbarrier_init of the threads of a mask: engines may use the mbarriers that they
-        have set up.
-        """
+        """fence.mbarrier_init: engines may use the mbarriers that these threads have set up."""
 
     def served(self, served: Served) -> None:
         """Atomics, published as accesses before, have been performed."""
@@ -210,9 +206,7 @@ class Observer:
         """Phases of mbarriers are complete: bool (words, blocks), true at their first words."""
 
     def acquire(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
-        """Threads learn that the phases of the mbarriers at these offsets are complete. relaxed:
-        it is no acquire.
-        """
+        """Threads learn that phases of mbarriers are complete. relaxed: it is no acquire."""
 
     def tensor(self, access: TensorAccess) -> None:
         """Tensor memory is about to be read, written or freed."""

@@ -133,9 +133,7 @@ def report_shared(
 
 
 def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Array) -> None:
-    """Lanes (bool, four axes) that mean the shared memory of a rank which their cluster does not
-    have.
-    """
+    """Lanes (bool, four axes) that mean the shared memory of a rank that their cluster lacks."""
     lane = first_offender(state, lanes)
     accuse(
         "out-of-bounds",

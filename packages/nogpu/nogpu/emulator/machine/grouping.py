@@ -141,9 +141,7 @@ _NUMBER: dict[str, Any] = {"b1": False, "i2": 0, "i4": 0, "i8": 0, "f4": 0.0, "f
 
 
 def first_registers(program: FunctionProgram, scalar: bool = False) -> list[Any]:
-    """Registers of a function before it runs. scalar: numbers, not arrays, as `ptx.scalars` has
-    them.
-    """
+    """Registers of a function before it runs. scalar: numbers, as `ptx.scalars` has them."""
     return [_NUMBER.get(kind, _ZERO[kind]) if scalar else _ZERO[kind] for kind in program.kinds]
 
 
@@ -201,9 +199,7 @@ def answer(running: Running, register: int, mask: Group, value: Array) -> None:
 
 
 def go_on(state: State, running: Running, groups: list[tuple[int, Group]]) -> None:
-    """Let groups of a function run: together, or under another schedule one set of warps after
-    another.
-    """
+    """Let groups of a function run: together, or under another schedule some warps after others."""
     enter(state, running)
     if state.launch.schedule != "ascending":
         running.pools += _by_warps(state, groups)

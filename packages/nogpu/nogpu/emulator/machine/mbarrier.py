@@ -131,9 +131,7 @@ def _index(state: State, at: Array, block: Array) -> Array:
 
 
 def _counts(state: State, barrier: Array) -> tuple[Array, Array, Array]:
-    """What barriers hold, by `_index`: arrivals that are missing, those that a phase takes, and the
-    number of the phase; int64.
-    """
+    """By `_index`: arrivals missing, those that a phase takes, number of the phase; int64."""
     memory = state.shared
     second = memory.flat[barrier + memory.ncolumns].astype(i8)
     return memory.flat[barrier].astype(i8), second & _COUNT, second >> _COUNT_BITS
@@ -218,9 +216,7 @@ def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = 
 
 
 def _over(state: State, places: Array) -> None:
-    """Phases of barriers (flat places of their first words) are complete: those who wait may look
-    again.
-    """
+    """Phases of barriers, by `_index`, are complete: those who wait may look again."""
     complete = np.zeros(state.shared.flat.shape, bool)
     complete[places] = True
     state.completed = True
@@ -229,9 +225,7 @@ def _over(state: State, places: Array) -> None:
 
 
 def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Where) -> None:
-    """More threads arrive in a phase than the barrier was initialised with, while bytes are
-    missing.
-    """
+    """More threads arrive in a phase than it takes, while bytes are missing."""
     if not bad.any():
         return
     thread, column, at = flat_lanes(
@@ -308,8 +302,8 @@ def _expect(state: State, count: Array, access: Access) -> None:
             access.site.line,
             lane,
             f"{lane} announces {n[i]} bytes at {index}, which makes {waiting[place[i]]} in this "
-            "phase: the count of "
-            f"a barrier holds at most {_MOST_BYTES}. Announce the bytes of one slot a phase",
+            f"phase: the count of a barrier holds at most {_MOST_BYTES}. Announce the bytes of "
+            "one slot a phase",
             array=name,
             index=index,
         )
@@ -375,8 +369,8 @@ def report_missing_bytes(state: State) -> None:
             "divergent-barrier",
             line,
             f"{index} of block {state.block_tuple(column)}: at the end of the block {what}. "
-            "Announce the bytes of "
-            "the copies that name this barrier, no more and no fewer (mbarrier.expect_tx)",
+            "Announce the bytes of the copies that name this barrier, no more and no fewer "
+            "(mbarrier.expect_tx)",
             1,
             array=name,
             index=index,
@@ -503,9 +497,7 @@ def time_out(state: State) -> None:
 
 
 def dismiss(state: State, never: bool = False) -> None:
-    """Threads that wait go on as if their phase were not complete; or as if it were, with a
-    finding.
-    """
+    """Threads that wait go on as if their phase were not complete; never: as if it were."""
     for running in everywhere(state):
         if not running.at_mbarriers:
             continue

@@ -15,7 +15,7 @@ a fence that the source has after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -90,9 +90,7 @@ class Products:
         factors: tuple[str, ...],
         operands: list[Bulk],
     ) -> None:
-        """A product begins. here: bool (warps, blocks). sums, factors: names of its registers, of D
-        and A.
-        """
+        """A product begins. here: bool (warps, blocks). sums, factors: registers of D and of A."""
         self.issued += 1
         number = self.issued
         if self.state.observers:
@@ -103,14 +101,6 @@ class Products:
                 old = self.factors.get(name, self.untouched.product)
                 self.factors[name] = np.where(here, np.int32(number), old)
         self.open[number] = Product(line, shape, self.commits, here, operands)
-
-    def fence(self, here: Array) -> None:
-        """wgmma.fence."""
-        self.fences = self.fences + here
-
-    def commit(self, here: Array) -> None:
-        """wgmma.commit_group."""
-        self.commits = self.commits + here
 
     def wait(self, allowed: int, here: Array) -> None:
         """wgmma.wait_group: all but the latest `allowed` groups of each warp are complete."""
@@ -142,22 +132,24 @@ class Products:
                         lanes,
                         "{who} ends, and the product of this line may still be running. "
                         f"{what}. Execute wgmma.commit_group and wgmma.wait_group before the sums "
-                        "are "
-                        "used and before the kernel ends",
+                        "are used and before the kernel ends",
                     )
 
     # -- registers -------------------------------------------------------------------------------
 
+    def _touched(self, names: tuple[str, ...]) -> Iterable[Touched]:
+        """What was last done to these registers, each of it once."""
+        return {id(t): t for n in names if (t := self.sums.get(n))}.values()
+
     def read(self, names: tuple[str, ...], line: int, here: Array) -> None:
         """Registers are read by an instruction that is no copy."""
-        for touched in {id(t): t for n in names if (t := self.sums.get(n))}.values():
+        for touched in self._touched(names):
             self._judge_running(
                 touched.product,
                 line,
                 here,
                 "{who} reads a sum while the product of line {other} is still running: what it "
-                "gets is "
-                "undefined. wgmma.wait_group first",
+                "gets is undefined. wgmma.wait_group first",
             )
 
     def write(self, copies: Copies, line: int, here: Array) -> None:
@@ -178,8 +170,7 @@ class Products:
                     line,
                     here,
                     "{who} writes a sum while the product of line {other} is still running: what "
-                    "it "
-                    "holds then is undefined. wgmma.wait_group first",
+                    "it holds then is undefined. wgmma.wait_group first",
                 )
             if factors is not None:
                 self._judge_running(
@@ -187,8 +178,7 @@ class Products:
                     line,
                     here,
                     "{who} writes a register of matrix A while the product of line {other}, which "
-                    "reads "
-                    "it, is still running. wgmma.wait_group first",
+                    "reads it, is still running. wgmma.wait_group first",
                 )
         self._put(new, here)
 
@@ -216,36 +206,32 @@ class Products:
     ) -> None:
         """Report what is wrong with the registers that a product takes."""
         unfenced = here & (self.fences == 0)
-        for touched in {id(t): t for n in (*sums, *factors) if (t := self.sums.get(n))}.values():
+        for touched in self._touched((*sums, *factors)):
             unfenced = unfenced | (here & (touched.written == self.fences))
         if unfenced.any():
             self._accuse(
                 line,
                 unfenced,
                 "{who} begins a product, and no wgmma.fence stands between what wrote its "
-                "registers and "
-                "this line. Execute wgmma.fence before the first wgmma, and after other "
-                "instructions "
-                "have written its registers",
+                "registers and this line. Execute wgmma.fence before the first wgmma, and after "
+                "other instructions have written its registers",
             )
-        for touched in {id(t): t for n in sums if (t := self.sums.get(n))}.values():
+        for touched in self._touched(sums):
             self._judge_running(
                 touched.product,
                 line,
                 here,
                 "{who} begins a product of another shape, into sums of the product of line "
-                "{other}, which "
-                "is still running. wgmma.wait_group first",
+                "{other}, which is still running. wgmma.wait_group first",
                 unlike=lambda product: product.shape != shape,
             )
-        for touched in {id(t): t for n in factors if (t := self.sums.get(n))}.values():
+        for touched in self._touched(factors):
             self._judge_running(
                 touched.product,
                 line,
                 here,
                 "{who} takes as matrix A a sum of the product of line {other}, which is still "
-                "running. "
-                "wgmma.wait_group first",
+                "running. wgmma.wait_group first",
             )
 
     def _judge_running(
@@ -284,12 +270,14 @@ def under_way(state: State) -> Products:
 
 def wgmma_fence(state: State, mask: Mask | None) -> None:
     """wgmma.fence: products that these warps begin now see their registers as they are."""
-    under_way(state).fence(state.warps_active(mask))
+    products = under_way(state)
+    products.fences = products.fences + state.warps_active(mask)
 
 
 def wgmma_commit(state: State, mask: Mask | None) -> None:
     """wgmma.commit_group: the products that these warps have begun since the last one."""
-    under_way(state).commit(state.warps_active(mask))
+    products = under_way(state)
+    products.commits = products.commits + state.warps_active(mask)
 
 
 def wgmma_wait(state: State, allowed: int, mask: Mask | None) -> None:

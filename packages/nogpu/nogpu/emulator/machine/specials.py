@@ -61,9 +61,7 @@ def _sm(state: State) -> Array:
 
 
 def now(state: State, name: str) -> Array:
-    """What each thread reads now from one of `TIMED`: the clocks of SMs differ, and warps take
-    their turn.
-    """
+    """What each thread reads now from one of `TIMED`: SMs' clocks differ, and warps take turns."""
     launch, chip = state.launch, state.launch.chip
     launch.readings += 1
     passed = CYCLES * (launch.before + state.steps + launch.readings)
@@ -83,9 +81,7 @@ def _uniform(value: int, kind: np.dtype[Any] = i4) -> Array:
 
 
 def value(state: State, name: str) -> Array:
-    """The value of a special register such as tid.x or smid, by threads; of those of `TIMED` see
-    `now`.
-    """
+    """The value of a special register such as tid.x or smid, by threads; of `TIMED` see `now`."""
     base, _, axis = name.partition(".")
     which = "xyzw".find(axis) if axis else 0
     if base == "tid":

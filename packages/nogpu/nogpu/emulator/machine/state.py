@@ -238,9 +238,7 @@ class State:
 
     @property
     def alive(self) -> Mask | None:
-        """The threads that have not left the kernel; `live` are those of the function that runs
-        now.
-        """
+        """The threads that have not left the kernel; `live`: of the function that runs now."""
         entry = self.frames[0]
         return self.live if entry is self.current else entry.live
 

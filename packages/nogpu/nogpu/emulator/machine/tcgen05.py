@@ -546,9 +546,7 @@ def _begins(
     count: int,
     shape: str,
 ) -> slice | None:
-    """The columns of a copy or a shift that begins in a block, `count` of them, told to observers;
-    None where it does not have them.
-    """
+    """The columns of a copy or a shift, told to observers; None where a block lacks them."""
     start = address & 0xFFFF
     does = "shifts" if shape == "shift" else "copies to"
     if not tensor_memory.of(state).inside(lane, line, start, count, does, block):

@@ -140,9 +140,7 @@ def registers_of(state: State, matrix: Array, layout: tuple[Array, ...], kind: s
 
 
 def _packed(state: State, values: Array, register: np.dtype[Any]) -> list[Array]:
-    """Elements (elements, warps, 32, blocks) as registers of four axes; narrow ones share one, the
-    first lowest.
-    """
+    """Elements (elements, warps, 32, blocks) as registers; narrow ones share one, in order."""
     parts = values.reshape(-1, register.itemsize // values.itemsize, *values.shape[1:])
     words = np.ascontiguousarray(np.moveaxis(parts, 1, -1)).view(register)[..., 0]
     return [threads(state, w) for w in words]
@@ -151,9 +149,7 @@ def _packed(state: State, values: Array, register: np.dtype[Any]) -> list[Array]
 def multiply_add(
     a: Array, b: Array, c: Array, kinds: tuple[str, str], saturate: bool, asynchronous: bool = False
 ) -> Array:
-    """a b + c of matrices (..., rows, columns). kinds: PTX's types of the result and of a.
-    asynchronous: wgmma.
-    """
+    """a b + c of matrices. kinds: PTX's types of the result and of a. asynchronous: wgmma."""
     kind, factor = kinds
     if factor in sums.FLOATS:
         return sums.accumulate(a, b, c, kinds, asynchronous=asynchronous)

@@ -64,9 +64,7 @@ class TensorMemory:
     def inside(
         self, lane: Offender, line: int, at: int, count: int, does: str, block: int | None = None
     ) -> bool:
-        """Whether a block (None: its own) has the columns that a thread means; if not, that is
-        said.
-        """
+        """Whether a block (None: its own) has the columns that a thread means; if not, say so."""
         block = lane.column if block is None else block
         owner = self.owner[block]
         if 0 <= at and at + count <= COLUMNS and owner[at : at + count].all():

@@ -39,9 +39,7 @@ def threads(state: State, a: Array) -> Array:
 
 
 def of_any(flags: Array, together: int) -> Array:
-    """bool (warps, blocks): whether a flag holds for any warp of a set of so many consecutive
-    warps.
-    """
+    """bool (warps, blocks): whether a flag holds for any of so many consecutive warps."""
     first = np.arange(0, len(flags), together)
     return np.logical_or.reduceat(flags, first, axis=0).repeat(together, axis=0)[: len(flags)]
 
@@ -92,9 +90,7 @@ def _report_absent(state: State, number: int, missing: Array, line: int) -> None
 
 
 def _where(state: State, lanes: Array) -> tuple[str, str, int]:
-    """The first true lane's warp and block, the lanes of that warp, both in words; the block's
-    column.
-    """
+    """The first true lane's warp, and the true lanes of that, both in words; its block's column."""
     warp, _, column = (int(i[0]) for i in np.nonzero(lanes))
     listed = ", ".join(str(int(lane)) for lane in np.flatnonzero(lanes[warp, :, column]))
     return f"warp {warp} of block {state.block_tuple(column)}", listed, column
@@ -113,9 +109,9 @@ def _report_unnamed(state: State, number: int, lanes: Array, line: int) -> None:
         state,
         line,
         column,
-        f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name them. "
-        "What "
-        "they get, and whether they wait for others, is undefined. Name every lane that comes here",
+        f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name "
+        "them. What they get, and whether they wait for others, is undefined. Name every lane "
+        "that comes here",
         int(np.count_nonzero(lanes.any(axis=1))),
     )
 

@@ -452,8 +452,6 @@ def wgmma(
 def _tiles(
     state: State, registers: tuple[Array, ...], kind: str, layout: tuple[Array, Array], columns: int
 ) -> Array:
-    """Fragments of 16 rows as matrices (warpgroups, 4, blocks, 16, columns): warp w of a warpgroup
-    holds rows 16w to 16w + 15.
-    """
+    """Fragments of 16 rows, warp after warp, as matrices (warpgroups, 4, blocks, 16, columns)."""
     elements = tensor.elements_of(state, registers, kind, len(registers))
     return _by_group(tensor.matrix_of(elements, layout, (16, columns)))
