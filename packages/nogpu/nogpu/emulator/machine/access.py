@@ -184,12 +184,7 @@ def store(
 
 
 def _global(
-    state: State,
-    site: Site,
-    address: Array,
-    mask: Mask | None,
-    length: Array | None,
-    make: Make,
+    state: State, site: Site, address: Array, mask: Mask | None, length: Array | None, make: Make
 ) -> Any:
     nearest = state.launch.nearest
     buffer = nearest.get(site.index)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.attribution import accuse, first_offender
+from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.ptx.layout import HEAP_SLOT, HEAPS, SLOT_BITS
 
@@ -93,7 +94,7 @@ def device_malloc(
 ) -> None:
     """malloc and new of each thread: an address in the device heap, or 0 if it is full."""
     size = np.broadcast_to(frame[actual[0]][0].view("i8"), state.shape)
-    arr = np.broadcast_to(True if mask is None else mask.arr, state.shape)
+    arr = np.broadcast_to(array_of(mask), state.shape)
     result = np.zeros(state.shape, "i8")
     if arr.any():
         arena = _arena(state)
@@ -110,7 +111,7 @@ def device_free(
 ) -> None:
     """free and delete: a finding for what malloc did not return, or what was freed before."""
     address = np.broadcast_to(frame[actual[0]][0].view("i8"), state.shape)
-    arr = np.broadcast_to(True if mask is None else mask.arr, state.shape) & (address != 0)
+    arr = np.broadcast_to(array_of(mask), state.shape) & (address != 0)
     if not arr.any():
         return
     arena = _arena(state)

@@ -104,9 +104,9 @@ def _update(state: State, operation: str, kind: str, b: Array, c: Array, access:
     """Serve the lanes of an access one after the other, and say so."""
     where = access.where
     owners = state.block_index if where.owner is None else where.owner
-    here: Any = slice(None) if where.mask is None else _by_block(state, where.mask.arr)
+    here: Any = slice(None) if where.mask is None else state.by_thread(where.mask.arr).T
     lanes = (where.offset, state.block_index, owners, state.thread, b, c)
-    at, column, owner, thread, x, y = (_by_block(state, v)[here].reshape(-1) for v in lanes)
+    at, column, owner, thread, x, y = (state.by_thread(v).T[here].reshape(-1) for v in lanes)
     old = _at(where.target, access.site.kind, at, owner, operation, kind, x, y)
     changed = _changed(state, operation, kind, old, x, y)
     wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
@@ -157,8 +157,3 @@ def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: A
             launch.writes += 1
             launch.flagged = True
     return wrote
-
-
-def _by_block(state: State, value: Array) -> Array:
-    """A value of four axes block by block, thread by thread: (blocks, threads)."""
-    return np.broadcast_to(value, state.shape).reshape(state.threads, state.blocks).T

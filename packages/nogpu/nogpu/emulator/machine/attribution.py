@@ -51,10 +51,7 @@ class Offender:
 
     def value(self, values: Array) -> int:
         """What this thread holds of an integer value of four axes, or of a block's threads."""
-        s = self.state
-        return int(
-            np.broadcast_to(values, s.shape).reshape(s.threads, s.blocks)[self.thread, self.column]
-        )
+        return int(self.state.by_thread(values)[self.thread, self.column])
 
 
 def first_offender(state: State, lanes: Array) -> Offender:

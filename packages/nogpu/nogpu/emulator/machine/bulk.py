@@ -227,22 +227,16 @@ def rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
 _BY_REQUEST = ("thread", "column", "owner", "offset", "there", "barrier", "receiver")
 
 
-def _chosen(state: State, mask: Mask | None) -> Array:
-    """bool (threads, blocks) of a mask."""
-    full = np.broadcast_to(array_of(mask), state.shape)
-    return np.asarray(full.reshape(state.threads, state.blocks))
-
-
 def commit_bulk(state: State, mask: Mask | None) -> None:
     """cp.async.bulk.commit_group."""
     if state.stores is not None:
-        state.stores.commit(_chosen(state, mask))
+        state.stores.commit(state.by_thread(array_of(mask)))
 
 
 def wait_bulk(state: State, allowed: int, mask: Mask | None) -> None:
     """cp.async.bulk.wait_group, and .read: the sources of all but the latest groups are read."""
     if state.stores is not None:
-        state.stores.wait(allowed, _chosen(state, mask))
+        state.stores.wait(allowed, state.by_thread(array_of(mask)))
 
 
 # -- boxes of tensors ----------------------------------------------------------------------------

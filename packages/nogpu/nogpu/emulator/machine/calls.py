@@ -227,9 +227,8 @@ def print_formatted(
     if mask is not None and mask.n == 0:
         return
     output = state.launch.output
-    chosen = np.broadcast_to(array_of(mask), state.shape).reshape(state.threads, state.blocks)
-    text_at = np.broadcast_to(frame[actual[0]][0], state.shape).reshape(chosen.shape)
-    args_at = np.broadcast_to(frame[actual[1]][0], state.shape).reshape(chosen.shape)
+    chosen = state.by_thread(array_of(mask))
+    text_at, args_at = (state.by_thread(frame[name][0]) for name in actual[:2])
     memory = state.local_memory()
     for column in range(state.blocks):
         for thread in np.flatnonzero(chosen[:, column]):

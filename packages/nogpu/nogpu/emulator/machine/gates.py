@@ -72,8 +72,7 @@ def _complete(state: State, wait: GateWait, together: list[GateWait]) -> Array:
     away = state.lanes_active(state.alive)
     for other in together:
         away = away & ~state.lanes_active(other.mask)
-    bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
-    absent = (away * bit).sum(axis=1, keepdims=True)
+    absent = (away * warp.BIT).sum(axis=1, keepdims=True)
     if wait.together > 1:
         missing = warp.of_any(absent[:, 0] != 0, wait.together)
         return warp.threads(state, np.broadcast_to(~missing[:, None], wait.member.shape))

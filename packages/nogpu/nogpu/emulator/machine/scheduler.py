@@ -79,12 +79,8 @@ def _runnable(state: State) -> Running | None:
 
 def _run(state: State, running: Running) -> None:
     """Run a function until none of its threads can go on, or some call another."""
-    program, registers, frame, pools = (
-        running.program,
-        running.registers,
-        running.frame,
-        running.pools,
-    )
+    program, pools = running.program, running.pools
+    registers, frame = running.registers, running.frame
     launch = state.launch
     counts, budget, rank = launch.counts, launch.max_steps, program.rank
     while pools:
@@ -155,8 +151,8 @@ def _leave(
             push(state, pool, to, mask)
         case ends.Branch(to, after):
             _branch(state, pool, to, after, mask, result)
-        case ends.Exit(after, whole):
-            _exit(state, running, pool, mask, result, ends.Exit(after, whole))
+        case ends.Exit() as end:
+            _exit(state, running, pool, mask, result, end)
         case ends.Barrier(after):
             stop = _stop(after, block)
             if stop.line in state.launch.program.crowded:
@@ -230,11 +226,7 @@ def _exit(
     old = state.live
     n = state.count(old) - gone.n
     state.live = Mask(state, ~gone.arr if old is None else old.arr & ~gone.arr, n)
-    if pred is not None and len(pool) == 1 and next(iter(pool)) == after:
-        stay = pool[after]
-        if stay is not None and stay.n == n and not running.at_barriers:
-            pool[after] = None
-    elif len(pool) == 1 and not running.at_barriers:
+    if len(pool) == 1 and not running.at_barriers:
         at, only = next(iter(pool.items()))
         if only is not None and only.n == n:
             pool[at] = None

@@ -223,11 +223,14 @@ class State:
             entry = self._first_lanes[key] = (mask, self.narrowed(mask, self.thread % 32 < count))
         return entry[1]
 
+    def by_thread(self, value: Array) -> Array:
+        """A value of four axes for every thread: (threads, blocks)."""
+        return np.broadcast_to(value, self.shape).reshape(self.threads, self.blocks)
+
     def lanes_active(self, mask: Mask | None) -> Array:
         """bool (warps, 32, blocks): which lanes are threads of the mask."""
         lanes = np.zeros((32 * self.warp_shape.warps, self.blocks), bool)
-        whole = np.broadcast_to(True if mask is None else mask.arr, self.shape)
-        lanes[: self.threads] = whole.reshape(self.threads, self.blocks)
+        lanes[: self.threads] = True if mask is None else self.by_thread(mask.arr)
         return lanes.reshape(-1, 32, self.blocks)
 
     def warps_active(self, mask: Mask | None) -> Array:
@@ -365,7 +368,7 @@ class State:
 
     def first_lane(self, chosen: Array) -> tuple[int, int]:
         """(thread, column) of the lowest block's first true lane of a bool array."""
-        full = np.broadcast_to(chosen, self.shape).reshape(self.threads, self.blocks)
+        full = self.by_thread(chosen)
         column = int(np.flatnonzero(full.any(axis=0))[0])
         return int(np.flatnonzero(full[:, column])[0]), column
 

@@ -205,12 +205,8 @@ def tensor_dealloc(
                 )
             continue
         whole = slice(at, at + columns)
-        publish(
-            state,
-            TensorAccess(
-                "frees", "free", line, lane.thread, column, column, slice(0, LANES), whole
-            ),
-        )
+        who = lane.thread, column, column
+        publish(state, TensorAccess("frees", "free", line, *who, slice(0, LANES), whole))
         if pair:
             memory.pairs[column].append(line)
         memory.owner[column, whole] = _FREE
@@ -286,10 +282,8 @@ def _reached(
             continue
         if memory.inside(lane, line, start, width, does):
             lanes, columns = slice(first, first + high), slice(start, start + width)
-            by = "load" if does == "reads" else "store"
-            publish(
-                state, TensorAccess(does, by, line, lane.thread, column, column, lanes, columns)
-            )
+            by, who = "load" if does == "reads" else "store", (lane.thread, column, column)
+            publish(state, TensorAccess(does, by, line, *who, lanes, columns))
             out.append((warp, column, first, start))
     return out
 
@@ -299,11 +293,10 @@ def tensor_load(
 ) -> list[Array]:
     """tcgen05.ld: the registers, int32 of four axes. packed: two columns' halves in each."""
     memory = of(state)
-    rows, columns = fragment(shape, count * 2 if packed else count)
+    count = count * 2 if packed else count
+    rows, columns = fragment(shape, count)
     got = np.zeros((len(rows), state.warp_shape.warps, 32, state.blocks), u4)
-    for warp, block, lane, at in _reached(
-        state, address, shape, count * 2 if packed else count, line, "reads", mask
-    ):
+    for warp, block, lane, at in _reached(state, address, shape, count, line, "reads", mask):
         place = block, rows + lane, columns + at
         if not memory.written[place].all():
             who = Offender(state, 32 * warp, block)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 i4, i8, u4 = np.dtype("i4"), np.dtype("i8"), np.dtype("u4")
 _ALL = 0xFFFFFFFF
+_LANE = np.arange(32).reshape(1, 32, 1)
+BIT = np.int64(1) << _LANE
+"""Of each lane its bit in a mask: int64 (1, 32, 1)."""
 
 
 def warps(state: State, a: Array) -> Array:
@@ -60,11 +63,10 @@ def _groups(
     else:
         named = warps(state, member).astype(i8) & _ALL
         groups = [(int(m), here & (named == m)) for m in np.unique(named[here])]
-    bit = np.arange(32).reshape(1, 32, 1)
     partial = mask is not None and mask is not state.alive
     out = []
     for number, lanes in groups:
-        inside = (number >> bit) & 1 == 1
+        inside = (number >> _LANE) & 1 == 1
         if number != _ALL and (unnamed := lanes & ~inside).any():
             _report_unnamed(state, number, unnamed, line)
         if partial or len(groups) > 1:
@@ -123,8 +125,7 @@ def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> Non
     """
     if member.size > 1 or int(member.reshape(())) & _ALL != _ALL:
         named = warps(state, member).astype(i8) & _ALL
-        bit = np.arange(32).reshape(1, 32, 1)
-        unnamed = state.lanes_active(mask) & ((named >> bit) & 1 == 0)
+        unnamed = state.lanes_active(mask) & ((named >> _LANE) & 1 == 0)
         if unnamed.any():
             number = int(np.broadcast_to(named, unnamed.shape)[unnamed][0])
             _report_unnamed(state, number, unnamed, line)
@@ -140,7 +141,6 @@ def _judge_sources(
     Lanes that are named and run elsewhere have been reported.
     """
     here = state.lanes_active(mask)
-    own = np.arange(32).reshape(1, 32, 1)
     if member is None:
         named = np.ones((1, 1, 1), bool)
     else:
@@ -148,7 +148,7 @@ def _judge_sources(
     if there.all() and named.all():
         return
     alive = np.take_along_axis(state.lanes_active(state.alive), source, axis=1)
-    bad = here & (source != own) & (~named | ~alive)
+    bad = here & (source != _LANE) & (~named | ~alive)
     if not bad.any():
         return
     place, _, _ = _where(state, bad)
@@ -208,22 +208,18 @@ def shuffle(
     value = warps(state, a)
     offset = warps(state, b).astype(i8) & 31
     control = warps(state, c).astype(i8)
-    lane = np.arange(32).reshape(1, 32, 1)
+    lane = _LANE
     clamp, segment = control & 31, (control >> 8) & 31
     top = (lane & segment) | (clamp & ~segment)
-    low = lane & segment
     if mode == "up":
         source = lane - offset
-        good = source >= top
     elif mode == "down":
         source = lane + offset
-        good = source <= top
     elif mode == "bfly":
         source = lane ^ offset
-        good = source <= top
     else:
-        source = low | (offset & ~segment)
-        good = source <= top
+        source = (lane & segment) | (offset & ~segment)
+    good = source >= top if mode == "up" else source <= top
     source = np.where(good, source, lane)
     source = np.broadcast_to(source, value.shape)
     taken = np.take_along_axis(value, source & 31, axis=1)
@@ -240,12 +236,11 @@ def vote(
     state: State, mode: str, p: Array, member: Array | None, mask: Mask | None, line: int
 ) -> Array:
     """vote.sync, and activemask (member None)."""
-    bit = (np.int64(1) << np.arange(32)).reshape(1, 32, 1)
     parts = []
     for _, here in _groups(state, member, mask, line):
         true = warps(state, p) & here
         if mode == "ballot":
-            out = (true * bit).sum(axis=1, keepdims=True).astype(i4)
+            out = (true * BIT).sum(axis=1, keepdims=True).astype(i4)
         elif mode == "any":
             out = true.any(axis=1, keepdims=True)
         elif mode == "all":
@@ -272,12 +267,11 @@ def match_lanes(
 ) -> tuple[Array, Array]:
     """match.sync: (lanes with an equal value, whether all are equal)."""
     value = warps(state, a)
-    bit = (np.int64(1) << np.arange(32)).reshape(1, 1, 32, 1)
     lanes, equals = [], []
     for _, here in _groups(state, member, mask, line):
         equal = (value[:, :, None, :] == value[:, None, :, :]) & here[:, None, :, :]
-        bits = (equal * bit).sum(axis=2)
-        everyone = (here * bit[0]).sum(axis=1, keepdims=True)
+        bits = (equal * BIT).sum(axis=2)
+        everyone = (here * BIT).sum(axis=1, keepdims=True)
         same = ((bits == everyone) | ~here).all(axis=1, keepdims=True)
         lanes.append((here, (bits if mode == "any" else np.where(same, everyone, 0)).astype(i4)))
         equals.append((here, same))
@@ -301,10 +295,10 @@ def reduce_lanes(
     """redux.sync."""
     value = warps(state, a)
     info = np.iinfo(value.dtype)
-    identity = {"add": 0, "or": 0, "xor": 0, "and": -1, "min": info.max, "max": info.min}[operation]
-    function: Any = {
-        "add": np.add, "or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and,
-        "min": np.minimum, "max": np.maximum,
+    function: Any
+    function, identity = {
+        "add": (np.add, 0), "or": (np.bitwise_or, 0), "xor": (np.bitwise_xor, 0),
+        "and": (np.bitwise_and, -1), "min": (np.minimum, info.max), "max": (np.maximum, info.min),
     }[operation]  # fmt: skip
     parts = []
     for _, here in _groups(state, member, mask, line):
