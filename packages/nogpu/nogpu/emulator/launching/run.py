@@ -53,11 +53,10 @@ from nogpu.emulator.machine.state import Fault, Launch, State, StepBudgetError
 from nogpu.emulator.observe import oracle
 from nogpu.emulator.observe.async_copies import AsyncCopyWatch
 from nogpu.emulator.observe.clock import MAX_WARPS
-from nogpu.emulator.observe.counts import Tally
+from nogpu.emulator.observe.counts import MachineTally, Tally
 from nogpu.emulator.observe.early_exit import EarlyExitWatch
 from nogpu.emulator.observe.engines import EngineWatch
 from nogpu.emulator.observe.initialised import FirstWrites
-from nogpu.emulator.observe.machine_code import MachineTally
 from nogpu.emulator.observe.races import RaceWatch
 from nogpu.emulator.observe.samples import Sampler
 from nogpu.emulator.observe.slots import SlotWatch

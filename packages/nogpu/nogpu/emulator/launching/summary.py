@@ -14,8 +14,7 @@ from nogpu.emulator.launching.request import Request
 from nogpu.emulator.launching.vectorized import MachineCode
 from nogpu.emulator.machine.events import Observer
 from nogpu.emulator.machine.state import Launch
-from nogpu.emulator.observe.counts import SiteStats, Tally
-from nogpu.emulator.observe.machine_code import MachineTally
+from nogpu.emulator.observe.counts import MachineTally, SiteStats, Tally
 from nogpu.emulator.observe.samples import Sampler
 from nogpu.emulator.observe.slots import SlotWatch
 from nogpu.emulator.ptx.sites import Site, calls_of

@@ -17,7 +17,7 @@ Arrays have the six axes of `machine.lanes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from nogpu.emulator.machine.lanes import WARP, ActiveLanes, WarpShape, by_warp
 from nogpu.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
@@ -170,6 +171,38 @@ def wide_load(words: Sequence[int]) -> int:
 
 # -- of a launch ---------------------------------------------------------------------------------
 
+COUNTED = (Stage.WHOLE, Stage.BEGUN)
+"""When an access is added up: a copy when it begins."""
+
+
+def bank_requests(
+    state: State, offset: Array, mask: Mask | None, width: int, load: bool
+) -> tuple[int, int]:
+    """(requests, wavefronts) of an access to shared memory, `width` bytes a lane."""
+    shape, active = state.warp_shape, None if mask is None else mask.active
+    waves = wavefronts(shape, shape.lanes(offset), width, active, load)
+    requests = state.total_warps if mask is None else mask.warps
+    return requests, int(waves.sum()) * (state.total_warps // waves.size)
+
+
+class BankWatch(Observer):
+    """Knows what the last shared access of each instruction took: many go the same way again."""
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        self.before: dict[int, tuple[Where, tuple[int, ...]]] = {}
+
+    def taken(self, access: Access) -> tuple[int, ...]:
+        """What `_take` says of an access."""
+        known = self.before.get(access.site.index)
+        if known is None or known[0] is not access.where:
+            known = self.before[access.site.index] = (access.where, self._take(access))
+        return known[1]
+
+    def _take(self, access: Access) -> tuple[int, ...]:
+        raise NotImplementedError
+
 
 @dataclass
 class SiteStats:
@@ -193,7 +226,7 @@ class BulkStats:
     arrays: list[str] = field(default_factory=list)
 
 
-class Tally(Observer):
+class Tally(BankWatch):
     """Counts what every memory instruction asks of global and of shared memory."""
 
     def __init__(self, sites: int) -> None:
@@ -201,20 +234,18 @@ class Tally(Observer):
         self.stats = [SiteStats() for _ in range(sites)]
         self.engines: dict[tuple[int, str, str], BulkStats] = {}  # by site, space, load or store
 
-    def begin(self, state: State) -> None:
-        """A batch of blocks begins."""
-        self.state = state
-        # What the last shared access of each instruction took: many go the same way again.
-        self.before: dict[int, tuple[Where, int, int, int]] = {}
-
     def access(self, access: Access) -> None:
-        """Add up an access, a copy when it begins."""
-        if access.stage not in (Stage.WHOLE, Stage.BEGUN):
+        """Add up an access."""
+        if access.stage not in COUNTED:
             return
         if access.space == "global":
             self._global(access)
         elif access.space == "shared":
-            self._shared(access)
+            stats = self.stats[access.site.index]
+            requests, waves, lanes = self.taken(access)
+            stats.requests += requests
+            stats.wavefronts += waves
+            stats.lanes += lanes
 
     def bulk(self, bulk: Bulk) -> None:
         """Add up what engines do: requests, bytes, and sectors of global memory."""
@@ -241,18 +272,15 @@ class Tally(Observer):
 
     def _global(self, access: Access) -> None:
         state, where = self.state, access.where
-        stats, mask, width = self.stats[access.site.index], where.mask, access.site.width
-        if mask is None:
-            requests, lanes, active = state.total_warps, state.lanes, None
-        else:
-            requests, lanes, active = mask.warps, mask.n, mask.active
+        stats, mask = self.stats[access.site.index], where.mask
+        requests = state.total_warps if mask is None else mask.warps
         stats.requests += requests
-        stats.lanes += lanes
+        stats.lanes += state.lanes if mask is None else mask.n
         six = state.warp_shape.lanes(where.offset)
         if six.shape[2] * six.shape[3] == 1:  # one address a warp
-            stats.sectors += requests * max(width // SECTOR, 1)
+            stats.sectors += requests * max(access.site.width // SECTOR, 1)
         else:
-            sectors = distinct(state.warp_shape, six >> 5, active)
+            sectors = distinct(state.warp_shape, six >> 5, None if mask is None else mask.active)
             stats.sectors += int(sectors.sum()) * (state.total_warps // sectors.size)
         assert isinstance(where.target, Buffer)
         if where.target.name not in stats.arrays:
@@ -271,28 +299,58 @@ class Tally(Observer):
         if target.name not in stats.arrays:
             stats.arrays.append(target.name)
 
-    def _shared(self, access: Access) -> None:
-        where, index = access.where, access.site.index
-        cached = self.before.get(index)
-        if cached is None or cached[0] is not where:
-            cached = self.before[index] = (where, *self._take_shared(access))
-        stats = self.stats[index]
-        stats.requests += cached[1]
-        stats.wavefronts += cached[2]
-        stats.lanes += cached[3]
-
-    def _take_shared(self, access: Access) -> tuple[int, int, int]:
+    def _take(self, access: Access) -> tuple[int, int, int]:
         """(requests, wavefronts, lanes) of a shared access; its variable is noted."""
         state, site, where = self.state, access.site, access.where
-        mask, shape = where.mask, state.warp_shape
-        active = None if mask is None else mask.active
-        waves = wavefronts(shape, shape.lanes(where.offset), site.width, active, site.op == "load")
-        requests = state.total_warps if mask is None else mask.warps
         symbol, arrays = state.shared_symbol(first_offset(where)), self.stats[site.index].arrays
         if symbol is not None and symbol.name not in arrays:
             arrays.append(symbol.name)
-        lanes = state.lanes if mask is None else mask.n
-        return requests, int(waves.sum()) * (state.total_warps // waves.size), lanes
+        lanes = state.lanes if where.mask is None else where.mask.n
+        load = site.op == "load"
+        return *bank_requests(state, where.offset, where.mask, site.width, load), lanes
+
+
+class MachineTally(BankWatch):
+    """Counts requests and wavefronts of shared accesses as the machine code makes them, which joins
+    neighbouring ones of the PTX.
+
+    spans: of a memory instruction of the PTX, the access of the machine code that begins with it:
+    its bytes a lane (0: it is part of one that begins elsewhere), and how many of them lie before.
+    """
+
+    def __init__(self, spans: Mapping[int, tuple[int, int]]) -> None:
+        self.spans = spans
+        self.totals: dict[int, tuple[int, int]] = {}
+        """(requests, wavefronts) by memory instruction."""
+
+    def access(self, access: Access) -> None:
+        """Add up an access to shared memory."""
+        if access.space != "shared" or access.stage not in COUNTED:
+            return
+        before, more = self.totals.get(access.site.index, (0, 0)), self.taken(access)
+        self.totals[access.site.index] = before[0] + more[0], before[1] + more[1]
+
+    def counts_only(self, site: Site, target: Buffer) -> bool:
+        """Of arrays nothing is counted here."""
+        return True
+
+    def _take(self, access: Access) -> tuple[int, int]:
+        """Requests and wavefronts of the accesses of the machine code that begin with this one.
+
+        An access that is wider than the PTX's begins where its address is a multiple of its width:
+        in an unrolled loop the others are part of one that began before.
+        """
+        state, site, where = self.state, access.site, access.where
+        width, before = self.spans.get(site.index, (0, 0))
+        if not width:
+            return 0, 0
+        start = where.offset - before if before else where.offset
+        begins = start & (width - 1) == 0
+        whole = width <= site.width or begins.all()
+        mask = where.mask if whole else state.narrowed(where.mask, begins)
+        if mask is not None and mask.n == 0:
+            return 0, 0
+        return bank_requests(state, start, mask, width, site.op == "load")
 
 
 def first_offset(where: Where) -> int:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.events import Access, Observer, Stage, Where
-from nogpu.emulator.machine.lanes import ActiveLanes
+from nogpu.emulator.machine.events import Access, Where
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.observe import counts
 
@@ -32,7 +31,7 @@ class Sample:
     ideal_wavefronts: int = 0
 
 
-class Sampler(Observer):
+class Sampler(counts.BankWatch):
     """Keeps the first requests of the first block, and counts them all as if elements lay side by
     side.
     """
@@ -43,25 +42,20 @@ class Sampler(Observer):
 
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
-        self.state = state
-        self.before: dict[int, tuple[Where, int]] = {}
+        super().begin(state)
         self.first = int(state.linear_block.reshape(-1)[0]) == 0  # the first block is here
 
     def access(self, access: Access) -> None:
-        """Note an access, a copy when it begins."""
-        if access.stage not in (Stage.WHOLE, Stage.BEGUN) or access.space == "local":
+        """Note an access."""
+        if access.stage not in counts.COUNTED or access.space == "local":
             return
-        sample, where = self.samples[access.site.index], access.where
+        sample = self.samples[access.site.index]
         if access.space == "global":
             sample.ideal_sectors += self._ideal(access, counts.SECTOR)
         else:
-            cached = self.before.get(access.site.index)
-            if cached is None or cached[0] is not where:
-                cached = (where, self._ideal(access, counts.BANKS * 4))
-                self.before[access.site.index] = cached
-            sample.ideal_wavefronts += cached[1]
+            sample.ideal_wavefronts += self.taken(access)[0]
         if self.first and sample.count < _MOST:
-            self._keep(sample, where)
+            self._keep(sample, access.where)
 
     def counts_only(self, site: Site, target: Buffer) -> bool:
         """Once no more requests are kept."""
@@ -72,16 +66,16 @@ class Sampler(Observer):
         units = max(site.width // counts.SECTOR, 1)
         self.samples[site.index].ideal_sectors += times * units
 
+    def _take(self, access: Access) -> tuple[int, ...]:
+        return (self._ideal(access, counts.BANKS * 4),)
+
     def _ideal(self, access: Access, room: int) -> int:
         """Units of `room` bytes that the distinct elements of each request fill, summed."""
-        state, where, width = self.state, access.where, access.site.width
-        mask = where.mask
-        active: ActiveLanes | None = None if mask is None else mask.active
-        six = state.warp_shape.lanes(where.offset)
+        state, width, mask = self.state, access.site.width, access.where.mask
+        six = state.warp_shape.lanes(access.where.offset)
         if room == counts.SECTOR and six.shape[2] * six.shape[3] == 1:  # one address a warp
-            requests = state.total_warps if mask is None else mask.warps
-            return requests * max(width // room, 1)
-        keys = six >> (width.bit_length() - 1) if width > 1 else six
+            return (state.total_warps if mask is None else mask.warps) * max(width // room, 1)
+        keys, active = six >> (width.bit_length() - 1), None if mask is None else mask.active
         elements = counts.distinct(state.warp_shape, keys, active)
         units = -(-elements * width // room)
         return int(units.sum()) * (state.total_warps // elements.size)
