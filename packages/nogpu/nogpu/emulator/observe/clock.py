@@ -25,10 +25,13 @@ Source: PTX ISA, Memory Consistency Model (release and acquire patterns, causali
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from nogpu.emulator.machine.masks import array_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -43,19 +46,15 @@ MAX_WARPS = 1 << 18
 """Warps of a launch for which order between blocks is kept."""
 
 
+@dataclass(eq=False)
 class Released:
     """What a strong write published: the knowledge of its warp at the fence before it."""
 
-    def __init__(
-        self, block: int, warp: int, near: Array, near_far: Array | None, row: Array | None
-    ) -> None:
-        """near: stamps of the block's threads, for readers of the same block (and near_far, of all
-        warps of the launch); row: stamps of all warps, for other blocks; None: nothing."""
-        self.block = block
-        self.warp = warp
-        self.near = near
-        self.near_far = near_far
-        self.row = row
+    block: int
+    warp: int
+    near: Array  # stamps of the block's threads, for readers of the same block
+    near_far: Array | None  # the same of all warps of the launch; None: nothing
+    row: Array | None  # stamps of all warps, for other blocks; None: nothing
 
     @property
     def nbytes(self) -> int:
@@ -106,13 +105,13 @@ def _any_lane(lanes: Array) -> Array:
     return np.asarray(lanes.any(axis=2))
 
 
+@dataclass(eq=False)
 class _Far:
     """What is handed on about other blocks: stamps with and without a fence, what awaits one."""
 
-    def __init__(self) -> None:
-        self.far: Array | None = None
-        self.seen: Array | None = None
-        self.pending: dict[int, Released] = {}
+    far: Array | None = None
+    seen: Array | None = None
+    pending: dict[int, Released] = field(default_factory=dict)
 
     def join(self, far: Array | None, seen: Array | None, pending: dict[int, Released]) -> None:
         """Add to it."""
@@ -158,7 +157,7 @@ class Clock:
         self.ticks = np.zeros((nb, nw), np.int64)
         self.known = np.full((nb, nw, nw * self.each), -1, np.int64)
         if threads:
-            self.known[..., state.threads :] = _ALWAYS
+            self.known[..., ~self.threads_of(None)[0].reshape(-1)] = _ALWAYS
         # As of the last fence, by its scope: 0 the block, 1 the device.
         self.near_out = [self.known.copy() for _ in range(2)] if flags else []
         self.far_out = [np.empty((nb, nw), object) for _ in self.near_out]
@@ -515,23 +514,23 @@ class Clock:
 
     # -- mbarriers -------------------------------------------------------------------------------
 
+    def _by_lane(self, values: Array, nobody: int) -> Array:
+        """Values of four axes to (blocks, warps, 32). nobody: of threads that do not exist."""
+        s = self.state
+        full = np.full((self.blocks, self.warps * 32), nobody, values.dtype)
+        full[:, : s.threads] = np.broadcast_to(values, s.shape).reshape(s.threads, s.blocks).T
+        return full.reshape(self.blocks, self.warps, 32)
+
     def threads_of(self, mask: Mask | None) -> Array:
         """bool (blocks, warps, 32): the threads of a mask."""
-        s = self.state
-        arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-        full = np.zeros((self.blocks, self.warps * 32), bool)
-        full[:, : s.threads] = np.broadcast_to(arr, s.shape).reshape(s.threads, s.blocks).T
-        return full.reshape(self.blocks, self.warps, 32)
+        return self._by_lane(array_of(mask), False)
 
     def _by_barrier(self, offset: Array, mask: Mask | None) -> list[tuple[int, Array]]:
         """Each mbarrier that is meant, with the lanes that mean it."""
         lanes = self.threads_of(mask)
         if offset.size == 1:
             return [(int(offset.reshape(())), lanes)]
-        s = self.state
-        full = np.full((self.blocks, self.warps * 32), -1, np.int64)
-        full[:, : s.threads] = np.broadcast_to(offset, s.shape).reshape(s.threads, s.blocks).T
-        full = full.reshape(lanes.shape)
+        full = self._by_lane(offset, -1)
         return [(int(at), lanes & (full == at)) for at in np.unique(full[lanes])]
 
     def arrive(self, offset: Array, mask: Mask | None) -> None:

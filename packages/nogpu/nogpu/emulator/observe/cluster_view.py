@@ -77,6 +77,15 @@ class ClusterView:
         """bool (warps of a cluster, clusters): which warps have a thread in the mask."""
         return self.by_cluster(self.state.warps_active(mask).T).T
 
+    def by_rank(self, which: Array) -> list[Array]:
+        """Warps, bool (clusters, warps), apart by the rank of the block that they are of."""
+        rank = np.arange(which.shape[1]) // (self.padded // WARP)
+        return [which & (rank == r) for r in range(self.peers.size)]
+
+    def completed(self, barriers: Array, at: int) -> Array:
+        """Where, by cluster, the phase of an mbarrier is complete, of bool (words, blocks)."""
+        return np.asarray(barriers[(at & _OFFSET) >> 2][self.peers.members[:, at >> RANK_SHIFT]])
+
     def coded(self, offset: Array, owner: Array | None) -> Array:
         """Offsets in shared memory with the rank of their block; for owner None, each its own."""
         rank = self.rank if owner is None else self.peers.rank[owner]
@@ -145,38 +154,20 @@ class ClusterClock(Clock):
         epoch = np.zeros(view.blocks, np.int64)
         state: Any = view
         super().__init__(state, ledger, epoch, threads=True, flags=flags, synchronise=synchronise)
-        lanes = np.arange(view.threads) % view.padded
-        self._always(lanes >= view.state.threads)
         # What those knew that arrived at the barrier of their cluster.
         self.met: Array | None = None
         self.opened: Array | None = None  # the same when it opened last
 
-    def _always(self, nobody: Array) -> None:
-        """Threads that do not exist are known of."""
-        for known in (self.known, self.lane_known, *self.near_out):
-            if known is not None:
-                known[..., nobody] = 1 << 62
-
-    def threads_of(self, mask: Mask | None) -> Array:
+    def _by_lane(self, values: Array, nobody: int) -> Array:
         s, view = self.cluster_view.state, self.cluster_view
-        arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-        full = np.zeros((s.blocks, view.padded), bool)
-        full[:, : s.threads] = np.broadcast_to(arr, s.shape).reshape(s.threads, s.blocks).T
+        full = np.full((s.blocks, view.padded), nobody, values.dtype)
+        full[:, : s.threads] = np.broadcast_to(values, s.shape).reshape(s.threads, s.blocks).T
         return view.by_cluster(full).reshape(self.blocks, self.warps, WARP)
-
-    def _by_barrier(self, offset: Array, mask: Mask | None) -> list[tuple[int, Array]]:
-        """As for blocks; offsets carry the ranks of the blocks that they lie in."""
-        s, view, lanes = self.cluster_view.state, self.cluster_view, self.threads_of(mask)
-        full = np.full((s.blocks, view.padded), -1, np.int64)
-        full[:, : s.threads] = np.broadcast_to(offset, s.shape).reshape(s.threads, s.blocks).T
-        at = view.by_cluster(full).reshape(lanes.shape)
-        return [(int(o), lanes & (at == o)) for o in np.unique(at[lanes])]
 
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks), true at the first word of the mbarrier."""
         for at, arrived in self.arriving.items():
-            columns = self.cluster_view.peers.members[:, at >> RANK_SHIFT]
-            here = barriers[(at & _OFFSET) >> 2][columns]
+            here = self.cluster_view.completed(barriers, at)
             if here.any():
                 self._completed(at, arrived, here)
 
@@ -187,26 +178,17 @@ class ClusterClock(Clock):
 
     # -- barriers --------------------------------------------------------------------------------
 
-    def _of_rank(self, which: Array, rank: int) -> Array:
-        """bool (clusters, warps): those of `which` that are warps of the block of a rank."""
-        each = self.warps // self.cluster_view.peers.size
-        out = np.zeros_like(which)
-        here = slice(rank * each, (rank + 1) * each)
-        out[:, here] = which[:, here]
-        return out
-
     def interval(self, opened: Array | None) -> None:
         """A barrier of whole blocks opens: bool, of which (None: of all)."""
         view = self.cluster_view
         blocks = np.ones(view.memories, bool) if opened is None else opened.reshape(-1)
-        each = self.warps // view.peers.size
-        self._meet_by_rank(view.by_cluster(np.repeat(blocks[:, None], each, axis=1)))
+        whole = np.repeat(blocks[:, None], view.padded // WARP, axis=1)
+        self._meet_by_rank(view.by_cluster(whole))
 
     def leave(self, barrier: int, mask: Mask | None) -> None:
         """bar.arrive: what threads did and knew stays at a barrier of their block."""
-        which = self._lanes(mask)
-        for rank in range(self.cluster_view.peers.size):
-            self._leave(barrier + BARRIERS * rank, self._of_rank(which, rank))
+        for rank, which in enumerate(self.cluster_view.by_rank(self._lanes(mask))):
+            self._leave(barrier + BARRIERS * rank, which)
 
     def join(self, groups: Sequence[Mask | None], barrier: int) -> None:
         """A barrier of some warps of blocks: what each did before it is now known to those that
@@ -215,8 +197,7 @@ class ClusterClock(Clock):
         self._meet_by_rank(np.any([self._lanes(m) for m in groups], axis=0), barrier)
 
     def _meet_by_rank(self, which: Array, barrier: int | None = None) -> None:
-        for rank in range(self.cluster_view.peers.size):
-            here = self._of_rank(which, rank)
+        for rank, here in enumerate(self.cluster_view.by_rank(which)):
             if here.any():
                 self._meet(here, None if barrier is None else barrier + BARRIERS * rank)
 

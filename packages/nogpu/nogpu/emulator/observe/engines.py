@@ -36,6 +36,26 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_BY_PRODUCT = "the product of line {line} may still read it"
+_BY_COPY = "the copy engine may still read it for the copy of line {line}"
+_MAY_READ = {
+    "product": (
+        _BY_PRODUCT,
+        "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a barrier that "
+        "the writer waits for",
+    ),
+    "tensor": (
+        _BY_PRODUCT,
+        "Wait for the phase of an mbarrier at which tcgen05.commit lets it arrive",
+    ),
+    "copy": (
+        _BY_COPY,
+        "The mbarrier of the block that receives it counts its bytes: let that block wait for the "
+        "phase and then arrive at a barrier that the writer waits for",
+    ),
+    "store": (_BY_COPY, "Wait for the group of that copy first (cp.async.bulk.wait_group.read)"),
+}
+"""By the kind of a unit that reads: why nobody may write there, and what to do."""
 _UNITS = 64  # that a batch begins with
 _OFFSET = (1 << RANK_SHIFT) - 1
 
@@ -123,41 +143,40 @@ class EngineWatch(Observer):
             return
         self.time += 1
         place = self._places(bulk)
-        if bulk.writes:
-            self._write(bulk, place)
-        else:
-            self._read(bulk, place)
+        thread, column = (
+            np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
+        )
+        act = self._write if bulk.writes else self._read
+        act(bulk, place, thread, column)
 
     def _places(self, bulk: Bulk) -> Array:
         """Pieces by request: flat places (requests, pieces)."""
         return bulk.offset // PIECE * self.columns + bulk.owner[:, None]
 
-    def _of_threads(self, bulk: Bulk, judge: LastAccessJudge) -> bool:
-        """Whether threads may have been where an engine is: mostly they were not."""
-        first = (bulk.offset >> self.shift) * self.columns + bulk.owner[:, None]
-        each = range(max(bulk.width >> self.shift, 1))
-        return any(judge.met(first + j * self.columns) for j in each) or bool(self.unfenced.any())
+    def _of_threads(self, bulk: Bulk) -> tuple[LastAccessJudge, Array, Array, Array] | None:
+        """Who judges threads, the granules of each request, and of each granule, flat, the thread
+        and block as the judges number them; None where no thread may have been: mostly so.
+        """
+        judge, each = self.races.shared, np.arange(max(bulk.width >> self.shift, 1))
+        granule = (bulk.offset >> self.shift)[:, :, None] + each
+        granule = granule * self.columns + bulk.owner[:, None, None]
+        if not isinstance(judge, LastAccessJudge):
+            return None
+        if not judge.met(granule) and not self.unfenced.any():
+            return None
+        n = granule.shape[1] * granule.shape[2]
+        thread, column = (np.repeat(a, n) for a in self._seen(bulk.thread, bulk.column))
+        return judge, granule.reshape(-1, n), thread, column
 
-    def _granules(self, bulk: Bulk) -> Array:
-        """Granules by request: flat places (requests, pieces, granules of a piece)."""
-        each = np.arange(bulk.width >> self.shift) if bulk.width >> self.shift else np.zeros(1, int)
-        return ((bulk.offset >> self.shift)[:, :, None] + each) * self.columns + bulk.owner[
-            :, None, None
-        ]
-
-    def _write(self, bulk: Bulk, place: Array) -> None:
+    def _write(self, bulk: Bulk, place: Array, thread: Array, column: Array) -> None:
         """A copy into shared memory begins."""
-        judge = self.races.shared
-        thread, column = (
-            np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
-        )
         self._against_copies(bulk, place, thread, column, "copies to it")
         self._against_reads(bulk, place, thread, column, "copies to it")
         self._against_inits(bulk)
-        if isinstance(judge, LastAccessJudge) and self._of_threads(bulk, judge):
-            granule = self._granules(bulk)
-            judge.engine_writes(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
-            self.unfenced[granule.reshape(-1)] = False
+        if met := self._of_threads(bulk):
+            judge, granule, *who = met
+            judge.engine_writes(bulk.site, granule.reshape(-1), *who)
+            self.unfenced[granule] = False
         assert bulk.barrier is not None
         home = bulk.owner if bulk.receiver is None else bulk.receiver
         coded = self._coded(bulk.barrier, home)
@@ -173,25 +192,15 @@ class EngineWatch(Observer):
             into[cluster[which], unit] = self.time
         self.first.engine_wrote(bulk)
 
-    def _each(self, bulk: Bulk, granule: Array) -> tuple[Array, Array]:
-        """Thread and block, as the judges number them, of each granule: flat."""
-        n = granule.size // max(len(granule), 1)
-        thread, column = self._seen(bulk.thread, bulk.column)
-        return np.repeat(thread, n), np.repeat(column, n)
-
-    def _read(self, bulk: Bulk, place: Array) -> None:
+    def _read(self, bulk: Bulk, place: Array, thread: Array, column: Array) -> None:
         """A product or a copy out of shared memory begins."""
-        judge = self.races.shared
-        thread, column = (
-            np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
-        )
         verb = "copies it" if bulk.by == "copy" else "multiplies it"
         self.first.engine_reads(bulk)
         self._against_copies(bulk, place, thread, column, verb)
-        if isinstance(judge, LastAccessJudge) and self._of_threads(bulk, judge):
-            granule = self._granules(bulk)
-            judge.engine_reads(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
-            self._proxies(bulk, granule.reshape(len(granule), -1), verb)
+        if met := self._of_threads(bulk):
+            judge, granule, *who = met
+            judge.engine_reads(bulk.site, granule.reshape(-1), *who)
+            self._proxies(bulk, judge, granule, verb)
         for unit, rows in self._by_unit(bulk):
             if unit not in self.read_time:
                 self.read_time[unit] = np.zeros(self.pieces * self.columns, np.int64)
@@ -306,25 +315,9 @@ class EngineWatch(Observer):
             bad = np.asarray(times[place] > self.known[block, who >> 5, unit])
             if not bad.any():
                 continue
-            if kind == "product":
-                reason = "the product of line {line} may still read it"
-                cure = (
-                    "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a "
-                    "barrier that the writer waits for"
-                )
-            elif kind == "tensor":
-                reason = "the product of line {line} may still read it"
-                cure = "Wait for the phase of an mbarrier at which tcgen05.commit lets it arrive"
-            elif kind == "copy":
-                reason = "the copy engine may still read it for the copy of line {line}"
-                cure = (
-                    "The mbarrier of the block that receives it counts its bytes: let that block "
-                    "wait for the phase and then arrive at a barrier that the writer waits for"
-                )
-            else:
-                reason = "the copy engine may still read it for the copy of line {line}"
-                cure = "Wait for the group of that copy first (cp.async.bulk.wait_group.read)"
-            self._find(what, place, thread, column, bad, self.read_site[unit], verb, reason, cure)
+            self._find(
+                what, place, thread, column, bad, self.read_site[unit], verb, *_MAY_READ[kind]
+            )
 
     def _against_inits(self, bulk: Bulk) -> None:
         """An engine may count at an mbarrier only after a fence has shown it that there is one."""
@@ -348,17 +341,14 @@ class EngineWatch(Observer):
         )
         self.new[bulk.barrier >> 3, home] = 0  # said once
 
-    def _proxies(self, bulk: Bulk, granule: Array, verb: str) -> None:
+    def _proxies(self, bulk: Bulk, judge: LastAccessJudge, granule: Array, verb: str) -> None:
         """Places that threads wrote without a fence that shows it to the engines."""
         bad = np.asarray(self.unfenced[granule], bool)
         if not bad.any():
             return
         s, place = self.state, int(granule[bad][0])
-        judge = self.races.shared
-        line = 0
-        if isinstance(judge, LastAccessJudge):
-            writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
-            line = s.sites[wrote].line if writer >= 0 else 0
+        writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
+        line = s.sites[wrote].line if writer >= 0 else 0
         name, where = s.shared_name(place // self.columns * self.granule)
         lane = requester(s, bulk, bad)
         by = f"an ordinary store wrote it (line {line})" if line else "an atomic wrote it"
@@ -485,9 +475,7 @@ class EngineWatch(Observer):
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks)."""
         for at, arrived in self.arriving.items():
-            here = barriers[(at & _OFFSET) >> 2]
-            if self.view is not None:
-                here = here[self.view.peers.members[:, at >> RANK_SHIFT]]
+            here = barriers[at >> 2] if self.view is None else self.view.completed(barriers, at)
             if here.any():
                 old = self.over.setdefault(at, np.zeros_like(arrived))
                 np.maximum(old, np.where(here[:, None], arrived, 0), out=old)
@@ -522,17 +510,13 @@ class EngineWatch(Observer):
         """Whole blocks have met."""
         s, view = self.state, self.view
         blocks = np.ones(s.blocks, bool) if opened is None else opened.reshape(-1)
-        each = self.known.shape[1] if view is None else view.padded // 32
-        whole = np.repeat(blocks[:, None], each, axis=1)
+        whole = np.repeat(blocks[:, None], s.warp_shape.warps, axis=1)
         for which in self._by_rank(whole if view is None else view.by_cluster(whole)):
             self._meet(which)
 
     def _by_rank(self, which: Array) -> list[Array]:
         """Warps, bool (blocks, warps), by the block of a cluster that they are of."""
-        if self.view is None:
-            return [which]
-        rank = np.arange(which.shape[1]) // (self.view.padded // 32)
-        return [which & (rank == r) for r in range(self.view.peers.size)]
+        return [which] if self.view is None else self.view.by_rank(which)
 
     def left(self, barrier: int, mask: Mask | None) -> None:
         """Warps are counted at a barrier, and go on: what they know stays there."""
@@ -544,9 +528,8 @@ class EngineWatch(Observer):
 
     def named(self, groups: Sequence[Mask | None], barrier: int) -> None:
         """Some warps of blocks have met."""
-        for rank, which in enumerate(
-            self._by_rank(np.any([self._warps(m) for m in groups], axis=0))
-        ):
+        every = np.any([self._warps(m) for m in groups], axis=0)
+        for rank, which in enumerate(self._by_rank(every)):
             self._meet(which)
             if (counted := self.counted.get((barrier, rank))) is not None:
                 self._learn(which, counted)

@@ -12,7 +12,9 @@ from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
+    from nogpu.emulator.machine.memory import Words
     from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,12 +26,6 @@ class Writers:
         size = buffer.nbytes // buffer.itemsize
         self.thread = np.full(size, -1, np.int64)  # of the launch; -1: nobody
         self.site = np.full(size, -1, np.int32)  # number of the memory instruction
-
-    def add(self, element: Array, span: int, thread: Array, site: int) -> None:
-        """`span` elements from each place in `element` are written, in this order."""
-        for j in range(span):
-            self.thread[element + j] = thread
-            self.site[element + j] = site
 
 
 class LastStores(Observer):
@@ -48,36 +44,35 @@ class LastStores(Observer):
 
     def access(self, access: Access) -> None:
         """Enter a store."""
-        where, target = access.where, access.where.target
-        writers = self.writers.get(id(target))
-        if writers is None or access.site.op != "store" or not isinstance(target, Buffer):
-            return
-        element = where.offset // target.itemsize
-        element, thread = flat_lanes(self.state, where.mask, element, self.state.global_thread)
-        span = max(access.site.width // target.itemsize, 1)
-        writers.add(element, span, thread, access.site.index)
+        state, where = self.state, access.where
+        if access.site.op == "store" and id(where.target) in self.writers:
+            at, thread = flat_lanes(state, where.mask, where.offset, state.global_thread)
+            self._enter(access.site, where.target, at, thread)
 
     def bulk(self, bulk: Bulk) -> None:
         """Enter what a copy engine stores for threads."""
-        target = bulk.target
-        writers = self.writers.get(id(target))
-        if writers is None or not bulk.writes or not isinstance(target, Buffer):
-            return
-        s = self.state
-        gid = s.linear_block.reshape(-1)[bulk.column] * s.threads + bulk.thread
-        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
-        element = bulk.offset[there] // target.itemsize
-        thread = np.broadcast_to(gid[:, None], there.shape)[there]
-        writers.add(element, max(bulk.width // target.itemsize, 1), thread, bulk.site.index)
+        if bulk.writes and id(bulk.target) in self.writers:
+            there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+            gid = np.broadcast_to(self._global(bulk)[:, None], there.shape)
+            self._enter(bulk.site, bulk.target, bulk.offset[there], gid[there], bulk.width)
 
     def served(self, served: Served) -> None:
         """Enter the atomics that stored something."""
-        access, target = served.access, served.access.where.target
-        writers = self.writers.get(id(target))
-        if writers is None or not isinstance(target, Buffer):
-            return
-        s, wrote = self.state, served.wrote
-        thread = s.linear_block.reshape(-1)[served.column] * s.threads + served.thread
-        span = max(access.site.width // target.itemsize, 1)
-        element = served.at[wrote] // target.itemsize
-        writers.add(element, span, thread[wrote], access.site.index)
+        access, wrote = served.access, served.wrote
+        if id(access.where.target) in self.writers:
+            gid = self._global(served)
+            self._enter(access.site, access.where.target, served.at[wrote], gid[wrote])
+
+    def _global(self, who: Bulk | Served) -> Array:
+        """Threads of the launch."""
+        return self.state.linear_block.reshape(-1)[who.column] * self.state.threads + who.thread
+
+    def _enter(
+        self, site: Site, target: Buffer | Words, offset: Array, thread: Array, width: int = 0
+    ) -> None:
+        """Threads of the launch write bytes, in this order. width: each; 0: the site's."""
+        assert isinstance(target, Buffer)
+        writers, element = self.of(target), offset // target.itemsize
+        for j in range(max((width or site.width) // target.itemsize, 1)):
+            writers.thread[element + j] = thread
+            writers.site[element + j] = site.index
