@@ -11,6 +11,7 @@ import numpy as np
 
 from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.events import Access, Observer, Stage
+from nogpu.emulator.observe.log import ByGranule
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -29,7 +30,7 @@ class AsyncCopyWatch(Observer):
         self.state = state
         self.granule = state.launch.program.granule
         self.shift = self.granule.bit_length() - 1
-        self.pending = np.zeros((-(-state.launch.shared_bytes // self.granule), 1), np.int32)
+        self.pending = ByGranule(state, np.int32)
 
     def access(self, access: Access) -> None:
         """Report those who touch a pending place; enter copies that begin or end."""
@@ -45,34 +46,15 @@ class AsyncCopyWatch(Observer):
             if self.state.copies is not None and self.state.copies.open:
                 self._check(site, granule, span, where.mask)
             if access.stage is Stage.BEGUN:
-                places = self._places(granule, span, where.mask)
-                self.pending.reshape(-1)[places] += 1
+                self.pending.flat()[self.pending.lanes_at(granule, span, where.mask)] += 1
             return
-        places = np.unique(self._places(granule, span, where.mask))
-        flat = self.pending.reshape(-1)
+        places = np.unique(self.pending.lanes_at(granule, span, where.mask))
+        flat = self.pending.flat()
         flat[places] = np.maximum(flat[places] - 1, 0)
 
     def counts_only(self, site: Site, target: Buffer) -> bool:
         """Copies are on their way to shared memory, not to arrays."""
         return True
-
-    def _places(self, granule: Array, span: int, mask: Mask | None) -> Array:
-        """Flat places in `pending` of the active lanes' granules."""
-        state = self.state
-        varies = granule.shape[2] * granule.shape[3] > 1 or (
-            mask is not None and mask.arr.shape[2] * mask.arr.shape[3] > 1
-        )
-        if varies and self.pending.shape[1] == 1 and state.blocks > 1:
-            self.pending = np.repeat(self.pending, state.blocks, axis=1)
-        columns = self.pending.shape[1]
-        at = granule * columns
-        if columns > 1:
-            at = at + state.block_index
-        if mask is not None:
-            shape = np.broadcast_shapes(at.shape, mask.arr.shape)
-            at = np.broadcast_to(at, shape)[np.broadcast_to(mask.arr, shape)]
-        at = at.reshape(-1)
-        return np.concatenate([at + j * columns for j in range(span)])
 
     def _check(self, site: Site, granule: Array, span: int, mask: Mask | None) -> None:
         """Report lanes that touch a place whose copy is still under way."""
@@ -102,15 +84,7 @@ class AsyncCopyWatch(Observer):
         )
 
     def _lookup(self, granule: Array, span: int) -> Array:
-        columns = self.pending.shape[1]
-        flat = self.pending.reshape(-1)
-        at = granule * columns
-        if columns > 1:
-            at = at + self.state.block_index
-        hit = flat[at] > 0
-        for j in range(1, span):
-            hit = hit | (flat[at + j * columns] > 0)
-        return hit
+        return self.pending.of(granule, span, np.maximum) > 0
 
     def _line_of(self, granule: int) -> int:
         assert self.state.copies is not None

@@ -42,8 +42,7 @@ class ClusterView:
     answers.
 
     blocks: clusters of the batch. threads: numbers of threads in a cluster, with those that pad its
-    blocks. thread: int64, four axes: each thread's number in its cluster; block_index: its cluster;
-    memory_index: its block's column, by which shared memory is told apart.
+    blocks. thread: int64, four axes: each thread's number in its cluster; block_index: its cluster.
     """
 
     def __init__(self, state: State) -> None:
@@ -58,8 +57,6 @@ class ClusterView:
         lanes = (1, 1, state.p, state.q)
         self.rank = peers.rank.reshape(lanes)
         self.block_index = peers.number.reshape(lanes)
-        self.memory_index = state.block_index
-        self.memories = state.blocks
         self.thread = state.thread + self.rank * self.padded
         self.linear_block = peers.linear  # flat: by cluster, not by place in the batch
         self.global_thread = peers.linear[peers.number].reshape(lanes) * self.threads + self.thread
@@ -181,7 +178,7 @@ class ClusterClock(Clock):
     def interval(self, opened: Array | None) -> None:
         """A barrier of whole blocks opens: bool, of which (None: of all)."""
         view = self.cluster_view
-        blocks = np.ones(view.memories, bool) if opened is None else opened.reshape(-1)
+        blocks = np.ones(view.state.blocks, bool) if opened is None else opened.reshape(-1)
         whole = np.repeat(blocks[:, None], view.padded // WARP, axis=1)
         self._meet_by_rank(view.by_cluster(whole))
 

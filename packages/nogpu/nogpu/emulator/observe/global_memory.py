@@ -11,9 +11,8 @@ loads and stores) do not race with each other, only with others; two volatile st
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -51,24 +50,35 @@ class _Places:
         self.versions: Array | None = None  # what the value of a place has released (see `clock`)
 
 
-@dataclass
-class _Lanes:
+_UNKNOWN = np.zeros(0, np.int64)
+
+
+class _Lanes(NamedTuple):
     """Lanes that access granules from `at` on: flat arrays.
 
     gid: their threads in the launch. stamp: of what they do. column, thread: their block in the
-    batch and their thread in it, where a clock is kept.
+    batch and their thread in it; empty where no clock is kept.
     """
 
     at: Array
     gid: Array
     stamp: Array
-    column: Array | None = None
-    thread: Array | None = None
+    column: Array = _UNKNOWN
+    thread: Array = _UNKNOWN
 
     def only(self, which: Array) -> _Lanes:
         """Some of them."""
-        parts = (self.at, self.gid, self.stamp, self.column, self.thread)
-        return _Lanes(*(None if p is None else p[which] for p in parts))  # type: ignore[arg-type]
+        return _Lanes(*(part[which] if len(part) else part for part in self))
+
+
+class _Now(NamedTuple):
+    """What lanes do now, at one granule each."""
+
+    site: Site
+    buffer: Buffer
+    place: Array
+    lanes: _Lanes
+    store: bool
 
 
 class GlobalJudge:
@@ -115,8 +125,6 @@ class GlobalJudge:
         self._enter(site, buffer, lanes, site.op == "store", flag, length)
         if not self.flags or self.clock is None or length is not None:
             return
-        assert lanes.column is not None
-        assert lanes.thread is not None
         last, who = self.places[id(buffer)], (lanes.column, lanes.thread >> 5)
         if site.op == "store" and (site.strong or last.versions is not None):
             self.clock.write(self._versions(buffer), at, *who, site.release, site.strong)
@@ -147,14 +155,8 @@ class GlobalJudge:
         gid = s.linear_block.reshape(-1)[served.column] * s.threads + served.thread
         lanes = self._timed(site, at, gid, served.column, served.thread)
         self._enter(site, buffer, lanes, True)
-        self.clock.update(
-            self._versions(buffer),
-            at,
-            served.column,
-            served.thread >> 5,
-            served.changed,
-            (site.acquire, site.release),
-        )
+        who, scopes = (served.column, served.thread >> 5), (site.acquire, site.release)
+        self.clock.update(self._versions(buffer), at, *who, served.changed, scopes)
 
     def _written(self, buffer: Buffer) -> bool:
         slot = buffer.base >> SLOT_BITS
@@ -206,29 +208,22 @@ class GlobalJudge:
             if put is not None:
                 same = last.writer_site[place] == site.index
                 bad = bad & ~(same & _holds(buffer, place, put, j))
-            self._report(site, buffer, place, before, then, lanes, bad, "writes", store)
+            now = _Now(site, buffer, place, lanes, store)
+            self._report(now, before, then, bad, "writes")
             if store:
-                self._overwrite(site, buffer, last, place, lanes, flag, kind)
+                self._overwrite(now, last, flag, kind)
             elif not strong:
                 last.reader[place] = lanes.gid
                 last.reader_stamp[place] = lanes.stamp
 
-    def _overwrite(
-        self,
-        site: Site,
-        buffer: Buffer,
-        last: _Places,
-        place: Array,
-        lanes: _Lanes,
-        flag: Flag | None,
-        kind: int,
-    ) -> None:
+    def _overwrite(self, now: _Now, last: _Places, flag: Flag | None, kind: int) -> None:
         """Check a store against the last reads, and against other lanes of itself; enter it."""
+        site, place, lanes = now.site, now.place, now.lanes
         reader, then = last.reader[place], last.reader_stamp[place]
         bad = self._unordered(reader, then, lanes, None)
         if last.copied is not None:
             last.copied[place] |= reader >= 0
-        self._report(site, buffer, place, reader, then, lanes, bad, "reads", True)
+        self._report(now, reader, then, bad, "reads")
         last.writer[place] = lanes.gid
         last.writer_stamp[place] = lanes.stamp
         last.writer_site[place] = site.index
@@ -239,7 +234,7 @@ class GlobalJudge:
             bad = after != lanes.gid
             if flag is not None and bad.any() and flag() is not None:
                 bad = np.zeros_like(bad)
-            self._report(site, buffer, place, after, lanes.stamp, lanes, bad, "writes", True)
+            self._report(now, after, lanes.stamp, bad, "writes")
 
     def _unordered(self, before: Array, then: Array, lanes: _Lanes, fresh: Array | None) -> Array:
         """Lanes that do not know of the accesses of threads `before` at stamps `then`."""
@@ -251,40 +246,22 @@ class GlobalJudge:
             elsewhere = before // threads != lanes.gid // threads
             same_warp = before % threads >> 5 == lanes.gid % threads >> 5
             return other & (elsewhere | ((then == lanes.stamp) & ~same_warp))
-        assert lanes.column is not None
-        assert lanes.thread is not None
         at = np.flatnonzero(other)
-        other[at] = ~self.clock.before(
-            before[at],
-            then[at],
-            lanes.column[at],
-            lanes.thread[at],
-            None if fresh is None else fresh[at],
-        )
+        new = None if fresh is None else fresh[at]
+        now = lanes.column[at], lanes.thread[at]
+        other[at] = ~self.clock.before(before[at], then[at], *now, new)
         return other
 
-    def _report(
-        self,
-        site: Site,
-        buffer: Buffer,
-        place: Array,
-        before: Array,
-        then: Array,
-        lanes: _Lanes,
-        bad: Array,
-        earlier: str,
-        store: bool,
-    ) -> None:
+    def _report(self, now: _Now, before: Array, then: Array, bad: Array, earlier: str) -> None:
+        """Bad lanes meet what threads `before` did at stamps `then`, in no order."""
         if not bad.any():
             return
-        s = self.state
+        s, (site, buffer, place, lanes, store) = self.state, now
         first = int(np.flatnonzero(bad)[0])
         where = buffer.index_text(int(place[first]) * buffer.granule)
         a, b = int(before[first]), int(lanes.gid[first])
         cure = "Give each element to one thread, or use an atomic operation"
         if self.flags and self.clock is not None:
-            assert lanes.column is not None
-            assert lanes.thread is not None
             column, warp = int(lanes.column[first]), int(lanes.thread[first]) >> 5
             cure = f"{self.clock.what_is_missing(a, int(then[first]), column, warp)}. {_HOW}"
         elif s.launch.program.waits or any(t.op == "atomic" for t in s.sites):

@@ -16,7 +16,9 @@ import numpy as np
 from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import spread_to
+from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.memory import Buffer
+from nogpu.emulator.observe.log import ByGranule
 from nogpu.emulator.ptx.layout import GROUPS_SCRATCH, SCRATCH_BYTES
 
 if TYPE_CHECKING:
@@ -51,11 +53,10 @@ class FirstWrites(Observer):
         self.state = state
         self.granule = state.launch.program.granule
         self.shift = self.granule.bit_length() - 1
-        size = -(-state.launch.shared_bytes // self.granule)
-        self.initialised = np.zeros((size, 1), bool)
+        self.initialised = ByGranule(state, bool)
         if (scratch := state.launch.program.shared_offsets.get(GROUPS_SCRATCH)) is not None:
-            self.initialised[scratch >> self.shift :][: SCRATCH_BYTES >> self.shift] = True
-        self.all_initialised = size == 0
+            self.initialised.values[scratch >> self.shift :][: SCRATCH_BYTES >> self.shift] = True
+        self.all_initialised = state.launch.shared_bytes == 0
         self.suspects = []
         self.sound: dict[int, Where] = {}  # accesses whose places are known to be written
 
@@ -146,20 +147,21 @@ class FirstWrites(Observer):
         site, where = access.site, access.where
         granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
         if site.op != "store" and self.sound.get(site.index) is not where:
-            missing = self._missing(granule, span, where.owner)
-            if missing is None:
-                self.sound[site.index] = where
-            else:
+            missing = ~self.initialised.of(granule, span, np.logical_and, where.owner)
+            if missing.any():
                 self._suspect(access, missing, granule, span)
+            else:
+                self.sound[site.index] = where
         if site.op in ("store", "atomic"):
-            self.mark(granule, span, None if where.mask is None else where.mask.arr, where.owner)
+            at = self.initialised.lanes_at(granule, span, where.mask, where.owner)
+            self.initialised.flat()[at] = True
+            self.all_initialised = bool(self.initialised.values.all())
 
     def _by_block(self, bulk: Bulk) -> tuple[Array, Array]:
         """Granules of an engine's pieces: (rows of `initialised`, blocks), one column for each
         block from here on.
         """
-        if self.initialised.shape[1] == 1 and self.state.blocks > 1:
-            self.initialised = np.repeat(self.initialised, self.state.blocks, axis=1)
+        self.initialised.part()
         each = np.arange(max(bulk.width >> self.shift, 1))
         granule = (bulk.offset >> self.shift)[:, :, None] + each
         return granule, np.broadcast_to(bulk.owner[:, None, None], granule.shape)
@@ -168,15 +170,15 @@ class FirstWrites(Observer):
         """A copy engine writes shared memory."""
         if not self.all_initialised:
             granule, block = self._by_block(bulk)
-            self.initialised[granule, block] = True
-            self.all_initialised = bool(self.initialised.all())
+            self.initialised.values[granule, block] = True
+            self.all_initialised = bool(self.initialised.values.all())
 
     def engine_reads(self, bulk: Bulk) -> None:
         """An engine reads shared memory: what nobody wrote is a finding at once."""
         if self.all_initialised:
             return
         granule, block = self._by_block(bulk)
-        missing = ~self.initialised[granule, block]
+        missing = ~self.initialised.values[granule, block]
         if bulk.meant is not None:
             missing &= bulk.meant.reshape(*granule.shape, -1).any(axis=-1)
         if not missing.any():
@@ -192,7 +194,7 @@ class FirstWrites(Observer):
             array=name,
             index=where,
         )
-        self.initialised[granule[missing], block[missing]] = True  # said once
+        self.initialised.values[granule[missing], block[missing]] = True  # said once
 
     def _suspect(self, access: Access, missing: Array, granule: Array, span: int) -> None:
         mask = access.where.mask
@@ -203,66 +205,15 @@ class FirstWrites(Observer):
         if missing.any():
             self.suspects.append((access.site.index, missing, granule, span))
 
-    def mark(
-        self, granule: Array, count: int, mask: Array | None, owner: Array | None = None
-    ) -> None:
-        """Note that lanes wrote `count` granules each from `granule` on. owner: as of a `Where`."""
-        if self.all_initialised:
-            return
-        blocks = self.state.blocks
-        varies = granule.shape[2] * granule.shape[3] > 1 or (
-            mask is not None and mask.shape[2] * mask.shape[3] > 1
-        )
-        varies = varies or owner is not None
-        if varies and self.initialised.shape[1] == 1 and blocks > 1:
-            self.initialised = np.repeat(self.initialised, blocks, axis=1)
-        columns = self.initialised.shape[1]
-        if columns == 1:
-            at = granule
-            if mask is not None:
-                shape = _both(granule, mask)
-                at = np.broadcast_to(granule, shape)[np.broadcast_to(mask, shape)]
-            at = at.reshape(-1)
-            for j in range(count):
-                self.initialised[at + j, 0] = True
-        else:
-            at = granule * columns + (self.state.block_index if owner is None else owner)
-            if mask is not None:
-                shape = _both(at, mask)
-                at = np.broadcast_to(at, shape)[np.broadcast_to(mask, shape)]
-            flat = self.initialised.reshape(-1)
-            for j in range(count):
-                flat[at + j * columns] = True
-        self.all_initialised = bool(self.initialised.all())
-
-    def _missing(self, granule: Array, count: int, owner: Array | None) -> Array | None:
-        """Lanes that read a granule nobody wrote (bool, four axes), or None if there are none."""
-        if self.all_initialised:
-            return None
-        columns = self.initialised.shape[1]
-        if columns == 1:
-            have = self.initialised[:, 0]
-            ok = have[granule]
-            for j in range(1, count):
-                ok &= have[granule + j]
-        else:
-            flat = self.initialised.reshape(-1)
-            at = granule * columns + (self.state.block_index if owner is None else owner)
-            ok = flat[at]
-            for j in range(1, count):
-                ok &= flat[at + j * columns]
-        return None if ok.all() else ~ok
-
     def judge(
         self,
-        low: Array | None,
-        high: Array | None,
-        columns: int,
+        written_by: tuple[Array, Array] | None = None,
+        columns: int = 1,
         racing_lines: set[int] | None = None,
     ) -> None:
         """The interval ends: report the suspects, but those that a race explains.
 
-        low, high: the first and last thread that wrote each place in this interval. racing_lines:
+        written_by: the first and last thread that wrote each place in this interval. racing_lines:
         those with a race, None if they are not known. A write that a warp barrier keeps after the
         read is no race, and no excuse for the read.
         """
@@ -270,7 +221,8 @@ class FirstWrites(Observer):
         for site, lanes, granule, count in self.suspects:
             bad = np.broadcast_to(lanes, s.shape)
             explained = racing_lines is None or s.sites[site].line in racing_lines
-            if low is not None and high is not None and explained:
+            if written_by is not None and explained:
+                low, high = written_by
                 at = np.broadcast_to(granule, s.shape) * columns
                 if columns > 1:
                     at = at + s.block_index
@@ -311,8 +263,8 @@ class FirstWrites(Observer):
             return
         granule = where.target.granule
         span = max(site.width // granule, 1)
-        arr = np.ones((1, 1, 1, 1), bool) if where.mask is None else where.mask.arr
-        shape = _both(where.offset, arr)
+        arr = array_of(where.mask)
+        shape = np.broadcast_shapes(where.offset.shape, arr.shape)
         offset, sound = spread_to(where.offset, shape), spread_to(arr, shape)
         if site.op != "store":
             self.read.add(id(where.target))
@@ -326,7 +278,7 @@ class FirstWrites(Observer):
                     missing = missing & (access.length > j * granule)
                 if missing.any():
                     self._report(access, where.target, offset + j * granule, missing)
-        if site.op == "store":
+        else:
             at = offset[sound] // granule
             for j in range(span):
                 have[at + j] = True
@@ -344,7 +296,3 @@ class FirstWrites(Observer):
             array=buffer.name,
             index=where,
         )
-
-
-def _both(a: Array, b: Array) -> tuple[int, ...]:
-    return np.broadcast_shapes(a.shape, b.shape)

@@ -11,12 +11,12 @@ interval with the same accesses as one already found clean is not repeated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Stage
+from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.observe.clock import SHIFT
 from nogpu.emulator.observe.log import (
     ATOMIC,
@@ -29,6 +29,7 @@ from nogpu.emulator.observe.log import (
     Log,
     kind_of,
     lanes_of,
+    varies,
 )
 from nogpu.emulator.ptx.sites import place_of
 
@@ -70,18 +71,15 @@ class _Example(NamedTuple):
         return self.writer // 32 == self.other // 32
 
 
-Pair = tuple[Lines, _Example, int]
+Pair = tuple[_Example, int]
 """Races between two lines: one of them, and at how many places."""
 
 
-@dataclass(frozen=True)
-class _Race:
+class _Race(NamedTuple):
     """Conflicts of an interval between two source lines."""
 
-    lines: Lines
     example: _Example
     count: int
-    column: int
     columns: int
 
 
@@ -101,7 +99,6 @@ class IntervalJudge:
         self.seen: dict[tuple[tuple[int, int, int], ...], tuple[list[Entry], list[_Race]]] = {}
         self.examined = 0
         self.forgiven = False
-        self.summarised = False
         self.ordered = False  # the last interval was judged by the clock
 
     def note(self, access: Access) -> None:
@@ -144,10 +141,7 @@ class IntervalJudge:
                 continue
             key = (access.site, access.kind)
             if key not in sums:
-                sums[key] = (
-                    np.full(self.size * columns, _NO_THREAD, np.int32),
-                    np.full(self.size * columns, -1, np.int32),
-                )
+                sums[key] = self._nobody(columns)
             self._spread(access, columns, *sums[key])
         written = self.log.written
         self.log.take()
@@ -156,6 +150,11 @@ class IntervalJudge:
             Entry(site, kind, None, 1, None, None, bounds=bounds, synced=synced)
             for (site, kind), bounds in sums.items()
         ]
+
+    def _nobody(self, columns: int) -> tuple[Array, Array]:
+        """The lowest and the highest thread at each place, of none."""
+        size = self.size * columns
+        return np.full(size, _NO_THREAD, np.int32), np.full(size, -1, np.int32)
 
     def end(self, but: Array | None = None) -> None:
         """A barrier of the whole block: judge the log and start a new one.
@@ -175,7 +174,7 @@ class IntervalJudge:
     def _end(self) -> None:
         entries, written, nbytes = self.log.take()
         if not written:
-            self.first.judge(None, None, 1)
+            self.first.judge()
             return
         key = tuple((a.site, id(a.granule), id(a.mask)) for a in entries)
         known = self.seen.get(key) if self.clock is None else None
@@ -196,20 +195,9 @@ class IntervalJudge:
 
     def _judge(self, log: list[Entry]) -> list[_Race]:
         """The places of an interval at which two threads conflict, by pair of lines."""
-        varies = any(
-            a.bounds is not None
-            or (a.granule is not None and a.granule.shape[2] * a.granule.shape[3] > 1)
-            or (a.mask is not None and a.mask.arr.shape[2] * a.mask.arr.shape[3] > 1)
-            for a in log
-        )
-        columns = self.state.blocks if varies else 1
-        bounds = [
-            (
-                np.full(self.size * columns, _NO_THREAD, np.int32),
-                np.full(self.size * columns, -1, np.int32),
-            )
-            for _ in range(3)
-        ]
+        differ = any(a.bounds is not None or varies(a.granule, a.mask) for a in log)
+        columns = self.state.blocks if differ else 1
+        bounds = [self._nobody(columns) for _ in range(3)]
         for access in log:
             if access.kind != WARP_SYNC:
                 kind = WRITE if access.kind == FLAG else access.kind
@@ -225,8 +213,8 @@ class IntervalJudge:
         examined = self.examined < _MAX_EXAMINED
         races = self._report(log, np.flatnonzero(conflict), columns) if conflict.any() else []
         if self.first.suspects:
-            lines = {line for race in races for line in race.lines}
-            self.first.judge(w0, w1, columns, lines if examined else None)
+            lines = {line for race in races for line in race.example.lines}
+            self.first.judge((w0, w1), columns, lines if examined else None)
         return races
 
     def _spread(self, access: Entry, columns: int, low: Array, high: Array) -> None:
@@ -252,44 +240,19 @@ class IntervalJudge:
             low[place[::-1]] = smallest[::-1]  # of equal places the last assignment stands
             high[place] = np.maximum(high[place], last)
 
-    @staticmethod
-    def _timed(log: list[Entry]) -> bool:
-        """Whether a clock was kept in this interval."""
-        return any(a.view is not None for a in log)
-
-    def _first_view(self) -> tuple[Array, Array]:
-        """Before anything but barriers of the block ordered threads: nobody knew of anybody."""
-        assert self.clock is not None
-        nb, nw = self.clock.blocks, self.clock.warps
-        return (self.clock.epoch.reshape(-1, 1) << SHIFT) * np.ones((1, nw), np.int64), np.full(
-            (nb, nw, nw), -1, np.int64
-        )
-
     def _report(self, log: list[Entry], places: Array, columns: int) -> list[_Race]:
         """Look at the accesses to conflicting places one by one: which are races?"""
         if self.examined >= _MAX_EXAMINED:
             return []  # the same lines have been reported many times by now
-        if self._timed(log):
-            self.ordered = True
-            pairs = self._examine(log, places, columns)
-            self.examined += bool(pairs)
-            scale = self.state.blocks if columns == 1 else 1
-            return [
-                _Race(pair, example, hits * scale, example.place % columns, columns)
-                for pair, example, hits in pairs
-            ]
-        by_column = places % columns
-        for column in np.unique(by_column):
-            here = places[by_column == column]
-            pairs = self._examine(log, here, columns)
-            if pairs:
+        self.ordered = any(a.view is not None for a in log)  # a clock was kept
+        column = places % columns
+        apart = (places[column == c] for c in np.unique(column))
+        for here in [places] if self.ordered else apart:
+            if pairs := self._examine(log, here, columns):
                 self.examined += 1
                 # The blocks that are not looked at do what this one did.
                 scale = self.state.blocks if columns == 1 else len(places) / len(here)
-                return [
-                    _Race(pair, example, int(hits * scale), int(column), columns)
-                    for pair, example, hits in pairs
-                ]
+                return [_Race(example, int(hits * scale), columns) for example, hits in pairs]
         return []
 
     def _examine(self, log: list[Entry], places: Array, columns: int) -> list[Pair]:
@@ -311,24 +274,13 @@ class IntervalJudge:
                 if sel.any():
                     p, t = place[sel], tid[sel]
                     warp = t // 32
-                    rows.append(
-                        np.stack(
-                            [
-                                p,
-                                np.full(len(p), sequence),
-                                t,
-                                np.full(len(p), access.kind),
-                                warp,
-                                epoch[warp, p % columns],
-                            ]
-                        )
-                    )
+                    row = p, sequence, t, access.kind, warp, epoch[warp, p % columns]
+                    rows.append(np.stack(np.broadcast_arrays(*row)))
         table = np.concatenate(rows, axis=1)
         self._read_flags(table, log)
-        if self._timed(log):
+        if self.ordered:
             return self._unordered_by_clock(table, log, columns)
-        self.summarised = any(a.synced for a in log)
-        across, within = self._unordered(table)
+        across, within = self._unordered(table, any(a.synced for a in log))
         racing = self._not_harmless(table, np.union1d(across, within), log, columns)
         if not len(racing):
             return []
@@ -396,7 +348,7 @@ class IntervalJudge:
             if access.values is None or access.granule is None or access.bounds is not None:
                 return False
             size = access.values[0].dtype.itemsize
-            arr = np.ones((1, 1, 1, 1), bool) if access.mask is None else access.mask.arr
+            arr = array_of(access.mask)
             for j in range(access.count):
                 here = np.broadcast_to(access.granule + j == granule, s.shape) & arr
                 value = np.broadcast_to(access.values[j * self.granule // size], s.shape)[here]
@@ -411,10 +363,11 @@ class IntervalJudge:
                         return False
         return True
 
-    def _unordered(self, table: Array) -> tuple[Array, Array]:
+    def _unordered(self, table: Array, summarised: bool) -> tuple[Array, Array]:
         """Places at which two threads truly meet unordered (order-free over the interval).
 
-        First those where they are of two warps, then those where they are of one.
+        First those where they are of two warps, then those where they are of one. summarised: which
+        synchronisation of a warp came first is no longer known.
         """
         place, _, tid, kind, warp, epoch = table
 
@@ -436,8 +389,8 @@ class IntervalJudge:
             return k[start[out]]
 
         across = mixed(place, warp)
-        if self.summarised:
-            return across, across[:0]  # which synchronisation came first is no longer known
+        if summarised:
+            return across, across[:0]
         stride = int(max(warp.max(), epoch.max())) + 1
         fine = (place * stride + warp) * stride + epoch
         within = mixed(fine, tid) // (stride * stride)
@@ -474,7 +427,13 @@ class IntervalJudge:
         keep = conflicts[kind[i], kind[j]] & (tid[i] != tid[j])
         i, j = i[keep], j[keep]
         stamps, column = np.zeros(n, np.int64), place % columns
-        begun = self._first_view()
+        assert self.clock is not None
+        # Before anything but barriers of the block ordered threads nobody knew of anybody.
+        nb, nw = self.clock.blocks, self.clock.warps
+        begun = (
+            np.repeat(self.clock.epoch.reshape(-1, 1) << SHIFT, nw, axis=1),
+            np.full((nb, nw, nw), -1, np.int64),
+        )
         each_view = [begun if a.view is None else a.view for a in log]
         views = {id(v): v for v in each_view}
         of = np.array([id(v) for v in each_view])[sequence]
@@ -503,7 +462,7 @@ class IntervalJudge:
             where.add(int(place[a]))
             better = old.one_warp and not example.one_warp
             pairs[pair] = (example if better else old, where)
-        return [(pair, example, len(where)) for pair, (example, where) in sorted(pairs.items())]
+        return [(example, len(where)) for _, (example, where) in sorted(pairs.items())]
 
     def _pairs(self, table: Array, racing: Array, across: Array, log: list[Entry]) -> list[Pair]:
         """Group the races by the two source lines, with one example each.
@@ -514,20 +473,16 @@ class IntervalJudge:
         lines = [self.state.sites[a.site].line for a in log]
         pairs: dict[Lines, list[Any]] = {}
         sample = _spread_sample(racing)
-        for place in sample:
+        others = np.setdiff1d(_spread_sample(across), sample)
+        for number, place in enumerate([*sample, *others]):
             for pair, example in self._meetings(table, int(place), lines).items():
                 entry = pairs.setdefault(pair, [example, 0])
-                entry[1] += 1
-                if entry[0].one_warp and not example.one_warp:
-                    entry[0] = example
-        for place in np.setdiff1d(_spread_sample(across), sample):
-            for pair, example in self._meetings(table, int(place), lines).items():
-                entry = pairs.setdefault(pair, [example, 0])
+                entry[1] += number < len(sample)
                 if entry[0].one_warp and not example.one_warp:
                     entry[0] = example
         return [
-            (pair, example, max(hits * len(racing) // len(sample), 1))
-            for pair, (example, hits) in sorted(pairs.items())
+            (example, max(hits * len(racing) // len(sample), 1))
+            for _, (example, hits) in sorted(pairs.items())
         ]
 
     def _meetings(self, table: Array, place: int, lines: list[int]) -> dict[Lines, _Example]:
@@ -554,9 +509,7 @@ class IntervalJudge:
     def _finding(self, race: _Race) -> None:
         s = self.state
         place, writer, other, kind, pair = race.example
-        count, column = race.count, race.column
-        address = (place // race.columns) * self.granule
-        name, where = s.shared_name(address)
+        name, where = s.shared_name(place // race.columns * self.granule)
         verb = {READ: "reads", ATOMIC: "accesses"}.get(kind, "writes")
         warp = race.example.one_warp
         cure = (
@@ -564,8 +517,7 @@ class IntervalJudge:
             if warp
             else "Put __syncthreads() between the accesses"
         )
-        program = s.launch.program
-        if not warp and program.waits:
+        if not warp and s.launch.program.waits:
             cure += (
                 ", or let the second wait for a volatile flag or a lock that the first sets, with "
                 "__threadfence_block() before it is set and after it is read"
@@ -575,12 +527,12 @@ class IntervalJudge:
             pair[0],
             f"{where}: thread {s.thread_text(writer)} writes it and thread {s.thread_text(other)} "
             f"{verb} it ({place_of(pair[1])}) with no barrier in between. {cure}",
-            count,
+            race.count,
             array=name,
             index=where,
             threads=(writer, other),
             other_line=pair[1],
-            block=s.block_tuple(column),
+            block=s.block_tuple(place % race.columns),
             weight=int(not warp),  # __syncwarp() would not help threads of two warps
         )
 

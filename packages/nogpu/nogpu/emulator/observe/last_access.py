@@ -136,7 +136,7 @@ class LastAccessJudge:
 
     def end(self, but: Array | None = None) -> None:
         """A barrier of the whole block."""
-        self.first.judge(None, None, 1)
+        self.first.judge()
 
     def note(self, access: Access) -> None:
         """Judge an access and enter it."""

@@ -55,6 +55,51 @@ class Entry:
         return 200 + sum(a.nbytes for a in arrays if a is not None)
 
 
+class ByGranule:
+    """A value for each granule of shared memory, in one column as long as all blocks are alike."""
+
+    def __init__(self, state: State, kind: type) -> None:
+        self.state = state
+        granule = state.launch.program.granule
+        self.values = np.zeros((-(-state.launch.shared_bytes // granule), 1), kind)
+
+    def flat(self) -> Array:
+        """The values, by granule and block."""
+        return self.values.reshape(-1)
+
+    def part(self) -> None:
+        """Give each block a column of its own."""
+        if self.values.shape[1] < self.state.blocks:
+            self.values = np.repeat(self.values, self.state.blocks, axis=1)
+
+    def _at(self, granule: Array, owner: Array | None) -> Array:
+        columns = self.values.shape[1]
+        if columns == 1:
+            return granule
+        return granule * columns + (self.state.block_index if owner is None else owner)
+
+    def of(self, granule: Array, span: int, join: np.ufunc, owner: Array | None = None) -> Array:
+        """What lanes find, of `span` granules each joined. owner: as of a `Where`."""
+        flat, at = self.flat(), self._at(granule, owner)
+        found = flat[at]
+        for j in range(1, span):
+            found = join(found, flat[at + j * self.values.shape[1]])
+        return found
+
+    def lanes_at(
+        self, granule: Array, span: int, mask: Mask | None, owner: Array | None = None
+    ) -> Array:
+        """Places in `flat` that active lanes change; where blocks differ in them they part."""
+        if owner is not None or varies(granule, mask):
+            self.part()
+        at = self._at(granule, owner)
+        if mask is not None:
+            shape = np.broadcast_shapes(at.shape, mask.arr.shape)
+            at = spread_to(at, shape)[spread_to(mask.arr, shape)]
+        at = at.reshape(-1)
+        return np.concatenate([at + j * self.values.shape[1] for j in range(span)])
+
+
 class Log:
     """The accesses of an interval."""
 
@@ -82,6 +127,12 @@ class Log:
             if a.bounds is None and (mask is None or mask.n):
                 out.append(Entry(a.site, a.kind, a.granule, a.count, mask, a.values, a.view))
         return out
+
+
+def varies(granule: Array | None, mask: Mask | None) -> bool:
+    """Whether blocks differ in the places of an access."""
+    arrays = granule, None if mask is None else mask.arr
+    return any(a is not None and a.shape[2] * a.shape[3] > 1 for a in arrays)
 
 
 def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nogpu.bfloat16 import from_bfloat16
 from nogpu.emulator.machine.memory import Buffer, Heap
 from nogpu.emulator.observe.stores import LastStores
 from nogpu.emulator.ptx.sites import calls_of
@@ -93,7 +94,7 @@ def parts(expected: Expectation) -> tuple[Array, Array | None]:
 def _values(got: Array, want: Array) -> Array:
     """The array's values; uint16 where floats are expected holds bfloat16."""
     if got.dtype == np.uint16 and want.dtype.kind == "f":
-        return (got.astype(np.uint32) << 16).view(np.float32)
+        return from_bfloat16(got)
     return got
 
 
@@ -168,12 +169,11 @@ def report(
     buffers = _named(heap)
     for w in mismatches:
         stores = log.of(buffers[w.name])
-        sites = state.launch.program.sites
-        all_lines = [s.line for s in sites] + [-1]
-        lines = list(dict.fromkeys((line, calls_of(line)) for line in all_lines))
-        number = [lines.index((line, calls_of(line))) for line in all_lines]
-        writers = np.array(number)[stores.site[w.at]]
-        for each in sorted(np.unique(writers), key=lines.__getitem__):
+        by_site = [(s.line, calls_of(s.line)) for s in state.launch.program.sites]
+        lines = sorted({*by_site, (-1, calls_of(-1))})  # nobody's site is -1
+        number = np.array([lines.index(line) for line in [*by_site, (-1, calls_of(-1))]])
+        writers = number[stores.site[w.at]]
+        for each in np.unique(writers):
             writer = lines[each][0]
             here = np.flatnonzero(writers == each)
             first = int(here[0])

@@ -72,35 +72,23 @@ class RaceWatch(Observer):
 
     def _need_clock(self) -> Clock:
         """The clock, which begins to count when it is first asked for."""
-        if self.clock is None and self.view is not None:
-            self._keep_clusters(self.view)
-        if self.clock is None:
-            state = self.state
+        if self.clock is not None:
+            return self.clock
+        state, view, ledger = self.state, self.view, self.arrays.ledger
+        orders: Any = {"flags": self.flags, "synchronise": self.warp}
+        if view is None:
             threads = state.launch.program.mbarriers
-            self.clock = Clock(
-                state,
-                self.arrays.ledger,
-                self.epoch,
-                threads=threads,
-                flags=self.flags,
-                synchronise=self.warp,
-            )
-            if isinstance(self.shared, IntervalJudge):
-                self.shared.clock = self.clock
-            elif state.launch.shared_bytes:
-                own = state.block_index, state.blocks
-                self.shared = LastAccessJudge(state, self.first, self.clock, *own)
-            self.arrays.begin(state, self.epoch, self.clock)
-        return self.clock
-
-    def _keep_clusters(self, view: ClusterView) -> None:
-        """Keep the clock of clusters, and judge by it."""
-        seen: Any = view
-        self.clock = ClusterClock(view, self.arrays.ledger, flags=self.flags, synchronise=self.warp)
-        if self.state.launch.shared_bytes:
-            own = view.memory_index, view.memories, view.padded
+            self.clock = Clock(state, ledger, self.epoch, threads=threads, **orders)
+        else:
+            self.clock = ClusterClock(view, ledger, **orders)
+        seen, each = (state, 0) if view is None else (view, view.padded)
+        if isinstance(self.shared, IntervalJudge):
+            self.shared.clock = self.clock
+        elif state.launch.shared_bytes:
+            own = state.block_index, state.blocks, each
             self.shared = LastAccessJudge(seen, self.first, self.clock, *own)
         self.arrays.begin(seen, self.epoch, self.clock)
+        return self.clock
 
     # -- accesses --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ the emulator comes to them, which is one that a GPU may take; they say nothing a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,19 +108,15 @@ class SlotWatch(Observer):
         site, s, where = access.site, self.state, access.where
         if not self.first or not self.now or access.space != "shared" or site.op != "load":
             return
-        mine = self._mine(where.mask)
-        if where.owner is not None:
-            mine = np.broadcast_to(where.owner == 0, s.shape) & np.broadcast_to(
-                array_of(where.mask), s.shape
-            )
+        mine = self._mine(where.mask, where.owner)
         if mine.any():
             self.tick += 1
             self._read(np.broadcast_to(where.offset, s.shape)[mine], int(site.line), True, True)
 
-    def _mine(self, mask: Mask | None) -> Array:
-        """The threads of a mask that are of the first block."""
+    def _mine(self, mask: Mask | None, owner: Array | None = None) -> Array:
+        """The threads of a mask that mean the first block. owner: as of a `Where`."""
         s = self.state
-        mine = np.broadcast_to(s.block_index == 0, s.shape)
+        mine = np.broadcast_to((s.block_index if owner is None else owner) == 0, s.shape)
         return np.asarray(mine & np.broadcast_to(array_of(mask), s.shape))
 
     def acquire(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
@@ -135,13 +131,11 @@ class SlotWatch(Observer):
 
     def steps(self) -> tuple[EngineStep, ...]:
         """What was kept, in order."""
-        all_of = [
-            (tick, fill.number, fill.at, what, line)
+        steps = [
+            EngineStep(tick, fill.at, fill.number, what, line)
             for fill in self.fills
             for what, (tick, line) in fill.steps.items()
         ]
-        all_of.sort(key=lambda row: row[0])
-        ticks = {tick: i for i, tick in enumerate(sorted({row[0] for row in all_of}))}
-        return tuple(
-            EngineStep(ticks[tick], at, n, what, line) for tick, n, at, what, line in all_of
-        )
+        order = {tick: i for i, tick in enumerate(sorted({step.order for step in steps}))}
+        ordered = sorted(steps, key=lambda step: step.order)
+        return tuple(replace(step, order=order[step.order]) for step in ordered)
