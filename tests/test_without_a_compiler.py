@@ -64,6 +64,21 @@ def test_another_text_name_or_header_is_another_program(
     assert len({first, edited, compiled.program_key(held, *asked)}) == 3
 
 
+def test_a_header_beside_a_header_decides_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "outer.cuh").write_text('#include "inner.cuh"\n')
+    inner = tmp_path / "common" / "inner.cuh"
+    monkeypatch.setattr(project, "include_folders", [tmp_path])
+    keys = []
+    for text in ("int y;", "int z = 1;"):
+        inner.write_text(text)
+        keys.append(compiled.key('#include "common/outer.cuh"\n', "sm_75", (), ()))
+        keys.append(compiled.key("#include <common/outer.cuh>\n", "sm_75", (), ()))
+    assert len(set(keys)) == 4
+
+
 def test_a_refused_source_is_refused_alike(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
     source = "__global__ void k() { oops }"
     key = compiled.program_key(source, "kernel.cu", "sm_75", (), (), ())

@@ -25,6 +25,7 @@ from types import MappingProxyType
 
 from nogpu import project
 from nogpu.errors import CompileError, ToolchainError
+from nogpu.text import headers, includes, read_source
 
 HEADERS = Path(__file__).with_name("clang_cuda")
 INSTALL_HINT = (
@@ -144,26 +145,14 @@ def parenthesise_bounds(source: str) -> str:
     return _COMMA_IN_BOUND.sub(r"[(\1)]", source)
 
 
-_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
-
-
-def _included(text: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Names of the headers that a text includes, of the project's own theirs too."""
-    for name in _INCLUDED.findall(text):
-        if name in seen:
-            continue
-        seen |= {name}
-        if path := project.header(name):
-            seen = _included(path.read_text(encoding="utf-8"), seen)
-    return seen
-
-
 def _macros(source: str, defines: Sequence[tuple[str, str]]) -> str:
     """What stands before a source: the headers here that it includes, then the macros.
 
     In this order a macro such as M or T changes the source and not the headers.
     """
-    own = sorted(name for name in _included(source) if (HEADERS / name).is_file())
+    texts = (source, *map(read_source, headers(source)))
+    names = {name for text in texts for _, name in includes(text)}
+    own = sorted(name for name in names if (HEADERS / name).is_file())
     return "".join(f"#include <{name}>\n" for name in own) + "".join(
         f"#define {key} {value}\n" for key, value in defines
     )

@@ -30,9 +30,6 @@ MARK = b"disassembled before: "
 """What stands in place of machine code: this, the file and the key of the row. No GPU takes it."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_INCLUDE = re.compile(r'#include\s+"([^"]+)"')
-
-
 _ATTRIBUTE = re.compile(r"\b__(?!global__)\w+__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w{1,60})\s*\(", re.ASCII)
 
@@ -65,15 +62,9 @@ class Row:
 
 def key(source: str, arch: str, defines: Iterable[tuple[str, str]], options: Sequence[str]) -> str:
     """Short hash of what is compiled: text and headers without comments, macros, options, arch."""
-    texts, names, queue = [], set(), [source]
-    while queue:
-        text = queue.pop()
-        texts.append(" ".join(_COMMENT.sub(" ", text).split()))
-        for name in _INCLUDE.findall(text):
-            if name not in names and (path := project.header(name)):
-                names.add(name)
-                queue.append(path.read_text(encoding="utf-8"))
-    decisive = [sorted(texts), sorted(defines), list(options), arch]
+    texts = (source, *(path.read_text(encoding="utf-8") for path in headers(source)))
+    plain = sorted(" ".join(_COMMENT.sub(" ", text).split()) for text in texts)
+    decisive = [plain, sorted(defines), list(options), arch]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
 
 

@@ -72,7 +72,7 @@ def _line(raw: bytes, at: int) -> int:
     return 1 + len(re.findall(rb"\r\n|\r|\n", raw[:at]))
 
 
-_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 
 
 def read_source(path: Path) -> str:
@@ -87,25 +87,26 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def _includes(text: str) -> tuple[str, ...]:
-    return tuple(_QUOTED.findall(text))
+def includes(text: str) -> tuple[tuple[str, str], ...]:
+    """What a text includes itself: `<` or `"`, and the name."""
+    return tuple(_INCLUDED.findall(text))
 
 
 def headers(source: str) -> tuple[Path, ...]:
     """Files of the project's include folders that a source includes, and those that they include,
     each once.
 
-    As the compiler looks for them: beside the file that includes them, then in those folders.
+    As the compiler looks for them: in quotes beside the file that includes them, then in those
+    folders.
     """
     paths: dict[Path, None] = {}
     waiting: list[tuple[tuple[Path, ...], str]] = [((), source)]
     while waiting:
         beside, text = waiting.pop()
-        for name in _includes(text):
-            places = (folder / name for folder in (*beside, *project.include_folders))
-            near = next((path for path in places if path.is_file()), None)
-            path = near.resolve() if near else None
-            if path is not None and path not in paths:
+        for mark, name in includes(text):
+            folders = (*(beside if mark == '"' else ()), *project.include_folders)
+            near = next((f / name for f in folders if (f / name).is_file()), None)
+            if near is not None and (path := near.resolve()) not in paths:
                 paths[path] = None
                 waiting.append(((path.parent,), read_source(path)))
     return tuple(paths)
