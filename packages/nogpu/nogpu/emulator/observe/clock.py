@@ -242,8 +242,12 @@ class Clock:
             out = self.near_out[s]
             self.near_out[s] = np.where(active[:, :, None], np.maximum(out, limit), out)
             self.far_out[s][active] = self.far[active]
-        self.ticks = self.ticks + active
         self.dirty |= active.any(axis=1)
+        self._tick(active)
+
+    def _tick(self, which: Array) -> None:
+        """What warps do from here on comes after what they have handed on."""
+        self.ticks = self.ticks + which
         self.cache = {}
         self.viewed = None
 
@@ -320,8 +324,11 @@ class Clock:
         self.cache[(column, warp, number)] = number
         return number
 
-    def _has_fenced(self, column: Array, warp: Array) -> Array:
-        return np.asarray(self._own_fence()[column, warp] >= 0)
+    def _warps_of(self, column: Array, warp: Array) -> Array:
+        """bool (blocks, warps): these."""
+        active = np.zeros((self.blocks, self.warps), bool)
+        active[column, warp] = True
+        return active
 
     def read(
         self, versions: Array, place: Array, column: Array, warp: Array, scope: int | None
@@ -337,9 +344,7 @@ class Clock:
         }
         self._pend(who)
         if scope is not None:
-            active = np.zeros((self.blocks, self.warps), bool)
-            active[column, warp] = True
-            self._acquire(active, scope)
+            self._acquire(self._warps_of(column, warp), scope)
 
     def _pend(self, who: set[tuple[int, int, int]]) -> None:
         for c, w, n in who:
@@ -365,12 +370,10 @@ class Clock:
             versions[place] = -1
             return
         if scope is not None:
-            active = np.zeros((self.blocks, self.warps), bool)
-            active[column, warp] = True
-            self._release(active, scope)
+            self._release(self._warps_of(column, warp), scope)
         if self.ledger.forget():
             self.cache = {}
-        fenced = self._has_fenced(column, warp)
+        fenced = self._own_fence()[column, warp] >= 0
         versions[place[~fenced]] = -1
         if fenced.any():
             numbers = np.full((self.blocks, self.warps), -1, np.int32)
@@ -390,13 +393,12 @@ class Clock:
     ) -> None:
         """Atomics in the order in which they are served. scopes: of their acquire and release."""
         acquire, release = scopes
-        active = np.zeros((self.blocks, self.warps), bool)
-        active[column, warp] = True
+        active = self._warps_of(column, warp)
         if release is not None:
             self._release(active, release)
         if self.ledger.forget():
             self.cache = {}
-        fenced = self._has_fenced(column, warp)
+        fenced = self._own_fence()[column, warp] >= 0
         concerned = versions[place] >= 0
         if fenced.any():
             concerned |= np.isin(place, place[fenced])
@@ -426,25 +428,26 @@ class Clock:
 
     def leave(self, barrier: int, mask: Mask | None) -> None:
         """bar.arrive: what threads did and knew stays at a barrier, for those that wait there."""
-        self._leave(barrier, self._lanes(mask))
-
-    def _leave(self, at: int, which: Array) -> None:
-        """The same. which: bool (blocks, warps)."""
-        for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
-            warps = np.flatnonzero(which[c])
-            best = self._best(c, warps)
-            old = self.at_barrier.get((at, c))
-            self.at_barrier[at, c] = best if old is None else np.maximum(old, best)
-            for w in (int(w) for w in warps) if self.flags else ():
-                far = self.far_at_barrier.setdefault((at, c), _Far())
-                far.join(self.far[c, w], self.seen[c, w], self.pending.get((c, w), {}))
-        self.ticks = self.ticks + which
-        self.cache = {}
-        self.viewed = None
+        for at, which in self._by_block(self._lanes(mask), barrier):
+            for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
+                warps = np.flatnonzero(which[c])
+                best = self._best(c, warps)
+                old = self.at_barrier.get((at, c))
+                self.at_barrier[at, c] = best if old is None else np.maximum(old, best)
+                for w in (int(w) for w in warps) if self.flags else ():
+                    far = self.far_at_barrier.setdefault((at, c), _Far())
+                    far.join(self.far[c, w], self.seen[c, w], self.pending.get((c, w), {}))
+            self._tick(which)
 
     def join(self, groups: Sequence[Mask | None], barrier: int) -> None:
         """A barrier of some warps: what each did before it is now known to those that waited."""
-        self._meet(np.any([self._lanes(m) for m in groups], axis=0), barrier)
+        which = np.any([self._lanes(m) for m in groups], axis=0)
+        for at, here in self._by_block(which, barrier):
+            self._meet(here, at)
+
+    def _by_block(self, which: Array, barrier: int) -> list[tuple[int, Array]]:
+        """Warps by the barriers of that number that they mean: each block of a cluster has one."""
+        return [(barrier, which)]
 
     def _best(self, c: int, warps: Array) -> Array:
         """What some warps of a block know together, their own doings included: (units,)."""
@@ -457,9 +460,7 @@ class Clock:
         return best
 
     def _meet(self, which: Array, at: int | None = None) -> None:
-        """The same. which: bool (blocks, warps). at: of a barrier where others may have been
-        counted.
-        """
+        """Warps, bool (blocks, warps), meet. at: a barrier where others may have been counted."""
         self.known = self.known.copy()
         for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
             warps = np.flatnonzero(which[c])
@@ -470,9 +471,7 @@ class Clock:
             if far is not None:
                 self._take_far(far, c, warps)
         self._share(which, np.flatnonzero(which.any(axis=1)), False)
-        self.ticks = self.ticks + which
-        self.cache = {}
-        self.viewed = None
+        self._tick(which)
 
     def _share(self, which: Array, columns: Array, whole: bool) -> None:
         """What some warps of blocks have fenced and learnt of other blocks, they all have."""
@@ -536,10 +535,10 @@ class Clock:
     def arrive(self, offset: Array, mask: Mask | None) -> None:
         """Threads arrive at mbarriers: what they did and knew goes there."""
         for at, lanes in self._by_barrier(offset, mask):
-            self.arriving[at] = self._give(at, lanes, self.arriving.get(at))
+            self._give(at, lanes)
 
-    def _give(self, at: int, lanes: Array, into: Array | None) -> Array:
-        """What those that arrive (bool, (blocks, warps, 32)) did and knew, added to what others
+    def _give(self, at: int, lanes: Array) -> None:
+        """What those that arrive (bool, (blocks, warps, 32)) did and knew is added to what others
         did.
         """
         assert self.lane_known is not None
@@ -555,22 +554,25 @@ class Clock:
         for c, w in np.argwhere(act) if self.flags else ():
             far = self.far_arriving.setdefault((at, int(c)), _Far())
             far.join(self.far[c, w], self.seen[c, w], self.pending.get((int(c), int(w)), {}))
-        return gathered if into is None else np.maximum(into, gathered)
+        into = self.arriving.get(at, gathered)
+        self.arriving[at] = np.maximum(into, gathered)
 
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks), true at the first word of the mbarrier."""
-        for at, arrived in self.arriving.items():
-            here = barriers[at >> 2]
+        for at in self.arriving:
+            here = self._where(barriers, at)
             if here.any():
-                self._completed(at, arrived, here)
+                self._completed(at, here)
 
-    def _completed(self, at: int, arrived: Array, here: Array) -> None:
+    def _where(self, barriers: Array, at: int) -> Array:
+        """In which blocks the phase of the mbarrier at an offset is complete."""
+        return np.asarray(barriers[at >> 2])
+
+    def _completed(self, at: int, here: Array) -> None:
         """A phase of the mbarriers at an offset is complete. here: in which blocks."""
+        arrived = self.arriving[at]
         old = self.last_phase.setdefault(at, np.full_like(arrived, -1))
         np.maximum(old, np.where(here[:, None], arrived, -1), out=old)
-        self._completed_far(at, here)
-
-    def _completed_far(self, at: int, here: Array) -> None:
         for c in (int(c) for c in np.flatnonzero(here)):
             if arriving := self.far_arriving.get((at, c)):
                 done = self.far_of_last_phase.setdefault((at, c), _Far())
@@ -579,15 +581,21 @@ class Clock:
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads learn that a phase is complete, and with it what was done before it."""
         for at, lanes in self._by_barrier(offset, mask):
-            got = self.last_phase.get(at)
-            if got is not None:
-                self._take(at, lanes, got)
+            self._take(at, lanes)
 
-    def _take(self, at: int, lanes: Array, got: Array) -> None:
-        """Threads, bool (blocks, warps, 32), learn what a phase has gathered: (blocks, threads)."""
+    def _take(self, at: int, lanes: Array) -> None:
+        """Threads, bool (blocks, warps, 32), learn what the last phase has gathered, if any was
+        complete; of other blocks all lanes of a warp learn as one.
+        """
+        got = self.last_phase.get(at)  # (blocks, threads)
+        if got is None:
+            return
         assert self.lane_known is not None
         live, act = self.threads_of(self.state.alive), _any_lane(lanes)
-        self._acquire_far(at, act)
+        for c in (int(c) for c in np.flatnonzero(act.any(axis=1))) if self.flags else ():
+            done = self.far_of_last_phase.get((at, c))
+            if done is not None:
+                self._take_far(done, c, np.flatnonzero(act[c]))
         full = act & ~_any_lane(~lanes & live)
         gain = np.where(full[..., None], got[:, None, :], -1)
         np.maximum(self.known, gain, out=self.known)
@@ -597,13 +605,6 @@ class Clock:
             np.maximum(self.lane_known, gain, out=self.lane_known)
             self.lanes_ahead |= lanes & partly[..., None]
             self.any_ahead = True
-
-    def _acquire_far(self, at: int, act: Array) -> None:
-        """Warps that waited learn what arrivals knew of other blocks; their lanes count as one."""
-        for c in (int(c) for c in np.flatnonzero(act.any(axis=1))) if self.flags else ():
-            done = self.far_of_last_phase.get((at, c))
-            if done is not None:
-                self._take_far(done, c, np.flatnonzero(act[c]))
 
     def _take_far(self, done: _Far, c: int, warps: Array) -> None:
         """Warps of a block learn of other blocks what was left for them."""

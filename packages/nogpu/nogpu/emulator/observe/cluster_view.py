@@ -18,7 +18,7 @@ from nogpu.emulator.observe.clock import Clock
 from nogpu.emulator.ptx.layout import RANK_SHIFT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from nogpu.emulator.machine.events import Bulk, Served
     from nogpu.emulator.machine.masks import Mask
@@ -151,9 +151,6 @@ class ClusterClock(Clock):
         epoch = np.zeros(view.blocks, np.int64)
         state: Any = view
         super().__init__(state, ledger, epoch, threads=True, flags=flags, synchronise=synchronise)
-        # What those knew that arrived at the barrier of their cluster.
-        self.met: Array | None = None
-        self.opened: Array | None = None  # the same when it opened last
 
     def _by_lane(self, values: Array, nobody: int) -> Array:
         s, view = self.cluster_view.state, self.cluster_view
@@ -161,12 +158,9 @@ class ClusterClock(Clock):
         full[:, : s.threads] = np.broadcast_to(values, s.shape).reshape(s.threads, s.blocks).T
         return view.by_cluster(full).reshape(self.blocks, self.warps, WARP)
 
-    def complete(self, barriers: Array) -> None:
-        """Phases are complete: bool (words, blocks), true at the first word of the mbarrier."""
-        for at, arrived in self.arriving.items():
-            here = self.cluster_view.completed(barriers, at)
-            if here.any():
-                self._completed(at, arrived, here)
+    def _where(self, barriers: Array, at: int) -> Array:
+        none = np.zeros(self.blocks, bool)
+        return none if at == _CLUSTER else self.cluster_view.completed(barriers, at)
 
     def forget(self, offset: Array) -> None:
         """mbarriers are set up anew, in every block."""
@@ -180,41 +174,26 @@ class ClusterClock(Clock):
         view = self.cluster_view
         blocks = np.ones(view.state.blocks, bool) if opened is None else opened.reshape(-1)
         whole = np.repeat(blocks[:, None], view.padded // WARP, axis=1)
-        self._meet_by_rank(view.by_cluster(whole))
-
-    def leave(self, barrier: int, mask: Mask | None) -> None:
-        """bar.arrive: what threads did and knew stays at a barrier of their block."""
-        for rank, which in enumerate(self.cluster_view.by_rank(self._lanes(mask))):
-            self._leave(barrier + BARRIERS * rank, which)
-
-    def join(self, groups: Sequence[Mask | None], barrier: int) -> None:
-        """A barrier of some warps of blocks: what each did before it is now known to those that
-        waited.
-        """
-        self._meet_by_rank(np.any([self._lanes(m) for m in groups], axis=0), barrier)
-
-    def _meet_by_rank(self, which: Array, barrier: int | None = None) -> None:
-        for rank, here in enumerate(self.cluster_view.by_rank(which)):
+        for here in view.by_rank(view.by_cluster(whole)):
             if here.any():
-                self._meet(here, None if barrier is None else barrier + BARRIERS * rank)
+                self._meet(here)
+
+    def _by_block(self, which: Array, barrier: int) -> list[tuple[int, Array]]:
+        apart = enumerate(self.cluster_view.by_rank(which))
+        return [(barrier + BARRIERS * rank, here) for rank, here in apart if here.any()]
 
     def cluster_arrive(self, mask: Mask | None) -> None:
         """Threads arrive at the barrier of their cluster: what they did and knew goes there."""
-        lanes = self.threads_of(mask)
-        self.met = self._give(_CLUSTER, lanes, self.met)
+        self._give(_CLUSTER, self.threads_of(mask))
 
     def cluster_complete(self, blocks: Array) -> None:
         """Barriers of clusters open: bool (blocks,)."""
-        if self.met is None:
-            return
-        here = blocks[self.cluster_view.peers.members[:, 0]]
-        self.opened = np.where(here[:, None], self.met, -1 if self.opened is None else self.opened)
-        self._completed_far(_CLUSTER, here)
+        if _CLUSTER in self.arriving:
+            self._completed(_CLUSTER, blocks[self.cluster_view.peers.members[:, 0]])
 
     def cluster_acquire(self, mask: Mask | None) -> None:
         """Threads have waited: they know what was done before the others arrived."""
-        if self.opened is not None:
-            self._take(_CLUSTER, self.threads_of(mask), self.opened)
+        self._take(_CLUSTER, self.threads_of(mask))
 
 
 _CLUSTER = -1

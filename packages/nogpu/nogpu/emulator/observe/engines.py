@@ -14,7 +14,7 @@ or by whoever knows of it. Source: PTX ISA, "Memory Consistency Model: Proxies" 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,18 @@ _MAY_READ = {
 """By the kind of a unit that reads: why nobody may write there, and what to do."""
 _UNITS = 64  # that a batch begins with
 _OFFSET = (1 << RANK_SHIFT) - 1
+
+
+class _Touch(NamedTuple):
+    """Pieces of shared memory, flat places, that threads of blocks touch, or have an engine touch:
+    arrays of one shape. does: what they do there, with its object.
+    """
+
+    what: Access | Bulk
+    place: Array
+    thread: Array
+    column: Array
+    does: str
 
 
 def _wider(known: Array) -> Array:
@@ -143,11 +155,12 @@ class EngineWatch(Observer):
             return
         self.time += 1
         place = self._places(bulk)
-        thread, column = (
-            np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
-        )
-        act = self._write if bulk.writes else self._read
-        act(bulk, place, thread, column)
+        who = (np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column))
+        if bulk.writes:
+            self._write(bulk, _Touch(bulk, place, *who, "copies to it"))
+        else:
+            does = "copies it" if bulk.by == "copy" else "multiplies it"
+            self._read(bulk, _Touch(bulk, place, *who, does))
 
     def _places(self, bulk: Bulk) -> Array:
         """Pieces by request: flat places (requests, pieces)."""
@@ -168,10 +181,10 @@ class EngineWatch(Observer):
         thread, column = (np.repeat(a, n) for a in self._seen(bulk.thread, bulk.column))
         return judge, granule.reshape(-1, n), thread, column
 
-    def _write(self, bulk: Bulk, place: Array, thread: Array, column: Array) -> None:
+    def _write(self, bulk: Bulk, touch: _Touch) -> None:
         """A copy into shared memory begins."""
-        self._against_copies(bulk, place, thread, column, "copies to it")
-        self._against_reads(bulk, place, thread, column, "copies to it")
+        self._against_copies(touch)
+        self._against_reads(touch)
         self._against_inits(bulk)
         if met := self._of_threads(bulk):
             judge, granule, *who = met
@@ -184,7 +197,7 @@ class EngineWatch(Observer):
         for at in np.unique(coded):
             which = coded == at
             unit = self._unit("copy", int(at))
-            places = place[which].reshape(-1)
+            places = touch.place[which].reshape(-1)
             self.wrote_unit[places] = unit
             self.wrote_time[places] = self.time
             self.wrote_site[places] = bulk.site.index
@@ -192,20 +205,19 @@ class EngineWatch(Observer):
             into[cluster[which], unit] = self.time
         self.first.engine_wrote(bulk)
 
-    def _read(self, bulk: Bulk, place: Array, thread: Array, column: Array) -> None:
+    def _read(self, bulk: Bulk, touch: _Touch) -> None:
         """A product or a copy out of shared memory begins."""
-        verb = "copies it" if bulk.by == "copy" else "multiplies it"
         self.first.engine_reads(bulk)
-        self._against_copies(bulk, place, thread, column, verb)
+        self._against_copies(touch)
         if met := self._of_threads(bulk):
             judge, granule, *who = met
             judge.engine_reads(bulk.site, granule.reshape(-1), *who)
-            self._proxies(bulk, judge, granule, verb)
+            self._proxies(bulk, judge, granule, touch.does)
         for unit, rows in self._by_unit(bulk):
             if unit not in self.read_time:
                 self.read_time[unit] = np.zeros(self.pieces * self.columns, np.int64)
                 self.read_site[unit] = np.zeros(self.pieces * self.columns, np.int32)
-            places = place[rows].reshape(-1)
+            places = touch.place[rows].reshape(-1)
             self.read_time[unit][places] = self.time
             self.read_site[unit][places] = bulk.site.index
 
@@ -243,11 +255,12 @@ class EngineWatch(Observer):
         if not len(offset):
             return
         place = offset // PIECE * self.columns + owner
-        verb = "reads it" if access.site.op == "load" else "writes it"
-        self._against_copies(access, place, thread, column, verb)
-        if access.site.op == "load":
+        loads = access.site.op == "load"
+        touch = _Touch(access, place, thread, column, "reads it" if loads else "writes it")
+        self._against_copies(touch)
+        if loads:
             return
-        self._against_reads(access, place, thread, column, verb)
+        self._against_reads(touch)
         self.wrote_unit[place] = -1
         at = (offset >> self.shift) * self.columns + owner
         for j in range(max(access.site.width >> self.shift, 1)):
@@ -286,38 +299,30 @@ class EngineWatch(Observer):
 
     # -- what they may not do --------------------------------------------------------------------
 
-    def _against_copies(
-        self, what: Access | Bulk, place: Array, thread: Array, column: Array, verb: str
-    ) -> None:
+    def _against_copies(self, touch: _Touch) -> None:
         """Places whose last copy the warp does not know to have landed."""
+        place = touch.place
         unit = self.wrote_unit[place]
         bad = np.asarray(unit >= 0)
         if not bad.any():
             return
-        who, block = self._seen(thread, column)
+        who, block = self._seen(touch.thread, touch.column)
         bad &= self.known[block, who >> 5, unit] < self.wrote_time[place]
         if bad.any():
-            self._find(
-                what, place, thread, column, bad, self.wrote_site, verb,
-                "the copy engine's copy of line {line} to it may still be under way",
-                "Wait for the phase of the mbarrier that counts its bytes",
-            )  # fmt: skip
+            reason = "the copy engine's copy of line {line} to it may still be under way"
+            cure = "Wait for the phase of the mbarrier that counts its bytes"
+            self._find(touch, bad, self.wrote_site, reason, cure)
 
-    def _against_reads(
-        self, what: Access | Bulk, place: Array, thread: Array, column: Array, verb: str
-    ) -> None:
+    def _against_reads(self, touch: _Touch) -> None:
         """Places that an engine may still read for others."""
-        who, block = self._seen(thread, column)
+        who, block = self._seen(touch.thread, touch.column)
         for (kind, _), unit in self.units.items():
             times = self.read_time.get(unit)
             if times is None:
                 continue
-            bad = np.asarray(times[place] > self.known[block, who >> 5, unit])
-            if not bad.any():
-                continue
-            self._find(
-                what, place, thread, column, bad, self.read_site[unit], verb, *_MAY_READ[kind]
-            )
+            bad = np.asarray(times[touch.place] > self.known[block, who >> 5, unit])
+            if bad.any():
+                self._find(touch, bad, self.read_site[unit], *_MAY_READ[kind])
 
     def _against_inits(self, bulk: Bulk) -> None:
         """An engine may count at an mbarrier only after a fence has shown it that there is one."""
@@ -366,19 +371,9 @@ class EngineWatch(Observer):
         )
         self.unfenced[granule[bad]] = False  # said once
 
-    def _find(
-        self,
-        what: Access | Bulk,
-        place: Array,
-        thread: Array,
-        column: Array,
-        bad: Array,
-        sites: Array,
-        verb: str,
-        reason: str,
-        cure: str,
-    ) -> None:
-        s = self.state
+    def _find(self, touch: _Touch, bad: Array, sites: Array, reason: str, cure: str) -> None:
+        """Report the first bad one. sites: of what an engine did at each place."""
+        s, (what, place, thread, column, does) = self.state, touch
         at = tuple(int(x) for x in np.argwhere(bad)[0])
         there = int(place[at])
         line = s.sites[int(sites[there])].line
@@ -389,7 +384,7 @@ class EngineWatch(Observer):
             "race",
             what.site.line,
             lane,
-            f"{where}: {by}{verb} while {reason.format(line=line)}. {cure}",
+            f"{where}: {by}{does} while {reason.format(line=line)}. {cure}",
             array=name,
             index=where,
             other_line=line,
