@@ -164,9 +164,8 @@ def _place(folder: Path, source: str, name: str) -> Path:
         for header in own.rglob("*.cuh"):
             copy = folder / "headers" / header.relative_to(own)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(
-                parenthesise_bounds(header.read_text(encoding="utf-8")), encoding="utf-8"
-            )
+            mended = parenthesise_bounds(header.read_text(encoding="utf-8"))
+            copy.write_text(mended, encoding="utf-8")
     path = folder / "source" / Path(name).name
     path.parent.mkdir()
     path.write_text(parenthesise_bounds(source), encoding="utf-8")
@@ -181,9 +180,8 @@ def _name_variables(expressions: Sequence[str]) -> str:
     )
 
 
-_NAMED = re.compile(
-    r"^[^\n]*tile_wanted_(\d+)[^\n]*= (?:generic\()?(\w+)\)?;\n", re.M
-)  # a whole line of PTX, and what the variable points to
+# A whole line of PTX, and what the variable points to.
+_NAMED = re.compile(r"^[^\n]*tile_wanted_(\d+)[^\n]*= (?:generic\()?(\w+)\)?;\n", re.M)
 
 
 def _names(ptx: str, expressions: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -220,9 +218,7 @@ def _common(arch: str, by_ir: bool) -> list[str]:
 
 
 def _front(folder: Path, options: Sequence[str]) -> list[str]:
-    own_options = [
-        option for option in options if option.startswith(("-D", "-U", "-I", "-include"))
-    ]
+    own_options = [o for o in options if o.startswith(("-D", "-U", "-I", "-include"))]
     return [
         *("-std=c++17", "-fcuda-allow-variadic-functions", "-fno-threadsafe-statics"),
         "-Wuninitialized",
@@ -522,9 +518,7 @@ def _messages(output: str) -> str:
             kind = "error" if kind == "fatal error" else kind
             file = file.removeprefix(f"{HEADERS}{os.sep}")
             line = f"{file}({number}): {kind}: {text}"
-        elif re.match(
-            r"(?:fatal )?error: ", line
-        ):  # of no line, as that of an unknown architecture
+        elif re.match(r"(?:fatal )?error: ", line):  # as that of an unknown architecture
             shown = True
             blocks.append([])
         elif re.match(r"In file included from|\d+ (?:error|warning)s? ", line):
@@ -536,13 +530,8 @@ def _messages(output: str) -> str:
 
 def _refused(log: str, name: str, arch: str) -> CompileError:
     hint = _hint(log)
-    lead = f"{name} does not compile for {arch} ({version()}). "
-    return CompileError(
-        f"{lead}{hint}{' ' if hint else ''}The compiler says:\n{log}",
-        log=log,
-        source_name=name,
-        hint=hint,
-    )
+    lead = f"{name} does not compile for {arch} ({version()}). {hint}{' ' if hint else ''}"
+    return CompileError(f"{lead}The compiler says:\n{log}", log, name, hint)
 
 
 STANDARD_LIBRARY = re.compile(

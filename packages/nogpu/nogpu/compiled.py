@@ -162,8 +162,7 @@ def slim(text: str) -> str:
     return "\n".join(lines)
 
 
-# -- PTX, for machines with no compiler
-# ---------------------------------------------------------------
+# -- PTX, for machines with no compiler ----------------------------------------------------------
 
 
 @dataclass(frozen=True)

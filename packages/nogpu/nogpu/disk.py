@@ -96,8 +96,7 @@ def _only_mine(facts: os.stat_result) -> bool:
     return facts.st_uid == os.getuid() and not facts.st_mode & 0o022
 
 
-# -- what decides an entry
-# ---------------------------------------------------------------------------
+# -- what decides an entry -----------------------------------------------------------------------
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -200,10 +199,15 @@ def _read(path: Path) -> tuple[bool, Any]:
     return True, value
 
 
-def replace_file(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Write a file whole or not at all, its folder too; text as UTF-8 with its own line ends."""
+def replace_file(
+    path: Path, content: str | bytes, mode: int = 0o644, unfinished: str = ".tmp"
+) -> None:
+    """Write a file whole or not at all, its folder too; text as UTF-8 with its own line ends.
+
+    unfinished: how the name ends of what is not yet whole.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    handle, name = tempfile.mkstemp(unfinished, f".{path.name}.", path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -218,14 +222,7 @@ def _write(path: Path, body: bytes) -> None:
     if len(body) > largest():
         return
     try:
-        handle, name = tempfile.mkstemp(_UNFINISHED, dir=path.parent)  # 0600
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(body).digest() + body)
-            os.replace(name, path)  # whole or not at all
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(path, hashlib.sha256(body).digest() + body, 0o600, _UNFINISHED)
         _shrink(path.parent, len(body) + _CHECKSUM)
     except OSError:  # a full or read-only disk: the next process compiles too
         pass

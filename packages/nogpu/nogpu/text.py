@@ -35,7 +35,6 @@ _PARTS = re.compile(
 
 MOST_BYTES = 256_000
 """Of a source: the book's longest has a tenth of it."""
-_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 def decode(raw: bytes, name: str = "the file") -> str:
@@ -49,8 +48,8 @@ def decode(raw: bytes, name: str = "the file") -> str:
             f"{name} has {len(raw):,} bytes, and a source may have {MOST_BYTES:,}: hand in the "
             "kernel alone"
         )
-    if kind := _MARKS.get(raw[:2]):
-        raise SourceError(f"{name} is {kind} text: save it as UTF-8")
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise SourceError(f"{name} is UTF-16 text: save it as UTF-8")
     if (at := raw.find(b"\0")) >= 0:
         raise SourceError(
             f"{name} has a NUL byte in line {_line(raw, at)}, where a compiler stops reading: "
@@ -146,11 +145,9 @@ def check_includes(source: str, allowed: frozenset[str] | None = HEADERS) -> tup
                     f"line {_place(source, start)} {what}. A source may include headers by their "
                     "plain names, without .., each in a line of its own"
                 )
-            these = ", ".join(f"<{h}>" for h in sorted(allowed))
-            may = f"these, each in a line of its own: {these}"
-            may = (
-                may if these else "no header here: take the line out, the kernel alone is compiled"
-            )
+            may = "no header here: take the line out, the kernel alone is compiled"
+            if these := ", ".join(f"<{h}>" for h in sorted(allowed)):
+                may = f"these, each in a line of its own: {these}"
             raise SourceError(f"line {_place(source, start)} {what}. A source may include {may}")
         names.append(name)
     return tuple(names)
@@ -202,6 +199,11 @@ def _place(source: str, at: int) -> int:
 def blank(text: str) -> str:
     """The text with every character but line ends made a space."""
     return re.sub(r"[^\n]", " ", text)
+
+
+def _without(text: str, start: int, end: int) -> str:
+    """The text with a part of it blank."""
+    return text[:start] + blank(text[start:end]) + text[end:]
 
 
 def without_comments(source: str) -> str:
@@ -323,14 +325,12 @@ def _through_semicolon(text: str, at: int) -> int:
 
 def without_templates(head: str) -> str:
     """The head behind its template<...>."""
-    match = re.match(r"\s*template\s*<", head)
-    while match:
+    while match := re.match(r"\s*template\s*<", head):
         depth, at = 1, match.end()
         while at < len(head) and depth:
             depth += (head[at] == "<") - (head[at] == ">")
             at += 1
         head = head[at:]
-        match = re.match(r"\s*template\s*<", head)
     return head
 
 
@@ -347,14 +347,9 @@ def _is_function(head: str) -> bool:
 
 def _outside(text: str) -> str:
     """The text outside its round brackets."""
-    out, at = [], 0
-    while at < len(text):
-        if text[at] == "(":
-            at = closing(text, at)
-        else:
-            out.append(text[at])
-        at += 1
-    return "".join(out)
+    while (at := text.find("(")) >= 0:
+        text = text[:at] + text[closing(text, at) + 1 :]
+    return text
 
 
 def _piece(text: str, start: int, at: int, end: int) -> Piece:
@@ -382,8 +377,7 @@ def _name(plain: str) -> str:
     return words[-1] if words else ""
 
 
-# -- a whole program, cut down to its kernels
-# -------------------------------------------------------
+# -- a whole program, cut down to its kernels ----------------------------------------------------
 
 _INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?P<name><[^>\n]+>|"[^"\n]+")[^\n]*')
 _DEVICE_HEADER = re.compile(
@@ -458,7 +452,7 @@ def device_code(source: str, folders: tuple[str, ...] = ()) -> Pasted:
     """
     out, omitted = source, []
     for piece, why in _of_the_host(source):
-        out = out[: piece.start] + blank(out[piece.start : piece.end]) + out[piece.end :]
+        out = _without(out, piece.start, piece.end)
         line = source.count("\n", 0, piece.start) + 1
         what = f"{piece.name}()" if piece.kind == "function" else piece.head.split("=")[0].strip()
         omitted.append(LeftOut(" ".join(what.split())[:60], line, why))
@@ -468,19 +462,11 @@ def device_code(source: str, folders: tuple[str, ...] = ()) -> Pasted:
         known = _DEVICE_HEADER.fullmatch(name) and not (
             _OF_WHOLE_GRIDS.fullmatch(name) and "cub::" not in without_comments(out)
         )
-        known = known or any(Path(f, name).is_file() for f in folders)
-        if not known:
-            out = (
-                out[: match.start()] + blank(out[match.start() : match.end()]) + out[match.end() :]
-            )
+        if not known and not any(Path(f, name).is_file() for f in folders):
+            out = _without(out, *match.span())
             line = source.count("\n", 0, match.start()) + 1
-            omitted.append(
-                LeftOut(
-                    f"#include {match['name']}",
-                    line,
-                    "a header for the host" if match["name"][0] == "<" else "no such file here",
-                )
-            )
+            why = "a header for the host" if match["name"][0] == "<" else "no such file here"
+            omitted.append(LeftOut(f"#include {match['name']}", line, why))
     kernels = tuple(dict.fromkeys(p.name for p in pieces(source) if p.kernel))
     return Pasted(out, kernels, tuple(sorted(omitted, key=lambda g: g.line)))
 
@@ -521,8 +507,10 @@ def _of_the_host(source: str) -> list[tuple[Piece, str]]:
 
 def _why_host(piece: Piece) -> str:
     """Why a piece cannot be compiled for the device, or nothing."""
-    if piece.on_device or re.match(r"\s*(?:using|typedef|template\s*<>)\b", piece.head):
-        used = _HOST_CODE.search(piece.head + piece.body) if not piece.on_device else None
+    if piece.on_device:
+        return ""
+    used = _HOST_CODE.search(piece.head + piece.body)
+    if re.match(r"\s*(?:using|typedef|template\s*<>)\b", piece.head):
         return "the host's" if used and "namespace" not in piece.head else ""
     if piece.kind == "function" and (
         piece.name == "main" or re.search(r"\b__host__\b", piece.head)
@@ -530,7 +518,6 @@ def _why_host(piece: Piece) -> str:
         return "the host's"
     if piece.kind == "statement" and _COMPUTED.match(piece.head):
         return "a variable of the host's that is computed"
-    used = _HOST_CODE.search(piece.head + piece.body)
     if not used:
         return ""
     word = used.group().strip()

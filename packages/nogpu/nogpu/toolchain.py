@@ -29,13 +29,9 @@ INSTALL_HINT = (
 _HEADERS = (
     ("cuda/std/type_traits", r"(?:cuda|cub|thrust|nv)/\S+", "nvidia-cuda-cccl", "-cccl-cu12"),
     ("crt/mma.h", r"crt/\S+", "nvidia-cuda-crt", "-nvcc-cu12"),
-    (
-        "cuda_fp16.h",
-        r"mma\.h|cuComplex\.h|(?:cuda_|cooperative_groups)\S*",
-        "nvidia-cuda-runtime",
-        "-runtime-cu12",
-    ),
-)
+    ("cuda_fp16.h", r"mma\.h|cuComplex\.h|(?:cuda_|cooperative_groups)\S*",
+     "nvidia-cuda-runtime", "-runtime-cu12"),
+)  # fmt: skip
 """A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them.
 """
 
@@ -199,11 +195,8 @@ def nvrtc() -> Nvrtc:
 
 
 _MARKS = (
-    *(
-        "cuda_fp16.h", "cuda_runtime_api.h", "cuda.h", "crt/mma.h", "nvrtc.h",
-        "cuda/std/type_traits",
-    ),
-    *("cuda/std/__cccl/version.h", "cub/version.cuh", "cooperative_groups.h"),
+    "cuda_fp16.h", "cuda_runtime_api.h", "cuda.h", "crt/mma.h", "nvrtc.h", "cuda/std/type_traits",
+    "cuda/std/__cccl/version.h", "cub/version.cuh", "cooperative_groups.h",
 )  # fmt: skip
 """Files that are written anew with every release of CUDA's headers."""
 
@@ -308,14 +301,12 @@ def _header_hint(log: str, tool: Nvrtc) -> str:
     if re.search(r"/(?:thrust/(?:system|detail)|cub/device)/", log):
         return (
             "NVRTC compiles no host code, which <cub/cub.cuh> and most of Thrust hold: include "
-            "what "
-            "the kernel uses alone, such as <cub/block/block_reduce.cuh>\n"
+            "what the kernel uses alone, such as <cub/block/block_reduce.cuh>\n"
         )
     if missing and clang.STANDARD_LIBRARY.fullmatch(missing[1]):
         return (
             f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, "
-            "assert and "
-            "the functions of mathematics need no header), or include <cuda/std/...>\n"
+            "assert and the functions of mathematics need no header), or include <cuda/std/...>\n"
         )
     return ""
 
@@ -354,9 +345,8 @@ def compile(
     by_clang = uses_clang()
     if not by_clang and has_nvrtc():
         built = _compile(*request, header_state(source))
-        if not has_tool("nvdisasm") and (
-            row := compiled.find(source, arch, macros, tuple(options))
-        ):
+        row = None if has_tool("nvdisasm") else compiled.find(source, arch, macros, tuple(options))
+        if row:
             _STORED[built.cubin] = row.cubin
         return built
     if by_clang:
@@ -463,11 +453,10 @@ def _compile(
 ) -> Compiled:  # fmt: skip
     request = (source, name, arch, defines, options, name_expressions)
     identity, run = _identity(*request), _ELSEWHERE[-1] if _ELSEWHERE else run_nvrtc
-    result = (
-        disk.load_or_make("compiled", identity, lambda: run(*request))
-        if identity
-        else run(*request)
-    )
+    if identity:
+        result = disk.load_or_make("compiled", identity, lambda: run(*request))
+    else:
+        result = run(*request)
     ptx_text, cubin, log, kernels, names = result
     return Compiled(
         arch, ptx_text, cubin, log, MappingProxyType(kernels), MappingProxyType(names),
@@ -500,13 +489,9 @@ _ELSEWHERE: list[Callable[..., NvrtcOutput]] = []
 
 
 def run_nvrtc(
-    source: str,
-    name: str,
-    arch: str,
-    defines: tuple[tuple[str, str], ...],
-    options: tuple[str, ...],
-    name_expressions: tuple[str, ...],
-) -> NvrtcOutput:
+    source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...],
+    options: tuple[str, ...], name_expressions: tuple[str, ...],
+) -> NvrtcOutput:  # fmt: skip
     """Have NVRTC compile, in this process. Raises CompileError."""
     if name_expressions:
         # NVRTC ends the process on an instance of a template whose first parameter has an undefined
@@ -627,23 +612,20 @@ def words_for(needed: str) -> str:
 # -- SASS ----------------------------------------------------------------------------------------
 
 
-def _find_tool(name: str) -> str | None:
-    places = (name, tuple(sys.path), os.environ.get("PATH"))
-    path = _TOOL_PATHS.get(places) or _look_for_tool(name)
-    if path is not None:  # what is missing may be installed while this process runs
-        _TOOL_PATHS[places] = path
-    return path
-
-
 _TOOL_PATHS: dict[tuple[str, tuple[str, ...], str | None], str] = {}
 """Where a program was found on these paths: every launch asks for one."""
 
 
-def _look_for_tool(name: str) -> str | None:
-    for root in [Path(p) / "nvidia" / "cu13" / "bin" for p in sys.path if p]:
-        if (root / name).is_file():
-            return str(root / name)
-    return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+def _find_tool(name: str) -> str | None:
+    places = (name, tuple(sys.path), os.environ.get("PATH"))
+    if places not in _TOOL_PATHS:
+        guesses = [Path(p) / "nvidia" / "cu13" / "bin" / name for p in sys.path if p]
+        path = next((str(guess) for guess in guesses if guess.is_file()), None)
+        path = path or shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+        if path is None:
+            return None  # it may be installed while this process runs
+        _TOOL_PATHS[places] = path
+    return _TOOL_PATHS[places]
 
 
 def has_tool(name: str) -> bool:
@@ -765,29 +747,16 @@ def main_loop(
     further. Where no floating-point instruction multiplies, IMAD counts; where no loop does, the
     whole kernel is returned.
     """
-    multiplies = _multiplies if any(map(_multiplies, instructions)) else _multiplies_integers
-
-    def products(loop: Sequence[SassInstruction]) -> int:
-        return sum(map(multiplies, loop))
-
-    loops = [
-        tuple(instructions[i] for i in sorted(body))
-        for body in _loops(instructions, labels).values()
-    ]
-    full = [loop for loop in loops if products(loop)]
-    innermost = [loop for loop in full if not any(set(other) < set(loop) for other in full)]
-    most = max(map(products, innermost), default=0)
-    enough = (loop for loop in innermost if 2 * products(loop) >= most)
-    return max(enough, key=lambda loop: products(loop) / len(loop), default=tuple(instructions))
-
-
-def _multiplies(instruction: SassInstruction) -> bool:
-    return instruction.opcode.split(".")[0] in MATH
-
-
-def _multiplies_integers(instruction: SassInstruction) -> bool:
-    """Whether it is a product of integers: an IMAD that moves or scales carries a modifier."""
-    return instruction.opcode == "IMAD"
+    multiply = {i for i, each in enumerate(instructions) if each.opcode.split(".")[0] in MATH}
+    if not multiply:  # an IMAD that moves or scales carries a modifier
+        multiply = {i for i, each in enumerate(instructions) if each.opcode == "IMAD"}
+    full = [body for body in _loops(instructions, labels).values() if body & multiply]
+    innermost = [body for body in full if not any(other < body for other in full)]
+    most = max((len(body & multiply) for body in innermost), default=0)
+    enough = (body for body in innermost if 2 * len(body & multiply) >= most)
+    everything = set(range(len(instructions)))
+    best = max(enough, key=lambda body: len(body & multiply) / len(body), default=everything)
+    return tuple(instructions[i] for i in sorted(best))
 
 
 def _loops(

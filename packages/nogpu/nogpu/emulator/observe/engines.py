@@ -155,12 +155,13 @@ class EngineWatch(Observer):
             return
         self.time += 1
         place = self._places(bulk)
-        who = (np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column))
-        if bulk.writes:
-            self._write(bulk, _Touch(bulk, place, *who, "copies to it"))
-        else:
-            does = "copies it" if bulk.by == "copy" else "multiplies it"
-            self._read(bulk, _Touch(bulk, place, *who, does))
+        thread, column = (
+            np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
+        )
+        does = "copies it" if bulk.by == "copy" else "multiplies it"
+        touch = _Touch(bulk, place, thread, column, "copies to it" if bulk.writes else does)
+        act = self._write if bulk.writes else self._read
+        act(bulk, touch)
 
     def _places(self, bulk: Bulk) -> Array:
         """Pieces by request: flat places (requests, pieces)."""

@@ -79,7 +79,7 @@ class _Race(NamedTuple):
     """Conflicts of an interval between two source lines."""
 
     example: _Example
-    count: int
+    times: int
     columns: int
 
 
@@ -527,7 +527,7 @@ class IntervalJudge:
             pair[0],
             f"{where}: thread {s.thread_text(writer)} writes it and thread {s.thread_text(other)} "
             f"{verb} it ({place_of(pair[1])}) with no barrier in between. {cure}",
-            race.count,
+            race.times,
             array=name,
             index=where,
             threads=(writer, other),

@@ -61,7 +61,7 @@ class ByGranule:
     def __init__(self, state: State, kind: type) -> None:
         self.state = state
         granule = state.launch.program.granule
-        self.values = np.zeros((-(-state.launch.shared_bytes // granule), 1), kind)
+        self.values: Array = np.zeros((-(-state.launch.shared_bytes // granule), 1), kind)
 
     def flat(self) -> Array:
         """The values, by granule and block."""

@@ -81,11 +81,11 @@ class RaceWatch(Observer):
             self.clock = Clock(state, ledger, self.epoch, threads=threads, **orders)
         else:
             self.clock = ClusterClock(view, ledger, **orders)
-        seen, each = (state, 0) if view is None else (view, view.padded)
+        seen: Any = state if view is None else view
         if isinstance(self.shared, IntervalJudge):
             self.shared.clock = self.clock
         elif state.launch.shared_bytes:
-            own = state.block_index, state.blocks, each
+            own = state.block_index, state.blocks, 0 if view is None else view.padded
             self.shared = LastAccessJudge(seen, self.first, self.clock, *own)
         self.arrays.begin(seen, self.epoch, self.clock)
         return self.clock
