@@ -237,6 +237,10 @@ INSTRUCTIONS = {
     "store i64 %c, ptr %y, align 8": "div.u64",
     "%a = load i8, ptr %x, align 1\n%c = icmp ult i8 %a, -3\n%d = zext i1 %c to i32\n"
     "store i32 %d, ptr %y, align 4": ", 253;",
+    "call void @llvm.nvvm.barrier0()": "bar.sync 0;",
+    "%a = call i32 @llvm.nvvm.barrier0.popc(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.popc.u32 %r",
+    "%a = call i32 @llvm.nvvm.barrier0.and(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.and.pred %p",
+    "%a = call i32 @llvm.nvvm.barrier0.or(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.or.pred %p",
     "%a = atomicrmw add ptr %x, i32 4 seq_cst\nstore i32 %a, ptr %y, align 4": "atom.global.add.u32",
     "%c = fcmp ugt float 1.0, 2.0\n%d = select i1 %c, float 3.0, float 4.0\n"
     "store float %d, ptr %y, align 4": "setp.gtu.f32",
@@ -258,6 +262,8 @@ def test_an_instruction_is_written(body):
     ("body", "said"),
     [
         ("call void @llvm.nvvm.unheard.of()", "the intrinsic llvm.nvvm.unheard.of"),
+            "%a = call float @llvm.nvvm.sqrt.rn.ftz.f(float 2.0)",
+            "the intrinsic llvm.nvvm.sqrt.rn.ftz",
         ("%a = frem half 1.0, 2.0\nstore half %a, ptr %y, align 2", "frem of half"),
         ("%a = add i128 1, 2\nstore i128 %a, ptr %y, align 16", "add of 128 bits"),
         ("%a = va_arg ptr %x, i32\nstore i32 %a, ptr %y, align 4", "the instruction `va_arg`"),

@@ -17,7 +17,7 @@ _NOTHING = re.compile(
 )
 _TURNED = "cvt.u32.u64 {i}, {2}; and.b32 {i}, {i}, 63; sub.s32 {j}, 64, {i}; "
 _WRITTEN = tuple(
-    (re.compile(pattern + "$"), template)
+    (re.compile(pattern), template)
     for pattern, template in (
         # {0} and so on are the arguments, {d} is the result, {n} as 32 bits, {m[1]} a group of the
         # name; {p} and {q} are predicates, {i} and {j} of 32 bits, {x} and {y} of the result's type
@@ -25,7 +25,8 @@ _WRITTEN = tuple(
         (r"llvm\.nvvm\.read\.ptx\.sreg\.(clock64|globaltimer)", "mov.u64 {d}, %{m[1]}"),
         (r"llvm\.nvvm\.read\.ptx\.sreg\.lanemask\.(\w+)", "mov.u32 {d}, %lanemask_{m[1]}"),
         (r"llvm\.nvvm\.read\.ptx\.sreg\.(\w+(?:\.[wxyz])?)", "mov.u32 {d}, %{m[1]}"),
-        (r"llvm\.nvvm\.barrier0|llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all", "bar.sync {0}"),
+        (r"llvm\.nvvm\.barrier0", "bar.sync 0"),  # and below: of LLVM 21
+        (r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all", "bar.sync {0}"),
         (r"llvm\.nvvm\.barrier\.cta\.sync\.aligned(?:\.count)?", "bar.sync {0}, {1}"),
         (r"llvm\.nvvm\.barrier\.cta\.sync(?:\.all)?", "barrier.sync {0}"),
         (r"llvm\.nvvm\.barrier\.cta\.sync\.count", "barrier.sync {0}, {1}"),
@@ -48,7 +49,7 @@ _WRITTEN = tuple(
         (r"llvm\.bitreverse\.i(32|64)", "brev.b{m[1]} {d}, {0}"),
         (r"llvm\.cttz\.i(32|64)", "brev.b{m[1]} {x}, {0}; clz.b{m[1]} {n}, {x}"),
         (r"llvm\.nvvm\.barrier0\.popc", "setp.ne.s32 {p}, {0}, 0; bar.red.popc.u32 {d}, 0, {p}"),
-        (r"llvm\.nvvm\.barrier0\.(and|or)",  # of LLVM 21: integers
+        (r"llvm\.nvvm\.barrier0\.(and|or)",
          "setp.ne.s32 {p}, {0}, 0; bar.red.{m[1]}.pred {q}, 0, {p}; selp.b32 {d}, 1, 0, {q}"),
         (r"llvm\.fshl\.i64", f"{_TURNED}shl.b64 {{x}}, {{0}}, {{i}}; shr.u64 {{y}}, {{1}}, {{j}}"
          "; or.b64 {d}, {x}, {y}"),
@@ -95,10 +96,8 @@ def write(w: Writer, ins: Instruction, called: Call) -> None:
 
 
 def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
-    if name == "llvm.nvvm.barrier0":
-        called = called._replace(arguments=[("i32", "0")])
     for pattern, template in _WRITTEN:
-        if m := pattern.match(name):
+        if m := pattern.fullmatch(name):
             asked = [(f"{{{i}}}" in template, *a) for i, a in enumerate(called.arguments)]
             given = [w.value(kind, text) if used else "" for used, kind, text in asked]
             if "; " in template or template.startswith(("cvt", "popc", "clz")):
