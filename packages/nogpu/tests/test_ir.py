@@ -237,6 +237,8 @@ INSTRUCTIONS = {
     "store i64 %c, ptr %y, align 8": "div.u64",
     "%a = load i8, ptr %x, align 1\n%c = icmp ult i8 %a, -3\n%d = zext i1 %c to i32\n"
     "store i32 %d, ptr %y, align 4": ", 253;",
+    "%a = load i8, ptr %x, align 1\n%b = udiv i8 %a, -56\nstore i8 %b, ptr %y, align 1": ", 200;",
+    "%a = load i16, ptr %x, align 2\n%c = lshr i16 -2, %a\nstore i16 %c, ptr %y, align 2": ", 65534;",
     "call void @llvm.nvvm.barrier0()": "bar.sync 0;",
     "%a = call i32 @llvm.nvvm.barrier0.popc(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.popc.u32 %r",
     "%a = call i32 @llvm.nvvm.barrier0.and(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.and.pred %p",

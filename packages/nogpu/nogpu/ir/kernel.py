@@ -268,9 +268,14 @@ class Writer:
             self.emit(f"mov.b32 {target}, {{{halves[2 * i]}, {halves[2 * i + 1]}}}")
 
     def clean(self, kind: str, operand: str, signed: bool) -> str:
-        """An integer with the bits above its own set by its sign or to 0."""
+        """An integer with the bits above its own set by its sign or to 0.
+
+        Constants come with their sign.
+        """
         width, whole = bits(kind), container(kind)
-        if width == whole or not operand.startswith("%"):
+        if not operand.startswith("%"):
+            return operand if signed or width >= 32 else str(int(operand) & ((1 << width) - 1))
+        if width == whole:
             return operand
         out = self.new(kind)
         if width in (8, 16, 32):
@@ -770,18 +775,12 @@ class Writer:
             if kind == "ptr":
                 width, letter = 64, "u"
             else:
-                a, b = self.clean(kind, a, signed), self._cleared(kind, b, signed)
+                a, b = self.clean(kind, a, signed), self.clean(kind, b, signed)
                 width, letter = container(kind), "u" if how[0] == "u" else "s"
             name = how if how in ("eq", "ne") else how[1:]
             self.emit(f"setp.{name}.{letter}{width} {target}, {self.kept(kind, a)}, {b}")
 
         self._compare(ins, one)
-
-    def _cleared(self, kind: str, operand: str, signed: bool) -> str:
-        """As `clean`, of constants too: they are written with their sign."""
-        if operand.startswith("%") or signed or bits(kind) >= 32:
-            return self.clean(kind, operand, signed)
-        return str(int(operand) & ((1 << bits(kind)) - 1))
 
     def _compare_bits(self, how: str, target: str, a: str, b: str) -> None:
         if how in ("eq", "ne"):
