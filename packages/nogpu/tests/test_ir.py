@@ -159,6 +159,25 @@ NEXT_TO_NVRTC = {
         #endif
             y[t] = c.x + 2 * c.y + 3 * c.z + 4 * c.w;
         }""",
+    "a packed structure": """
+        struct __attribute__((packed)) Row { char tag; int n; double d; short s; };
+        __constant__ Row fixed = {3, 70000, 2.5, -7};
+        __device__ __noinline__ float pick(Row r, int i) {
+            r.n += i;
+            return r.n + float(r.d) + r.s + r.tag;
+        }
+        extern "C" __global__ void k(const float* x, float* y, Pair p) {
+            __shared__ Row rows[32];
+            int t = threadIdx.x;
+            Row r = {char(t - 9), int(x[t] * 10), x[31 - t] / 3, short(t)};
+            rows[t].tag = t;
+            rows[t].n = r.n + p.b;
+            rows[t].d = r.d;
+            rows[t].s = fixed.s;
+            __syncthreads();
+            Row other = rows[31 - t];
+            y[t] = pick(r, t) + pick(other, 1) + fixed.n + float(fixed.d) + fixed.tag;
+        }""",
     "memmove": """
         #ifdef __clang__
         #define memmove __builtin_memmove
@@ -243,6 +262,7 @@ INSTRUCTIONS = {
     "%a = call i32 @llvm.nvvm.barrier0.popc(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.popc.u32 %r",
     "%a = call i32 @llvm.nvvm.barrier0.and(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.and.pred %p",
     "%a = call i32 @llvm.nvvm.barrier0.or(i32 5)\nstore i32 %a, ptr %y, align 4": "bar.red.or.pred %p",
+    "%a = load <2 x half>, ptr %x, align 2\nstore <2 x half> %a, ptr %y, align 4": "ld.global.u16 %rs",
     "%a = atomicrmw add ptr %x, i32 4 seq_cst\nstore i32 %a, ptr %y, align 4": "atom.global.add.u32",
     "%c = fcmp ugt float 1.0, 2.0\n%d = select i1 %c, float 3.0, float 4.0\n"
     "store float %d, ptr %y, align 4": "setp.gtu.f32",
@@ -264,8 +284,10 @@ def test_an_instruction_is_written(body):
     ("body", "said"),
     [
         ("call void @llvm.nvvm.unheard.of()", "the intrinsic llvm.nvvm.unheard.of"),
+        (
             "%a = call float @llvm.nvvm.sqrt.rn.ftz.f(float 2.0)",
             "the intrinsic llvm.nvvm.sqrt.rn.ftz",
+        ),
         ("%a = frem half 1.0, 2.0\nstore half %a, ptr %y, align 2", "frem of half"),
         ("%a = add i128 1, 2\nstore i128 %a, ptr %y, align 16", "add of 128 bits"),
         ("%a = va_arg ptr %x, i32\nstore i32 %a, ptr %y, align 4", "the instruction `va_arg`"),
@@ -368,7 +390,24 @@ def test_a_line_and_the_call_that_it_was_inlined_from():
     assert '.file\t1 "/k.cu"' in written and '.file\t2 "/own.h"' in written
 
 
+def test_members_of_a_packed_structure_are_reached_and_set_where_they_lie():
+    body = "%p = getelementptr %s, ptr %x, i64 2, i32 1\n%a = load i32, ptr %p, align 1\n"
+    body += "store i32 %a, ptr %y, align 4\nret void"
+    initial = "<{ i8 1, i32 2, { i8, i8 } { i8 3, i8 4 } }>"
+    more = (
+        f"%s = type <{{ i8, i32, {{ i8, i8 }} }}>\n@v = addrspace(1) global %s {initial}, align 1"
+    )
+    written = ptx(body, "ptr %x, ptr %y", more)
+    assert "[7] = {1, 2, 0, 0, 0, 3, 4}" in written
+    assert [f"ld.global.u8 %rs{i + 1}, [%rd1+{15 + i}]" in written for i in range(4)] == [True] * 4
+
+
 def test_types_lie_as_c_has_them():
     read = text.read("%s = type { i8, double, [3 x i16] }")
     assert read.offsets("%s") == [0, 8, 16] and read.size("%s") == 24
+    packed = text.read("%s = type <{ i8, double, [3 x i16] }>\n%outer = type { i8, %s, i32 }")
+    for kind in ("%s", packed.structures["%s"]):
+        assert packed.offsets(kind) == [0, 1, 9] and packed.size(kind) == 15
+        assert packed.scalars(kind)[1:3] == [(1, "double"), (9, "i16")] and packed.align(kind) == 1
+    assert packed.offsets("%outer") == [0, 1, 16] and packed.align("%outer") == 4
     assert accesses.MOST_BYTES == read.size("<4 x float>") == read.align("<4 x float>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from math import gcd
 
 from nogpu.ir import accesses, calls, registers
 from nogpu.ir.accesses import Access
@@ -325,10 +326,14 @@ class Writer:
 
         source, target: the memories; base, at: where it lies, in bytes; to, start: where it goes.
         """
-        for offset, scalar in self.module.scalars(kind):
-            word, held = memory_type(scalar), self.new(scalar)
-            self.emit(f"ld{source}.{word} {held}, {place(base, at + offset)}")
-            self.emit(f"st{target}.{word} {place(to, start + offset)}, {held}")
+        for first, scalar in self.module.scalars(kind):
+            size = self.module.size(scalar)
+            step = gcd(size, first, self.module.align(kind))  # less than its size if it is packed
+            piece = scalar if step == size else f"i{8 * step}"
+            for offset in range(first, first + size, step):
+                word, held = memory_type(piece), self.new(piece)
+                self.emit(f"ld{source}.{word} {held}, {place(base, at + offset)}")
+                self.emit(f"st{target}.{word} {place(to, start + offset)}, {held}")
 
     def pass_structure(self, kind: str, text: str, name: str) -> None:
         """Put the structure that a pointer points to into an argument."""
@@ -516,11 +521,11 @@ class Writer:
             at += self.module.size(kind)
         while scalars:
             start, size = scalars[0][0], self.module.size(scalars[0][1])
-            aligned = min(access.align, accesses.MOST_BYTES)
-            while start % aligned:
-                aligned //= 2
-            if aligned < size and scalars[0][1] == "pair":
-                raise Refused("an access to two elements of 16 bits that are not aligned together")
+            aligned = gcd(access.align, accesses.MOST_BYTES, start)
+            if aligned < size:
+                self._unaligned(access, size, held.pop(0), access.offset + start, aligned)
+                del scalars[0]
+                continue
             count, row = 1, [(start + i * size, size) for i in range(len(scalars))]
             own = [(o, self.module.size(k)) for o, k in scalars]
             while (
@@ -532,6 +537,26 @@ class Writer:
             kinds = [k for _, k in scalars[:count]]
             self._piece(access, kinds, held[:count], access.offset + start)
             scalars, held = scalars[count:], held[count:]
+
+    def _unaligned(self, access: Access, size: int, held: str, start: int, step: int) -> None:
+        """Load or store a scalar that is aligned to fewer bytes than it has, step by step."""
+        whole, part = f"i{8 * size}", f"i{8 * step}"
+        number = self.new(whole)
+        self.emit(f"mov.b{8 * size} {number}, {held if access.is_store else 0}")
+        for at in range(0, size, step):
+            address, space = self.place(access.pointer, start + at)
+            piece, wide = self.new(part), self.new(whole)
+            if access.is_store:
+                self.emit(f"shr.u{8 * size} {wide}, {number}, {8 * at}")
+                self.emit(f"cvt.u{container(part)}.u{8 * size} {piece}, {wide}")
+                self.emit(f"st{space}.u{8 * step} {address}, {piece}")
+            else:
+                self.emit(f"ld{space}.u{8 * step} {piece}, {address}")
+                self.emit(f"cvt.u{8 * size}.u{8 * step} {wide}, {piece}")
+                self.emit(f"shl.b{8 * size} {wide}, {wide}, {8 * at}")
+                self.emit(f"or.b{8 * size} {number}, {number}, {wide}")
+        if not access.is_store:
+            self.emit(f"mov.b{8 * size} {held}, {number}")
 
     def _piece(self, access: Access, kinds: list[str], held: list[str], more: int) -> None:
         address, space = self.place(access.pointer, more)

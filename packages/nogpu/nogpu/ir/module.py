@@ -9,7 +9,7 @@ from nogpu.ir.calls import declared
 from nogpu.ir.kernel import FLOATS, Writer, memory_type, symbol
 from nogpu.ir.places import Places
 from nogpu.ir.spaces import SHARED
-from nogpu.ir.text import Function, Module, Refused, Variable, float_bits, split, take_type
+from nogpu.ir.text import Function, Module, Refused, Variable, float_bits, take_type, within
 
 _LIMITS = {
     "nvvm.maxntid": ".maxntid",
@@ -150,19 +150,12 @@ def _initial(module: Module, kind: str, initial: str) -> list[bytes | str]:
         raw = initial[2 : initial.rindex('"')]
         return [re.sub(rb"\\([0-9A-F]{2})", lambda h: bytes([int(h[1], 16)]), raw.encode())]
     if kind[0] in "[<{%":
-        items = split(initial.strip()[1:-1].strip("{}") if kind.startswith("<{") else initial[1:-1])
-        out: list[bytes | str] = []
-        starts = module.offsets(kind) if kind[0] in "{%" else None
-        at = 0
-        for i, item in enumerate(items):
+        out, at = list[bytes | str](), 0
+        for start, item in zip(module.offsets(kind), within(initial), strict=True):
             inner, value = take_type(item)
-            if starts:
-                out.append(bytes(starts[i] - at))
-                at = starts[i] + module.size(inner)
-            out += _initial(module, inner, value)
-        if starts:
-            out.append(bytes(size - at))
-        return [item for item in out if item != b""]
+            out += [bytes(start - at), *_initial(module, inner, value)]
+            at = start + module.size(inner)
+        return [item for item in (*out, bytes(size - at)) if item != b""]
     if kind.startswith("ptr"):
         return [_address(initial)]
     number = (

@@ -186,6 +186,11 @@ def closing(text: str) -> int:
     raise Refused(f"the text {text[:60]!r}")
 
 
+def within(text: str) -> tuple[str, ...]:
+    """What stands between the commas in the brackets of a structure, an array or a vector."""
+    return split(text[2:-2] if text.startswith("<{") else text[1:-1])
+
+
 def operands(rest: str) -> list[tuple[str, str]]:
     """Types and texts of an instruction that writes each type."""
     return [take_type(part) for part in split(rest)]
@@ -193,11 +198,11 @@ def operands(rest: str) -> list[tuple[str, str]]:
 
 @dataclass
 class Module:
-    """What a module's text holds. nodes: its debug nodes, as text, by number. used: variables that
-    stay though nobody names them.
+    """What a module's text holds. structures: what each named type is. nodes: its debug nodes, as
+    text, by number. used: variables that stay though nobody names them.
     """
 
-    structures: dict[str, Sequence[str]]
+    structures: dict[str, str]
     variables: dict[str, Variable]
     functions: dict[str, Function]
     attributes: dict[str, str]
@@ -207,35 +212,41 @@ class Module:
 
     # -- types --
 
+    def _spelt(self, kind: str) -> str:
+        """A named structure with its members written out, packed as "<{ ... }>"; others as is."""
+        return self.structures.get(kind, kind)
+
+    def is_structure(self, kind: str) -> bool:
+        """Whether a type's members differ: all others repeat one, or have none."""
+        return "{" in self._spelt(kind)[:2]
+
     def fields(self, kind: str) -> Sequence[str]:
         """Types of the members of a structure, an array or a vector."""
-        if kind[0] == "%":
-            return self.structures[kind]
-        if kind[0] == "{" or kind.startswith("<{"):
-            return split(kind.strip("<>").strip()[1:-1])
+        if self.is_structure(kind):
+            return within(self._spelt(kind))
         count, inner = repeated(kind)
         return [inner] * count
 
     def size(self, kind: str) -> int:
         """Bytes of a type in memory."""
-        if kind[0] == "i" or kind in BITS:
-            return max(bits(kind) // 8, 1)
-        if kind.startswith("ptr"):
-            return 8
-        if kind[0] in "[<" and kind[1] != "{":
+        if self.is_structure(kind):
+            offsets, align = self.offsets(kind), self.align(kind)
+            end = offsets[-1] + self.size(self.fields(kind)[-1]) if offsets else 0
+            return -(-end // align) * align
+        if kind[0] in "[<":
             count, inner = repeated(kind)
             return count * self.size(inner)
-        offsets = self.offsets(kind)
-        end = offsets[-1] + self.size(self.fields(kind)[-1]) if offsets else 0
-        return -(-end // self.align(kind)) * self.align(kind)
+        return max(bits(kind) // 8, 1)
 
     def align(self, kind: str) -> int:
         """Bytes that a type is aligned to."""
+        if self._spelt(kind).startswith("<{"):
+            return 1
         if kind[0] == "[":
             return self.align(repeated(kind)[1])
-        if kind[0] in "{%":
+        if self.is_structure(kind):
             return max((self.align(f) for f in self.fields(kind)), default=1)
-        return 1 if kind.startswith("<{") else self.size(kind)
+        return self.size(kind)
 
     def byval_align(self, kind: str, words: str) -> int:
         """Bytes that a structure in a parameter is aligned to, as its attributes say."""
@@ -243,10 +254,11 @@ class Module:
         return int(said[1]) if said else self.align(kind)
 
     def offsets(self, kind: str) -> list[int]:
-        """Where the members of a structure begin."""
+        """Where the members of a structure, an array or a vector begin."""
+        packed = self._spelt(kind).startswith("<{")
         at, starts = 0, []
         for member in self.fields(kind):
-            step = 1 if kind.startswith("<{") else self.align(member)
+            step = 1 if packed else self.align(member)
             at = -(-at // step) * step
             starts.append(at)
             at += self.size(member)
@@ -254,19 +266,11 @@ class Module:
 
     def scalars(self, kind: str) -> list[tuple[int, str]]:
         """Offset and type of each element that a type is made of."""
-        if kind.startswith("ptr"):
-            return [(0, "ptr")]
         if kind[0] not in "[{<%":
-            return [(0, kind)]
-        members = self.fields(kind)
-        starts = (
-            self.offsets(kind)
-            if kind[0] in "{%" or kind.startswith("<{")
-            else [i * self.size(members[0]) for i in range(len(members))]
-        )
+            return [(0, "ptr" if kind.startswith("ptr") else kind)]
         return [
             (at + inner, scalar)
-            for at, member in zip(starts, members, strict=True)
+            for at, member in zip(self.offsets(kind), self.fields(kind), strict=True)
             for inner, scalar in self.scalars(member)
         ]
 
@@ -281,7 +285,6 @@ class Module:
             count, inner = repeated(kind)
             if not count % 2 and bits(inner) == 16:
                 return ["pair"] * (count // 2)
-            return ["ptr" if inner.startswith("ptr") else inner] * count
         if kind[0] in "[{%<":
             return [part for member in self.fields(kind) for part in self.parts(member)]
         return [] if kind == "void" else ["ptr" if kind.startswith("ptr") else kind]
@@ -366,7 +369,7 @@ def read(text: str) -> Module:
         elif match := re.match(r"attributes (#\d+) = \{ (.*) \}", line):
             module.attributes[match[1]] = match[2]
         elif match := _STRUCTURE.match(line):
-            module.structures[match[1]] = split(match[2].strip("<>").strip()[1:-1])
+            module.structures[match[1]] = match[2]
     return module
 
 

@@ -25,6 +25,7 @@ from nogpu.ir.text import (
     repeated,
     split,
     take_type,
+    within,
 )
 
 Unit = tuple[str, int]
@@ -138,9 +139,7 @@ class Values:
         if text[0] in "<{[":
             if kinds[:1] == ["pair"]:
                 return [Part(None, f"pair {text}:{i}") for i in range(len(kinds))]
-            return [
-                p for inner in split(text.strip("<>{}[] ")) for p in self.parts(*take_type(inner))
-            ]
+            return [p for inner in within(text) for p in self.parts(*take_type(inner))]
         if kinds == ["ptr"]:
             return [self._constant_address(text)]
         return [Part(None, text)]
@@ -236,7 +235,7 @@ class Values:
         constant, terms = 0, list[tuple[str, str, int]]()
         for i, item in enumerate(items[2:]):
             kind, index = take_type(item)
-            if (i and here[0] in "{%") or here.startswith("<{"):
+            if i and self._module.is_structure(here):
                 constant += self._module.offsets(here)[int(index)]
                 here = self._module.fields(here)[int(index)]
                 continue
