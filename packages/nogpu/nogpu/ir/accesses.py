@@ -12,7 +12,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nogpu.ir.spaces import GENERIC, Spaces
-from nogpu.ir.text import NAME, Block, Function, Instruction, Module, bits, call, split, take_type
+from nogpu.ir.text import (
+    NAME,
+    Block,
+    Function,
+    Instruction,
+    Module,
+    aligned,
+    bits,
+    call,
+    cast,
+    split,
+    take_type,
+)
 from nogpu.ir.values import Values
 
 MOST_BYTES = 16
@@ -80,8 +92,7 @@ class Joiner:
         items = split(ins.rest)
         kind, value = take_type(items[0])
         pointer = take_type(items[1])[1]
-        aligned = re.search(r", align (\d+)", ins.rest)
-        align = int(aligned[1]) if aligned else self._module.align(kind)
+        align = aligned(ins.rest, self._module.align(kind))
         root, start = self._row(pointer)
         scalars = self._module.scalars(kind)
         widths = {max(bits(k), 8) for _, k in scalars}
@@ -121,10 +132,10 @@ class Joiner:
             terms += [(self._sum(i, False, depth), scale) for _, i, scale in address.terms]
             return _added(terms, address.offset)
         if ins.op in ("sext", "zext"):
-            kind, rest = take_type(ins.rest)
+            kind, inner, _ = cast(ins.rest)
             if kind != "i32" or (ins.op == "zext" and "nneg" not in ins.flags):
                 return None
-            return self._sum(rest.partition(" to ")[0], ins.op == "zext", depth)
+            return self._sum(inner, ins.op == "zext", depth)
         if ins.op not in ("add", "or", "sub", "shl", "mul"):
             return None
         kind, rest = take_type(ins.rest)
@@ -202,15 +213,16 @@ class Joiner:
         """What a pointer is derived from: a variable, a parameter, or what made the pointer."""
         if pointer not in self._objects:
             text = pointer
-            while (ins := self._values.made.get(text)) and ins.op in _DERIVED:
-                at = 1 if ins.op == "getelementptr" else 0
-                text = take_type(split(ins.rest)[at])[1].partition(" to ")[0]
+            while ins := self._values.made.get(text):
+                if ins.op == "getelementptr":
+                    text = take_type(split(ins.rest)[1])[1]
+                elif ins.op == "addrspacecast":
+                    text = cast(ins.rest)[1]
+                else:
+                    break
             symbol = re.search(rf"@{NAME}", text) if text[0] != "%" else None
             self._objects[pointer] = symbol[0] if symbol else text
         return self._objects[pointer]
-
-
-_DERIVED = ("getelementptr", "addrspacecast")
 
 
 def _added(terms: Sequence[tuple[Linear, int]], constant: int = 0) -> Linear:

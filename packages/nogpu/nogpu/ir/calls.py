@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nogpu.ir.text import Call, Instruction, Module, Refused, bits
+from nogpu.ir.text import Call, Instruction, Module, Refused, aligned, bits, by_value
 from nogpu.ir.values import Unit, Values
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ def _class_of(w: Writer, ins: Instruction, called: Call, width: str) -> None:
 def _memory(w: Writer, what: str, called: Call) -> None:
     """A copy or a filling that LLVM left as one."""
     (_, to), (_, source), (_, length) = called.arguments[:3]
-    aligned = [re.search(r"\balign (\d+)", word) for word in called.words[:2]]
-    steps = [int(a[1]) if a else 1 for a in aligned]
+    steps = [aligned(words, 1) for words in called.words[:2]]
     step = min(steps[0] if what == "memset" else min(steps), 8)
     if not length.isdecimal() or int(length) > _MOST_COPIED:
         _loop(w, what, to, source, length)
@@ -340,17 +339,14 @@ def _assembly(w: Writer, ins: Instruction, called: Call) -> None:
 # -- functions -------------------------------------------------------------------------------------
 
 
-_BY_VALUE = re.compile(r"byval\((.*?)\) ")
-
-
 def declared(kind: str, name: str, module: Module, words: str = "") -> str:
     """A parameter of a function, or what it gives back, as PTX declares it.
 
     words: with attributes, which say what is a structure passed by value.
     """
-    if structure := _BY_VALUE.search(words):
-        align = module.byval_align(structure[1], words)
-        return f".param .align {align} .b8 {name}[{module.size(structure[1])}]"
+    if structure := by_value(words):
+        align = module.byval_align(structure, words)
+        return f".param .align {align} .b8 {name}[{module.size(structure)}]"
     scalars = module.scalars(kind)
     if len(scalars) > 1:
         return f".param .align {module.align(kind)} .b8 {name}[{module.size(kind)}]"
@@ -379,7 +375,7 @@ def _function(w: Writer, ins: Instruction, called: Call) -> None:
     """A call of a function, by name or through a pointer."""
     from nogpu.ir.kernel import place
 
-    structures = [_BY_VALUE.search(words) for words in called.words]
+    structures = [by_value(words) for words in called.words]
     held = [
         [] if structure else w.held(kind, text)
         for (kind, text), structure in zip(called.arguments, structures, strict=True)
@@ -391,7 +387,7 @@ def _function(w: Writer, ins: Instruction, called: Call) -> None:
         names.append(f"param{i}")
         w.emit(declared(kind, names[-1], w.module, called.words[i]))
         if structure := structures[i]:
-            w.pass_structure(structure[1], text, names[-1])
+            w.pass_structure(structure, text, names[-1])
             continue
         for (offset, scalar), part in zip(w.module.scalars(kind), parts, strict=True):
             store_parameter(w, names[-1], offset, scalar, part)

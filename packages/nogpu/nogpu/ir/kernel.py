@@ -16,8 +16,10 @@ from nogpu.ir.text import (
     Instruction,
     Module,
     Refused,
+    aligned,
     bits,
     call,
+    cast,
     float_bits,
     operands,
     repeated,
@@ -111,7 +113,7 @@ class Writer:
                     kind, *rest = split(ins.rest)
                     if not all(r.startswith("align") for r in rest):
                         raise Refused("an array of the thread whose length is not known beforehand")
-                    own(ins.name, kind, int(rest[0][6:]) if rest else self.module.align(kind))
+                    own(ins.name, kind, aligned(ins.rest, self.module.align(kind)))
         for i, p in enumerate(self.function.parameters):
             if p.byval and self.function.is_kernel:
                 placed[p.name] = Part(None, f"@{self.parameter(i)}")
@@ -521,15 +523,15 @@ class Writer:
             at += self.module.size(kind)
         while scalars:
             start, size = scalars[0][0], self.module.size(scalars[0][1])
-            aligned = gcd(access.align, accesses.MOST_BYTES, start)
-            if aligned < size:
-                self._unaligned(access, size, held.pop(0), access.offset + start, aligned)
+            most = gcd(access.align, accesses.MOST_BYTES, start)
+            if most < size:
+                self._unaligned(access, size, held.pop(0), access.offset + start, most)
                 del scalars[0]
                 continue
             count, row = 1, [(start + i * size, size) for i in range(len(scalars))]
             own = [(o, self.module.size(k)) for o, k in scalars]
             while (
-                2 * count * size <= aligned
+                2 * count * size <= most
                 and own[: 2 * count] == row[: 2 * count]
                 and (len(own) >= 2 * count)
             ):
@@ -886,9 +888,8 @@ class Writer:
     # -- conversions --------------------------------------------------------------------------
 
     def _cast(self, ins: Instruction) -> None:
-        kind, rest = take_type(ins.rest)
-        text, _, to = rest.rpartition(" to ")
-        before, after = (self.module.scalars(k)[0][1] for k in (kind, to.strip()))
+        kind, text, to = cast(ins.rest)
+        before, after = (self.module.scalars(k)[0][1] for k in (kind, to))
         given = self.elements(kind, text)
 
         def elements(targets: list[str]) -> None:
@@ -937,9 +938,8 @@ class Writer:
             self.emit(f"cvt.{rounded}{FLOATS[b]}.{FLOATS[a]} {target}, {operand}")
 
     def _bitcast(self, ins: Instruction) -> None:
-        kind, rest = take_type(ins.rest)
-        to = self.values.types[ins.name]
-        given, targets = self.held(kind, rest.rpartition(" to ")[0]), self.targets(ins.name)
+        kind, text, to = cast(ins.rest)
+        given, targets = self.held(kind, text), self.targets(ins.name)
         wide, narrow = len(given), len(targets)
         size = 8 * self.module.size(kind) // max(min(wide, narrow), 1)
         if "i1" in self.module.parts(kind) + self.module.parts(to):
@@ -951,26 +951,24 @@ class Writer:
             self.emit(f"mov.b{size} {words[0]}, {words[1]}")
 
     def _ptrtoint(self, ins: Instruction) -> None:
-        kind, rest = take_type(ins.rest)
-        text, _, to = rest.rpartition(" to ")
+        kind, text, to = cast(ins.rest)
         number, target = self.address(text, of_type(kind)), self.target(ins)
-        if to.strip() == "i64":
+        if to == "i64":
             self.emit(f"mov.b64 {target}, {number}")
         else:
-            number = self.kept("i64", number)
-            self.emit(f"cvt.u{container(to.strip())}.u64 {target}, {number}")
+            self.emit(f"cvt.u{container(to)}.u64 {target}, {self.kept('i64', number)}")
 
     def _inttoptr(self, ins: Instruction) -> None:
-        kind, rest = take_type(ins.rest)
-        operand = self.kept(kind, self.value(kind, rest.rpartition(" to ")[0]))
+        kind, text, _ = cast(ins.rest)
+        operand = self.kept(kind, self.value(kind, text))
         if container(kind) == 64:
             self.emit(f"mov.b64 {self.target(ins)}, {operand}")
         else:
             self.emit(f"cvt.u64.u{container(kind)} {self.target(ins)}, {operand}")
 
     def _addrspacecast(self, ins: Instruction) -> None:
-        text = take_type(ins.rest)[1].rpartition(" to ")[0]
-        self.emit(f"mov.b64 {self.target(ins)}, {self.address(text, self.spaces.of(ins.name))}")
+        number = self.address(cast(ins.rest)[1], self.spaces.of(ins.name))
+        self.emit(f"mov.b64 {self.target(ins)}, {number}")
 
     # -- elements of pairs --------------------------------------------------------------------
 

@@ -60,13 +60,35 @@ class Block:
     code: list[Instruction] = field(default_factory=list)
 
 
+_BY_VALUE = re.compile(r"byval\((.*?)\) ")
+_ALIGNED = re.compile(r"\balign (\d+)")
+
+
+def by_value(words: str) -> str:
+    """Of a parameter or an argument with its attributes the type that it points to, for a structure
+    passed by value; "" for all else.
+    """
+    match = _BY_VALUE.search(words)
+    return match[1] if match else ""
+
+
+def aligned(words: str, otherwise: int) -> int:
+    """The bytes of the "align" among some words."""
+    match = _ALIGNED.search(words)
+    return int(match[1]) if match else otherwise
+
+
 class Parameter(NamedTuple):
-    """byval: the type that it points to, for a structure passed by value; "" for all else."""
+    """words: all that is said of it."""
 
     type: str
     name: str
-    byval: str
     words: str
+
+    @property
+    def byval(self) -> str:
+        """The structure that it passes by value; "" for all else."""
+        return by_value(self.words)
 
 
 class Variable(NamedTuple):
@@ -191,6 +213,13 @@ def within(text: str) -> tuple[str, ...]:
     return split(text[2:-2] if text.startswith("<{") else text[1:-1])
 
 
+def cast(rest: str) -> tuple[str, str, str]:
+    """Of a conversion the type and the text of what it takes, and the type of what it makes."""
+    kind, rest = take_type(rest)
+    text, _, to = rest.rpartition(" to ")
+    return kind, text, to.strip()
+
+
 def operands(rest: str) -> list[tuple[str, str]]:
     """Types and texts of an instruction that writes each type."""
     return [take_type(part) for part in split(rest)]
@@ -250,8 +279,7 @@ class Module:
 
     def byval_align(self, kind: str, words: str) -> int:
         """Bytes that a structure in a parameter is aligned to, as its attributes say."""
-        said = re.search(r"\balign (\d+)", words)
-        return int(said[1]) if said else self.align(kind)
+        return aligned(words, self.align(kind))
 
     def offsets(self, kind: str) -> list[int]:
         """Where the members of a structure, an array or a vector begin."""
@@ -375,10 +403,9 @@ def read(text: str) -> Module:
 
 def _variable(match: re.Match[str]) -> Variable:
     kind, rest = take_type(match[4])
-    aligned = re.search(r", align (\d+)", rest)
-    initial = re.split(r", (?:align|section|!dbg|comdat)|^(?:align|section|comdat) ", rest)[0]
-    align = int(aligned[1]) if aligned else 4
-    return Variable(match[1], int(match[3] or 0), kind, initial, align, match[2])
+    parts = re.split(r"(?:^|, )(?=align|section|!dbg|comdat)", rest, maxsplit=1)
+    align = aligned(parts[-1], 4)
+    return Variable(match[1], int(match[3] or 0), kind, parts[0], align, match[2])
 
 
 def _function(line: str, has_body: bool) -> Function:
@@ -392,26 +419,18 @@ def _function(line: str, has_body: bool) -> Function:
         if text == "...":
             continue
         kind, rest = take_type(text)
-        own = rest.split()[-1] if has_body else ""
-        by_value = re.search(r"byval\((.*?)\) ", text)
-        parameters.append(Parameter(kind, own, by_value[1] if by_value else "", text))
+        parameters.append(Parameter(kind, rest.split()[-1] if has_body else "", text))
     debug = re.search(r"!dbg !(\d+)", line[end:])
-    returns = re.search(r"([\]}>]|[\w()]+)$", line[:at].rstrip())
-    head = line[:at].rstrip()
-    if returns and returns[1] in "]}>":
-        begin = len(head) - 1
-        depth = 1
-        while depth:
-            begin -= 1
-            depth += (head[begin] in "]}>") - (head[begin] in "[{<")
-        kind = head[begin:]
-    else:
-        word = re.search(rf"(ptr addrspace\(\d+\)|%{NAME}|\w+)$", head)
-        assert word, line
-        kind = word[1]
-    kernel = "ptx_kernel" in line[:at]
+    returned = re.search(rf"(?:[\[{{<].*|ptr addrspace\(\d+\)|%{NAME}|\w+) $", line[:at])
+    assert returned, line
     return Function(
-        name[0], kernel, kind, parameters, line[:at] + line[end:], debug[1] if debug else "", []
+        name[0],
+        "ptx_kernel" in line[:at],
+        returned[0].rstrip(),
+        parameters,
+        line[:at] + line[end:],
+        debug[1] if debug else "",
+        [],
     )
 
 

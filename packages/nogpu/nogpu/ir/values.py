@@ -21,6 +21,7 @@ from nogpu.ir.text import (
     Module,
     Refused,
     call,
+    cast,
     operands,
     repeated,
     split,
@@ -31,8 +32,6 @@ from nogpu.ir.text import (
 Unit = tuple[str, int]
 CLASSES = {"i1": "p", "float": "f", "double": "fd", "pair": "r"}
 """Families of registers of the types that are not kept by their width."""
-
-
 CASTS = {
     *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp"),
     *("bitcast", "addrspacecast", "inttoptr", "ptrtoint"),
@@ -99,7 +98,7 @@ class Values:
         if ins.op == "call":
             return call(ins.rest).returns
         if ins.op in CASTS:
-            return ins.rest.rpartition(" to ")[2].strip()
+            return cast(ins.rest)[2]
         kind = take_type(ins.rest)[0]
         if ins.op == "select":
             return take_type(split(ins.rest)[1])[0]
@@ -146,8 +145,7 @@ class Values:
 
     def _constant_address(self, text: str) -> Part:
         if text.startswith("addrspacecast"):
-            inner = text[text.index("(") + 1 : -1].rpartition(" to ")[0]
-            return self.parts(*take_type(inner))[0]
+            return self.parts(*cast(text[text.index("(") + 1 : -1])[:2])[0]
         if text.startswith("getelementptr"):
             address = self.address(text[text.index("(") + 1 : -1])
             if address.terms:
@@ -190,15 +188,15 @@ class Values:
             return [base._replace(offset=offset)]
         if ins.op == "freeze":
             return self.parts(*take_type(ins.rest))
-        if ins.op in ("bitcast", "addrspacecast", "inttoptr", "ptrtoint"):
-            kind, rest = take_type(ins.rest)
-            text = rest.rpartition(" to ")[0]
-            before, after = self._module.parts(kind), self._module.parts(self.types[ins.name])
-            if [family(k) for k in before] == [family(k) for k in after]:
-                if ins.op == "bitcast":
-                    return self.parts(kind, text)
-                if ins.op == "addrspacecast" and not self._moves(text, ins.name):
-                    return self.parts(kind, text)
+        if ins.op == "bitcast":
+            kind, text, to = cast(ins.rest)
+            before, after = ([family(k) for k in self._module.parts(t)] for t in (kind, to))
+            return self.parts(kind, text) if before == after else None
+        if ins.op == "addrspacecast":
+            kind, text, _ = cast(ins.rest)
+            a, b = self._spaces.of(text), self._spaces.of(ins.name)
+            moves = a != b and (a in OWN or b in OWN)  # their numbers count apart
+            return None if moves else self.parts(kind, text)
         return None
 
     def _taken(self, ins: Instruction) -> list[Part] | None:
@@ -222,11 +220,6 @@ class Values:
             return [parts[int(index)]]
         parts[int(index)] = self.parts(*take_type(items[1]))[0]
         return parts
-
-    def _moves(self, text: str, name: str) -> bool:
-        """Whether a pointer's number changes between two values: their spaces count apart."""
-        a, b = self._spaces.of(text), self._spaces.of(name)
-        return a != b and (a in OWN or b in OWN)
 
     def address(self, rest: str) -> Address:
         """What a getelementptr adds up."""
