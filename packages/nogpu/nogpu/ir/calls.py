@@ -19,8 +19,9 @@ _TURNED = "cvt.u32.u64 {i}, {2}; and.b32 {i}, {i}, 63; sub.s32 {j}, 64, {i}; "
 _WRITTEN = tuple(
     (re.compile(pattern), template)
     for pattern, template in (
-        # {0} and so on are the arguments, {d} is the result, {n} as 32 bits, {m[1]} a group of the
-        # name; {p} and {q} are predicates, {i} and {j} of 32 bits, {x} and {y} of the result's type
+        # {0} and so on are the arguments, {d} is the result, {n} as 32 bits, {t[1]} the second of two;
+        # {m[1]} is a group of the name; {p} and {q} are predicates, {i} and {j} of 32 bits, {x} and
+        # {y} of the result's type
         (r"llvm\.nvvm\.read\.ptx\.sreg\.warpsize", "mov.u32 {d}, 32"),
         (r"llvm\.nvvm\.read\.ptx\.sreg\.(clock64|globaltimer)", "mov.u64 {d}, %{m[1]}"),
         (r"llvm\.nvvm\.read\.ptx\.sreg\.lanemask\.(\w+)", "mov.u32 {d}, %lanemask_{m[1]}"),
@@ -37,6 +38,8 @@ _WRITTEN = tuple(
         (r"llvm\.nvvm\.membar\.(cta|gl|sys)", "membar.{m[1]}"),
         (r"llvm\.nvvm\.isspacep\.(\w+)", "isspacep.{m[1]} {d}, {0}"),
         (r"llvm\.nvvm\.shfl\.sync\.(\w+)\.[if]32", "shfl.sync.{m[1]}.b32 {d}, {1}, {2}, {3}, {0}"),
+        (r"llvm\.nvvm\.shfl\.sync\.(\w+)\.[if]32p",
+         "shfl.sync.{m[1]}.b32 {t[0]}|{t[1]}, {1}, {2}, {3}, {0}"),
         (r"llvm\.nvvm\.vote\.(any|all|uni)\.sync", "vote.sync.{m[1]}.pred {d}, {1}, {0}"),
         (r"llvm\.nvvm\.vote\.ballot\.sync", "vote.sync.ballot.b32 {d}, {1}, {0}"),
         (r"llvm\.nvvm\.sqrt\.rn\.f|llvm\.sqrt\.f32", "sqrt.rn.f32 {d}, {0}"),
@@ -104,9 +107,10 @@ def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
                 given = [
                     v and w.kept(a[0], v) for a, v in zip(called.arguments, given, strict=True)
                 ]
-            d = w.target(ins) if ins.name and called.returns != "void" else ""
+            targets = w.targets(ins.name) if ins.name else []
+            d = targets[0] if targets else ""
             narrow = "{n}" in template and bits(called.returns) == 64
-            names = {"d": d, "n": w.new("i32") if narrow else d, "m": m}
+            names = {"d": d, "t": targets, "n": w.new("i32") if narrow else d, "m": m}
             for letter, kind in _TEMPORARY.items():
                 if f"{{{letter}}}" in template:
                     names[letter] = w.new(kind or called.returns)
@@ -121,10 +125,6 @@ def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
         _wmma_memory(w, ins, called, match)
     elif match := _WMMA.match(name):
         _wmma(w, ins, called, match)
-    elif match := re.match(r"llvm\.nvvm\.shfl\.sync\.(\w+)\.[if]32p$", name):
-        member, a, b, c = (w.value(*argument) for argument in called.arguments)
-        value, p = w.targets(ins.name)
-        w.emit(f"shfl.sync.{match[1]}.b32 {value}|{p}, {a}, {b}, {c}, {member}")
     elif match := re.match(r"llvm\.([su])(min|max)\.i(\d+)$", name):
         kind, signed = called.returns, match[1] == "s"
         a, b = (w.clean(kind, w.kept(kind, w.value(*x)), signed) for x in called.arguments)
@@ -355,26 +355,8 @@ def declared(kind: str, name: str, module: Module, words: str = "") -> str:
     )
 
 
-def store_parameter(w: Writer, name: str, offset: int, scalar: str, value: str) -> None:
-    """An argument or a result; small integers are widened to 32 bits."""
-    from nogpu.ir.kernel import memory_type, place
-
-    at = place(name, offset)
-    if scalar[0] == "i" and bits(scalar) < 32:
-        wide = w.new("i32")
-        if scalar == "i1":
-            w.emit(f"selp.b32 {wide}, 1, 0, {value}")
-        else:
-            w.emit(f"cvt.u32.u16 {wide}, {w.clean(scalar, value, False)}")
-        w.emit(f"st.param.u32 {at}, {wide}")
-    else:
-        w.emit(f"st.param.{memory_type(scalar)} {at}, {value}")
-
-
 def _function(w: Writer, ins: Instruction, called: Call) -> None:
     """A call of a function, by name or through a pointer."""
-    from nogpu.ir.kernel import place
-
     structures = [by_value(words) for words in called.words]
     held = [
         [] if structure else w.held(kind, text)
@@ -389,8 +371,7 @@ def _function(w: Writer, ins: Instruction, called: Call) -> None:
         if structure := structures[i]:
             w.pass_structure(structure, text, names[-1])
             continue
-        for (offset, scalar), part in zip(w.module.scalars(kind), parts, strict=True):
-            store_parameter(w, names[-1], offset, scalar, part)
+        w.store_parameter(kind, parts, names[-1])
     returned, formal = "", ""
     if called.returns != "void":
         w.emit(declared(called.returns, "retval0", w.module))
@@ -406,10 +387,7 @@ def _function(w: Writer, ins: Instruction, called: Call) -> None:
         w.code.append(f"\t{prototype} : .callprototype {formal}_ ({kinds});")
         w.emit(f"call {returned}{through}{arguments or ', ()'}, {prototype}")
     else:
-        w.emit(f"call.uni {returned}{w.called(called.function)}{arguments}")
+        w.emit(f"call.uni {returned}{w.named(called.function)}{arguments}")
     if called.returns != "void" and ins.name:
-        for (offset, scalar), target in zip(
-            w.module.scalars(called.returns), w.targets(ins.name), strict=True
-        ):
-            w.load_parameter(scalar, target, place("retval0", offset), is_kernel=False)
+        w.load_parameter(called.returns, w.targets(ins.name), "retval0")
     w.code.append("\t}")

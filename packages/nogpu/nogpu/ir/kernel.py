@@ -26,7 +26,7 @@ from nogpu.ir.text import (
     split,
     take_type,
 )
-from nogpu.ir.values import CASTS, Part, Unit, Values, family, picked
+from nogpu.ir.values import CASTS, CONVERSIONS, Part, Unit, Values, family, picked
 
 FAMILIES = {"p": "pred", "rs": "b16", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
 """PTX types of the families of registers."""
@@ -52,6 +52,12 @@ _INTEGERS = {
     "urem": "rem.u",
 }
 _FLOATING = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div"}
+_ALIKE = {
+    **dict.fromkeys(_INTEGERS, "integer"),
+    **dict.fromkeys(_FLOATING, "float"),
+    **dict.fromkeys(CONVERSIONS, "cast"),
+}
+"""Instructions that one method writes, and its name."""
 _OF_BITS = {"add": "xor", "sub": "xor", "mul": "and", "and": "and", "or": "or", "xor": "xor"}
 _ORDERED = re.compile(
     r'(.*?) (?:syncscope\("(\w+)"\) )?(unordered|monotonic|acquire|release|acq_rel|seq_cst)'
@@ -175,7 +181,7 @@ class Writer:
     def _literal(self, kind: str, text: str) -> str:
         if text.startswith("@"):
             out = self.new("ptr")
-            self.emit(f"mov.u64 {out}, {self._symbol(text)}")
+            self.emit(f"mov.u64 {out}, {self.named(text)}")
             return out
         if text.startswith("pair "):
             items, _, at = text[5:].rpartition(":")
@@ -197,7 +203,8 @@ class Writer:
             return 0
         return float_bits(kind, text) if kind in FLOATS else int(text)
 
-    def _symbol(self, text: str) -> str:
+    def named(self, text: str) -> str:
+        """The name in PTX of a variable or a function, which is noted."""
         self.symbols[text[1:]] = None
         return symbol(text[1:])
 
@@ -241,10 +248,6 @@ class Writer:
     def move(self, kind: str, target: str, operand: str) -> None:
         """Copy an operand into a register."""
         self.emit(f"mov.{FAMILIES[family(kind)]} {target}, {operand}")
-
-    def called(self, name: str) -> str:
-        """A function's name in PTX, which is noted."""
-        return self._symbol(name)
 
     def elements(self, kind: str, text: str) -> list[str]:
         """The elements of an operand: those of pairs apart."""
@@ -312,7 +315,7 @@ class Writer:
         if part.unit:
             base = self._register(part.unit)
         else:
-            base = self._symbol(part.text) if part.text.startswith("@") else part.text
+            base = self.named(part.text) if part.text.startswith("@") else part.text
         space = self.spaces.of(text)
         return f".{WORD[space]}" if space else "", base, part.offset
 
@@ -372,17 +375,20 @@ class Writer:
                 if not self.function.is_kernel:
                     self.copy_structure(p.byval, ".param", self.parameter(i), *self._at(p.name))
                 continue
-            for (offset, scalar), target in zip(
-                self.module.scalars(p.type), self.targets(p.name), strict=True
-            ):
-                at = place(self.parameter(i), offset)
-                self.load_parameter(scalar, target, at, self.function.is_kernel)
-                if p.type.startswith("ptr") and self.function.is_kernel:
-                    self.emit(f"cvta.to.global.u64 {target}, {target}")
+            targets, is_kernel = self.targets(p.name), self.function.is_kernel
+            self.load_parameter(p.type, targets, self.parameter(i), is_kernel)
+            if p.type.startswith("ptr") and is_kernel:
+                self.emit(f"cvta.to.global.u64 {targets[0]}, {targets[0]}")
 
-    def load_parameter(self, scalar: str, target: str, at: str, is_kernel: bool) -> None:
+    def load_parameter(
+        self, kind: str, targets: Sequence[str], name: str, is_kernel: bool = False
+    ) -> None:
         """A parameter or what a function gives back: small integers are 32 bits wide in calls."""
-        if scalar[0] == "i" and bits(scalar) < 32:
+        for (offset, scalar), target in zip(self.module.scalars(kind), targets, strict=True):
+            at = place(name, offset)
+            if scalar[0] != "i" or bits(scalar) >= 32:
+                self.emit(f"ld.param.{memory_type(scalar)} {target}, {at}")
+                continue
             wide = self.new("i32")
             self.emit(f"ld.param.u{max(bits(scalar), 8) if is_kernel else 32} {wide}, {at}")
             if scalar == "i1":
@@ -390,8 +396,20 @@ class Writer:
                 self.emit(f"setp.ne.s32 {target}, {wide}, 0")
             else:
                 self.emit(f"cvt.u16.u32 {target}, {wide}")
-        else:
-            self.emit(f"ld.param.{memory_type(scalar)} {target}, {at}")
+
+    def store_parameter(self, kind: str, values: Sequence[str], name: str) -> None:
+        """An argument or a result; small integers are widened to 32 bits."""
+        for (offset, scalar), value in zip(self.module.scalars(kind), values, strict=True):
+            at = place(name, offset)
+            if scalar[0] != "i" or bits(scalar) >= 32:
+                self.emit(f"st.param.{memory_type(scalar)} {at}, {value}")
+                continue
+            wide = self.new("i32")
+            if scalar == "i1":
+                self.emit(f"selp.b32 {wide}, 1, 0, {value}")
+            else:
+                self.emit(f"cvt.u32.u16 {wide}, {self.clean(scalar, value, False)}")
+            self.emit(f"st.param.u32 {at}, {wide}")
 
     def _reads(self, item: Item) -> list[Unit]:
         """The units that an item reads, with what was put into it."""
@@ -492,15 +510,8 @@ class Writer:
 
     def instruction(self, ins: Instruction) -> None:
         """Write one instruction."""
-        handler = getattr(self, f"_{ins.op}", None)
-        if ins.name in self._fused:
-            handler = self._sum
-        elif ins.op in CASTS and handler is None:
-            handler = self._cast
-        elif ins.op in _INTEGERS:
-            handler = self._integer
-        elif ins.op in _FLOATING:
-            handler = self._float
+        word = "sum" if ins.name in self._fused else _ALIKE.get(ins.op, ins.op)
+        handler = getattr(self, f"_{word}", None)
         if handler is None:
             raise Refused(f"the instruction `{ins.op}`")
         handler(ins)
@@ -685,7 +696,7 @@ class Writer:
 
     # -- numbers ------------------------------------------------------------------------------
 
-    def _each(self, ins: Instruction, one: Callable[[str, str, Sequence[str]], None]) -> None:
+    def _each(self, ins: Instruction, one: Callable[[str, str, Sequence[str]], object]) -> None:
         """An instruction `op type a, b` by elements: one(type, target, operands)."""
         kind, rest = take_type(ins.rest)
         sides = [self.elements(kind, text) for text in split(rest)]
@@ -724,13 +735,18 @@ class Writer:
             if kind in ("float", "double") or (kind == "half" and op != "div"):
                 self.emit(f"{op}.rn.{FLOATS[kind]} {target}, {', '.join(sides)}")
                 return
-            wide = [self.new("float") for _ in sides]
-            for w, side in zip(wide, sides, strict=True):
-                self.emit(f"cvt.f32.{FLOATS[kind]} {w}, {self.kept(kind, side)}")
+            wide = self._widened(kind, sides)
             self.emit(f"{op}.rn.f32 {wide[0]}, {', '.join(wide)}")
             self.emit(f"cvt.rn.{FLOATS[kind]}.f32 {target}, {wide[0]}")
 
         self._each(ins, one)
+
+    def _widened(self, kind: str, sides: Sequence[str]) -> list[str]:
+        """Numbers of 16 bits as floats."""
+        wide = [self.new("float") for _ in sides]
+        for out, side in zip(wide, sides, strict=True):
+            self.emit(f"cvt.f32.{FLOATS[kind]} {out}, {self.kept(kind, side)}")
+        return wide
 
     def _frem(self, ins: Instruction) -> None:
         """a - trunc(a / b) * b, which is a where b is infinite. As LLVM's NVPTX back end has it."""
@@ -762,28 +778,24 @@ class Writer:
                 return
             if ins.op == "fsub":  # a * b - c, or c - a * b
                 if side:
-                    a = self._negative(kind, a)
+                    a = self._negate(kind, a, self.new(kind))
                 else:
-                    c = self._negative(kind, c)
+                    c = self._negate(kind, c, self.new(kind))
             self.emit(f"fma.rn.{FLOATS[kind]} {target}, {a}, {b}, {c}")
 
         if "bfloat" in kind:
             raise Refused("a product in a sum of bfloat")
         self._each(ins._replace(rest=f"{kind} {factors}, {split(rest)[1 - side]}"), one)
 
-    def _negative(self, kind: str, operand: str) -> str:
-        out = self.new(kind)
-        self._negate(kind, out, operand)
-        return out
-
-    def _negate(self, kind: str, target: str, operand: str) -> None:
+    def _negate(self, kind: str, operand: str, target: str) -> str:
         if bits(kind) == 16:
             self.emit(f"xor.b16 {target}, {self.kept(kind, operand)}, -32768")
         else:
             self.emit(f"neg.{FLOATS[kind]} {target}, {operand}")
+        return target
 
     def _fneg(self, ins: Instruction) -> None:
-        self._each(ins, lambda kind, target, sides: self._negate(kind, target, sides[0]))
+        self._each(ins, lambda kind, target, sides: self._negate(kind, sides[0], target))
 
     def _compare(
         self, ins: Instruction, one: Callable[[str, str, str, Sequence[str]], None]
@@ -818,13 +830,9 @@ class Writer:
             return
         less = how in ("ult", "ule", "sgt", "sge")  # as signed numbers, true is -1
         low, high = (a, b) if less else (b, a)
-        out = self.new("i1")
-        if how[1:] in ("lt", "gt"):
-            self.emit(f"not.pred {out}, {low}")
-            self.emit(f"and.pred {target}, {out}, {high}")
-        else:
-            self.emit(f"not.pred {out}, {low}")
-            self.emit(f"or.pred {target}, {out}, {high}")
+        out, op = self.new("i1"), "and" if how[1:] in ("lt", "gt") else "or"
+        self.emit(f"not.pred {out}, {low}")
+        self.emit(f"{op}.pred {target}, {out}, {high}")
 
     def _fcmp(self, ins: Instruction) -> None:
         def one(how: str, kind: str, target: str, sides: Sequence[str]) -> None:
@@ -832,14 +840,10 @@ class Writer:
                 self.emit(f"setp.{'eq' if how == 'true' else 'ne'}.s32 {target}, 0, 0")
                 return
             name = _COMPARED.get(how) or (how[1:] if how[0] == "o" else how[1:] + "u")
-            wide = list(sides)
             if bits(kind) == 16:
-                wide = [self.new("float") for _ in sides]
-                for w, side in zip(wide, sides, strict=True):
-                    self.emit(f"cvt.f32.{FLOATS[kind]} {w}, {self.kept(kind, side)}")
-                kind = "float"
-            a = self.kept(kind, wide[0])
-            self.emit(f"setp.{name}.{FLOATS[kind]} {target}, {a}, {wide[1]}")
+                kind, sides = "float", self._widened(kind, sides)
+            a, b = self.kept(kind, sides[0]), sides[1]
+            self.emit(f"setp.{name}.{FLOATS[kind]} {target}, {a}, {b}")
 
         self._compare(ins, one)
 
@@ -848,22 +852,15 @@ class Writer:
         if kind.startswith("ptr"):
             space = self.spaces.of(ins.name)
             x, y, p = self.address(a, space), self.address(b, space), self.value("i1", test)
-            self.emit(f"selp.b64 {self.target(ins)}, {x}, {y}, {p}")
-        elif kind == "i1" and b == "false":
+            self._choose("ptr", self.target(ins), p, x, y)
+        elif kind == "i1" and (a == "true" or b == "false"):
             p = self.value("i1", test)
-            self.emit(f"and.pred {self.target(ins)}, {p}, {self.value(kind, a)}")
-        elif kind == "i1" and a == "true":
-            p = self.value("i1", test)
-            self.emit(f"or.pred {self.target(ins)}, {p}, {self.value(kind, b)}")
+            op, other = ("and", a) if b == "false" else ("or", b)
+            self.emit(f"{op}.pred {self.target(ins)}, {p}, {self.value(kind, other)}")
         elif chooser == "i1":
-            p, both = (
-                self.value("i1", test),
-                zip(self.parts(kind, a), self.parts(kind, b), strict=True),
-            )
-            for scalar, target, (x, y) in zip(
-                self.module.parts(kind), self.targets(ins.name), both, strict=True
-            ):
-                self._choose(scalar, target, p, x, y)
+            p, x, y = self.value("i1", test), self.parts(kind, a), self.parts(kind, b)
+            for choice in zip(self.module.parts(kind), self.targets(ins.name), x, y, strict=True):
+                self._choose(*choice[:2], p, *choice[2:])
         else:  # by a vector: element by element
             inner = repeated(kind)[1]
             sides = [self.elements(*side) for side in ((chooser, test), (kind, a), (kind, b))]
@@ -899,6 +896,7 @@ class Writer:
         self.make(ins.name, elements)
 
     def _convert(self, op: str, a: str, b: str, target: str, operand: str) -> None:
+        operand = self.kept(a, operand)
         if op in ("zext", "sext"):
             if a == "i1":
                 one = "1" if op == "zext" else "-1"
@@ -907,11 +905,9 @@ class Writer:
             letter, width = "s" if op == "sext" else "u", bits(a)
             if width not in (8, 16, 32):
                 operand, width = self.clean(a, operand, op == "sext"), container(a)
-            operand = self.kept(a, operand)
             self.emit(f"cvt.{letter}{container(b)}.{letter}{width} {target}, {operand}")
         elif op == "trunc":
             width = container(a)
-            operand = self.kept(a, operand)
             if b == "i1":
                 bit = self.new(a)
                 self.emit(f"and.b{width} {bit}, {operand}, 1")
@@ -924,17 +920,15 @@ class Writer:
                 operand, p = self.new("i32"), operand
                 self.emit(f"selp.b32 {operand}, {'-1' if letter == 's' else '1'}, 0, {p}")
                 a = "i32"
-            operand = self.kept(a, self.clean(a, operand, letter == "s"))
+            operand = self.clean(a, operand, letter == "s")
             self.emit(f"cvt.rn.{FLOATS[b]}.{letter}{container(a)} {target}, {operand}")
         elif op in ("fptosi", "fptoui"):
             letter = op[4]
             if b == "i1":
                 raise Refused(f"{op} to i1")
-            operand = self.kept(a, operand)
             self.emit(f"cvt.rzi.{letter}{container(b)}.{FLOATS[a]} {target}, {operand}")
         else:
             rounded = "rn." if op == "fptrunc" else ""
-            operand = self.kept(a, operand)
             self.emit(f"cvt.{rounded}{FLOATS[b]}.{FLOATS[a]} {target}, {operand}")
 
     def _bitcast(self, ins: Instruction) -> None:
@@ -1071,12 +1065,16 @@ class Writer:
             self.emit(f"@{negated}{p} bra {self._labels[yes]}")
             self._go(no)
             return
-        other = self.label()
-        self.emit(f"@{p} bra {other}")
-        self._copy(no)
-        self.emit(f"bra {self._labels[no]}")
-        self.code.append(f"{other}:")
+        self._unless(p, no)
         self._go(yes)
+
+    def _unless(self, guard: str, to: str) -> None:
+        """The way to a block with its copies, for those whose guard does not hold."""
+        other = self.label()
+        self.emit(f"@{guard} bra {other}")
+        self._copy(to)
+        self.emit(f"bra {self._labels[to]}")
+        self.code.append(f"{other}:")
 
     def _switch(self, ins: Instruction) -> None:
         match = re.match(r"(i\d+) (.+?), label %([\w.$-]+) \[(.*)\]", ins.rest)
@@ -1087,11 +1085,7 @@ class Writer:
             p = self.new("i1")
             self.emit(f"setp.eq.s{container(kind)} {p}, {value}, {number}")
             if self._edge(label):
-                other = self.label()
-                self.emit(f"@!{p} bra {other}")
-                self._copy(label)
-                self.emit(f"bra {self._labels[label]}")
-                self.code.append(f"{other}:")
+                self._unless(f"!{p}", label)
             else:
                 self.emit(f"@{p} bra {self._labels[label]}")
         self._go(default)
@@ -1099,10 +1093,7 @@ class Writer:
     def _ret(self, ins: Instruction) -> None:
         if ins.rest and not ins.rest.startswith("void"):
             kind, text = take_type(ins.rest)
-            for (offset, scalar), part in zip(
-                self.module.scalars(kind), self.held(kind, text), strict=True
-            ):
-                calls.store_parameter(self, "func_retval0", offset, scalar, part)
+            self.store_parameter(kind, self.held(kind, text), "func_retval0")
         self.emit("ret")
 
     def _unreachable(self, ins: Instruction) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 _LOCATION = re.compile(r"!DILocation\(line: (\d+)(?:, column: (\d+))?, scope: !(\d+)")
-_FIELD = {word: re.compile(rf"\b{word}: !(\d+)") for word in ("inlinedAt", "file", "scope", "unit")}
+_FIELD = {word: re.compile(rf"\b{word}: !(\d+)") for word in ("inlinedAt", "file", "scope")}
 _NAME = re.compile(r'filename: "([^"]*)"')
 _LINE = re.compile(r"\bline: (\d+)")
 
@@ -59,10 +59,10 @@ class Places:
         here, *calls = chain
         text = f"\t.loc\t{self.number(here.file)} {here.line} {here.column}"
         call = next((c for c in calls if c.file == self._main), None)
-        if call:
-            text += f", function_name $L, inlined_at {self.number(call.file)} {call.line} "
-            text += str(call.column)
-        return text
+        if call is None:
+            return text
+        at = f"{self.number(call.file)} {call.line} {call.column}"
+        return f"{text}, function_name $L, inlined_at {at}"
 
     def _chain(self, node: str) -> list[_Place]:
         chain = []

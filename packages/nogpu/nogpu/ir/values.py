@@ -32,10 +32,11 @@ from nogpu.ir.text import (
 Unit = tuple[str, int]
 CLASSES = {"i1": "p", "float": "f", "double": "fd", "pair": "r"}
 """Families of registers of the types that are not kept by their width."""
-CASTS = {
-    *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp"),
-    *("bitcast", "addrspacecast", "inttoptr", "ptrtoint"),
+CONVERSIONS = {
+    *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp")
 }
+"""Of numbers."""
+CASTS = {*CONVERSIONS, "bitcast", "addrspacecast", "inttoptr", "ptrtoint"}
 
 
 class Part(NamedTuple):
