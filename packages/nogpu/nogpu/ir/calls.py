@@ -19,7 +19,7 @@ _TURNED = "cvt.u32.u64 {i}, {2}; and.b32 {i}, {i}, 63; sub.s32 {j}, 64, {i}; "
 _WRITTEN = tuple(
     (re.compile(pattern), template)
     for pattern, template in (
-        # {0} and so on are the arguments, {d} is the result, {n} as 32 bits, {t[1]} the second of two;
+        # {0} and so on are the arguments, {d} is the result, {n} as 32 bits, {t[1]} the second one;
         # {m[1]} is a group of the name; {p} and {q} are predicates, {i} and {j} of 32 bits, {x} and
         # {y} of the result's type
         (r"llvm\.nvvm\.read\.ptx\.sreg\.warpsize", "mov.u32 {d}, 32"),
