@@ -127,7 +127,7 @@ class Joiner:
         ins = self._values.made.get(text)
         if ins is None:
             return None
-        if address := self._values.address_of(text):
+        if address := self._values.addresses.get(text):
             terms = [(self._sum(address.base[1], False, depth), 1)]
             terms += [(self._sum(i, False, depth), scale) for _, i, scale in address.terms]
             return _added(terms, address.offset)

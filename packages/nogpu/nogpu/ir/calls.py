@@ -172,7 +172,8 @@ def _memory(w: Writer, what: str, called: Call) -> None:
     if not length.isdecimal() or int(length) > _MOST_COPIED:
         _loop(w, what, to, source, length)
         return
-    if what == "memset" and not re.fullmatch(r"-?\d+", source):
+    byte = re.fullmatch(r"-?\d+", source)
+    if what == "memset" and not byte:
         step = 1
     pieces, at = list[tuple[int, int]](), 0
     while at < int(length):
@@ -183,16 +184,14 @@ def _memory(w: Writer, what: str, called: Call) -> None:
     moved = []
     for at, size in pieces:  # all are read before the first is written: the two may overlap
         kind = f"i{8 * size}"
-        if what == "memset":
-            if re.fullmatch(r"-?\d+", source):
-                byte = int(source) & 0xFF
-                moved.append(w.kept(kind, str(int.from_bytes(bytes([byte]) * size, "little"))))
-            else:
-                moved.append(w.value("i8", source))
-            continue
-        address, space = w.place(source, at)
-        moved.append(w.new(kind))
-        w.emit(f"ld{space}.u{8 * size} {moved[-1]}, {address}")
+        if what != "memset":
+            address, space = w.place(source, at)
+            moved.append(w.new(kind))
+            w.emit(f"ld{space}.u{8 * size} {moved[-1]}, {address}")
+        elif byte:
+            moved.append(w.kept(kind, str(int(f"{int(source) & 0xFF:02x}" * size, 16))))
+        else:
+            moved.append(w.value("i8", source))
     for (at, size), value in zip(pieces, moved, strict=True):
         address, space = w.place(to, at)
         w.emit(f"st{space}.u{8 * size} {address}, {value}")
@@ -262,16 +261,15 @@ def _wmma(w: Writer, ins: Instruction, called: Call, match: re.Match[str]) -> No
     width = {"bf16": 16, "tf32": 32, "s8": 8, "u8": 8}.get(types[0])
     if types[0] in ("f16", "f32"):
         of_a = of_b = 8
-    elif types[0] == "f64":
+    elif types == ["f64"]:
         of_a = of_b = 1
+        types *= 4
     elif width and len(types) == 1:
         of_a, of_b = m * k * width // 1024, n * k * width // 1024
         out = "s32" if width == 8 else "f32"
         types = [out, types[0], types[0], out]
     else:
         raise Refused(f"the intrinsic {match[0]}")
-    if types == ["f64"]:
-        types = ["f64"] * 4
     groups = [w.targets(ins.name), held[:of_a], held[of_a : of_a + of_b], held[of_a + of_b :]]
     words = f"{match[4]}.{match[5]}.m{m}n{n}k{k}.{'.'.join(types)}{match[7] or ''}"
     text = ", ".join("{" + ", ".join(group) + "}" for group in groups)

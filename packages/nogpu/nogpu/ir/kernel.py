@@ -672,7 +672,7 @@ class Writer:
         self.emit("membar.cta" if '"block"' in ins.rest else "membar.gl")
 
     def _getelementptr(self, ins: Instruction) -> None:
-        address = self.values.address(ins.rest)
+        address = self.values.addresses[ins.name]
         base = self.values.parts(*address.base)[0]._replace(offset=0)
         have, want = self.spaces.of(address.base[1]), self.spaces.of(ins.name)
         if have != want and (have in OWN or want in OWN):

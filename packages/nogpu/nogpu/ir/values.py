@@ -66,7 +66,10 @@ class Address(NamedTuple):
 
 
 class Values:
-    """The values of a function. placed: symbols and offsets of what lies in memory, by name."""
+    """The values of a function. placed: symbols and offsets of what lies in memory, by name.
+
+    made: the instructions that make values; addresses: what each getelementptr adds up.
+    """
 
     def __init__(
         self, module: Module, function: Function, spaces: Spaces, placed: Mapping[str, Part]
@@ -75,14 +78,14 @@ class Values:
         self.made: dict[str, Instruction] = {}
         self.types: dict[str, str] = {p.name: p.type for p in function.parameters}
         self._parts = {name: [part] for name, part in placed.items()}
-        self._addresses: dict[str, Address] = {}
+        self.addresses: dict[str, Address] = {}
         self._named = Counter[str]()
         for block in function.blocks:
-            self._named.update(v for _, _, of in block.phis for v in of.values())
+            for name, kind, by_block in block.phis:
+                self._named.update(by_block.values())
+                self.types[name] = kind
             for ins in block.code:
                 self._named.update(re.findall(rf"%{NAME}", ins.rest))
-            self.types |= {name: kind for name, kind, _ in block.phis}
-            for ins in block.code:
                 if ins.name:
                     self.made[ins.name] = ins
         for ins in self.made.values():
@@ -94,15 +97,15 @@ class Values:
         if ins.op in ("icmp", "fcmp"):
             kind = take_type(ins.rest.split(None, 1)[1])[0]
             return f"<{repeated(kind)[0]} x i1>" if kind[0] == "<" else "i1"
-        if ins.op in ("getelementptr", "alloca"):
-            return take_type(split(ins.rest)[1])[0] if ins.op == "getelementptr" else "ptr"
+        if ins.op == "alloca":
+            return "ptr"
+        if ins.op in ("getelementptr", "select"):
+            return take_type(split(ins.rest)[1])[0]
         if ins.op == "call":
             return call(ins.rest).returns
         if ins.op in CASTS:
             return cast(ins.rest)[2]
         kind = take_type(ins.rest)[0]
-        if ins.op == "select":
-            return take_type(split(ins.rest)[1])[0]
         if ins.op == "extractvalue":
             return self._member(kind, split(ins.rest)[1:])[2]
         if ins.op == "extractelement":
@@ -181,7 +184,7 @@ class Values:
             both = [*self.parts(kind, a), *self.parts(kind, b)]
             return [both[i] for i in picked(mask, picks)]
         if ins.op == "getelementptr":
-            address = self._addresses[ins.name] = self.address(ins.rest)
+            address = self.addresses[ins.name] = self.address(ins.rest)
             base = self.parts(*address.base)[0]
             offset = base.offset + address.offset
             if address.terms:
@@ -241,10 +244,6 @@ class Values:
             elif index not in ("zeroinitializer", "undef", "poison"):
                 terms.append((kind, index, scale))
         return Address(take_type(items[1]), constant, tuple(terms))
-
-    def address_of(self, name: str) -> Address | None:
-        """The address that a name stands for, if getelementptr made it."""
-        return self._addresses.get(name)
 
     def once(self, name: str) -> bool:
         """Whether a value is named only once, and is a scalar of at least 16 bits."""
