@@ -77,7 +77,7 @@ def cluster_of(
             f"cluster={requested}: {entry} is compiled for clusters of {required} "
             "(__cluster_dims__). Leave cluster= out, or take __cluster_dims__ out of the source"
         )
-    size = required or requested or (1, 1, 1)
+    x, y, z = size = required or requested or (1, 1, 1)
     match = re.match(r"sm_(\d+)", arch)
     if requested and match and int(match[1]) < 90:
         raise ConfigError(
@@ -94,7 +94,7 @@ def cluster_of(
             f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the "
             "grid up to whole clusters, and guard what the blocks beyond the end do"
         )
-    return size
+    return x, y, z
 
 
 def whole_clusters(blocks: list[Triple], cluster: Triple) -> list[Triple]:
@@ -205,8 +205,8 @@ def batches(
     across = min(gx, per_batch // high)
     down = max(1, min(gy * gz, per_batch // across) // high) * high if across == gx else high
     # blockIdx.z * gridDim.y + blockIdx.y, those of a cluster together
-    in_order = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
-    in_order = in_order.transpose(0, 2, 1, 3).reshape(-1)
+    every = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
+    in_order = every.transpose(0, 2, 1, 3).reshape(-1)
     for row in range(0, gy * gz, down):
         rows = in_order[row : row + down].reshape(1, 1, -1, 1)
         by, bz = rows % gy, rows // gy

@@ -16,30 +16,11 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 import numpy as np
 
 from nogpu import device, disk, project, text, toolchain
+from nogpu.emulator.launching import declarations, grids
 from nogpu.emulator.launching import request as check
 from nogpu.emulator.launching.arguments import bind
-from nogpu.emulator.launching.declarations import (
-    Formal,
-    base_name,
-    crowded_lines,
-    entry_line,
-    name_shared,
-    returns_early,
-    signature,
-    unset_variables,
-)
-from nogpu.emulator.launching.grids import (
-    LANES,
-    at_a_time,
-    batches,
-    cancellable,
-    check_limits,
-    cluster_of,
-    resident,
-    room_for,
-    warps_of,
-    whole_clusters,
-)
+from nogpu.emulator.launching.declarations import Formal, base_name
+from nogpu.emulator.launching.grids import LANES
 from nogpu.emulator.launching.link import give_functions
 from nogpu.emulator.launching.report import Report
 from nogpu.emulator.launching.request import Request, Triple
@@ -62,16 +43,10 @@ from nogpu.emulator.observe.samples import Sampler
 from nogpu.emulator.observe.slots import SlotWatch
 from nogpu.emulator.observe.stores import LastStores
 from nogpu.emulator.observe.tensor_watch import TensorWatch
-from nogpu.emulator.ptx import causes
+from nogpu.emulator.ptx import causes, layout
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.blocks import translate
-from nogpu.emulator.ptx.layout import (
-    GRID_WORKSPACE,
-    PARAM_BASE,
-    SLOT_BITS,
-    SYMBOL_SLOT,
-    symbol_address,
-)
+from nogpu.emulator.ptx.layout import GRID_WORKSPACE, PARAM_BASE, SLOT_BITS, SYMBOL_SLOT
 from nogpu.emulator.ptx.program import Program, demangle
 from nogpu.errors import (
     CompileError,
@@ -295,16 +270,16 @@ def _launch(request: Request) -> Report:
     )
     program, formals = _program(compilation)
     machine = _machine_code(compilation) if request.sass and request.analyse else MachineCode()
-    shared = check_limits(
+    shared = grids.check_limits(
         program, request.grid, request.block, request.shared_bytes, request.arch, request.entry
     )
-    cluster = cluster_of(program, request.grid, request.cluster, request.arch, request.entry)
-    blocks = None if request.blocks is None else whole_clusters(request.blocks, cluster)
+    cluster = grids.cluster_of(program, request.grid, request.cluster, request.arch, request.entry)
+    blocks = None if request.blocks is None else grids.whole_clusters(request.blocks, cluster)
     job = _Job(request, program, formals, shared, cluster, blocks)
     plain = _unoptimised(compilation) if request.analyse is True else None
     keep = request.expect or plain
     before = oracle.snapshot([*request.args, *request.symbols.values()]) if keep else []
-    ordered = program.fences and warps_of(request.grid, request.block) <= MAX_WARPS
+    ordered = program.fences and grids.warps_of(request.grid, request.block) <= MAX_WARPS
     outcome = _run(job, partial(_observers, job, machine, ordered))
     run = outcome.state.launch
     kept = _variables(program, run.heap)
@@ -312,7 +287,7 @@ def _launch(request: Request) -> Report:
         run.notes.append("results were not compared: the launch was stopped")
     elif request.expect and (mismatches := oracle.compare(request.expect, run.heap)):
         module = partial(_module, compilation)
-        line = entry_line(request.source, request.entry)
+        line = declarations.entry_line(request.source, request.entry)
         faulty = any(f.kind != "race" for f in run.faults.values())
         run.faults |= _attribute(job, mismatches, before, line, module, faulty)
     elif outcome.ended and request.blocks is None:
@@ -381,10 +356,10 @@ def _run_blocks(job: _Job, run: Launch) -> _Outcome:
     ended, done = True, 0
     with np.errstate(all="ignore"):
         try:
-            room = room_for(program, job.shared_bytes, block, request.lanes, job.cluster)
-            run.together = at_a_time(room, block)
+            room = grids.room_for(program, job.shared_bytes, block, request.lanes, job.cluster)
+            run.together = grids.at_a_time(room, block)
             if (program.polls or request.cooperative) and job.blocks is None:
-                room, run.together = resident(
+                room, run.together = grids.resident(
                     program, job.shared_bytes, block, request.lanes, request.arch, job.cluster
                 )
             if request.cooperative and total > room // math.prod(block):
@@ -392,9 +367,11 @@ def _run_blocks(job: _Job, run: Launch) -> _Outcome:
                     f"cooperative=True with {total} blocks: all must run at once, and "
                     f"{run.together}. Launch fewer, and let each do more"
                 )
-            order = batches(request.grid, block, job.blocks, room, job.cluster)
+            order = grids.batches(request.grid, block, job.blocks, room, job.cluster)
             if program.cancels:
-                order = cancellable(request.grid, block, job.blocks, room, job.cluster, run.pending)
+                order = grids.cancellable(
+                    request.grid, block, job.blocks, room, job.cluster, run.pending
+                )
             for bx, by, bz in order:
                 state = State(run, request.grid, block, bx, by, bz)
                 run.remaining = total - done - state.blocks
@@ -449,7 +426,9 @@ def _warn(state: State, request: Request, log: str) -> None:
     """Enter what the compiler warns of and then leaves out, so that no thread shows it."""
     seen = [(f.line, f.details["other_line"]) for f in state.launch.faults.values()]
     entry = base_name(request.entry)
-    for line, variable, when in unset_variables(log, request.source, entry, request.name):
+    for line, variable, when in declarations.unset_variables(
+        log, request.source, entry, request.name
+    ):
         if when:
             state.launch.notes.append(
                 f"line {line}: the variable {variable!r} is used without a value {when}, says the "
@@ -766,10 +745,10 @@ def program_of_ptx(
         "translated", identity, lambda: _translated(text, mangled, entry, name, alone)
     )
     program = give_functions(translated)
-    name_shared(program, source, defines)
-    program.crowded = crowded_lines(source)
-    program.returns = returns_early(source, base_name(entry))
-    return program, signature(source, base_name(entry), defines)
+    declarations.name_shared(program, source, defines)
+    program.crowded = declarations.crowded_lines(source)
+    program.returns = declarations.returns_early(source, base_name(entry))
+    return program, declarations.signature(source, base_name(entry), defines)
 
 
 _PTX_ROOM = Path(__file__).parent.parent / "ptx"
@@ -859,7 +838,7 @@ def _place_symbols(
         raw = bytearray(variable.data[:size])
         for at, target, offset in variable.links:
             if target in program.global_symbols:
-                address = symbol_address(program.global_symbols[target][0]) + offset
+                address = layout.symbol_address(program.global_symbols[target][0]) + offset
                 raw[at : at + 8] = address.to_bytes(8, "little")
             elif target in program.pointed:
                 raw[at : at + 8] = program.function_address(target).to_bytes(8, "little")
@@ -869,7 +848,7 @@ def _place_symbols(
             data[: left.nbytes] = left.view(np.uint8)[:size]
         plain = demangle(mangled)
         itemsize = variable.align if size % variable.align == 0 else 1
-        base = symbol_address(slot)
+        base = layout.symbol_address(slot)
         buffer = Buffer(plain, base, data, itemsize, read_only=variable.space == "const")
         if left is not None and size % left.itemsize == 0:
             buffer.kind = left.dtype

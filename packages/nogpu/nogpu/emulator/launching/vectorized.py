@@ -262,11 +262,9 @@ class _Cover:
                 return 0, 0
             last += 1
         other = piece.width - filled
-        return (
-            (last - first, other)
-            if last > first and not (other and piece.op == "store")
-            else (0, 0)
-        )
+        if last == first or (other and piece.op == "store"):
+            return 0, 0
+        return last - first, other
 
 
 @dataclass(frozen=True)

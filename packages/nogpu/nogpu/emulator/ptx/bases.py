@@ -87,7 +87,7 @@ class _Reader:
         self.entered: dict[int, str] = {}  # terms that are what a register holds as a block begins
         self.times: dict[str, int] = {}  # how often a register is set
         for ins in function.code:
-            for name in _targets(ins):
+            for name in ins.writes:
                 self.times[name] = self.times.get(name, 0) + 1
 
     def enter(self, start: int) -> None:
@@ -144,7 +144,7 @@ class _Reader:
 
     def follow(self, at: int, ins: P.Instruction) -> None:
         """Take over what an instruction puts into registers."""
-        targets = _targets(ins)
+        targets = ins.writes
         if len(targets) != 1 or ins.guard or not isinstance(ins.operands[0], P.Register):
             for name in targets:
                 self.values[name] = self._term((name, at))
@@ -157,19 +157,6 @@ class _Reader:
             pure = pure and "%globaltimer" not in ins.text
             total = self._term((ins.opcode, tuple(values)) if pure else (targets[0], at))
         self.values[targets[0]] = total
-
-
-def _targets(ins: P.Instruction) -> list[str]:
-    """The registers that an instruction may set: its first operand, a call's results."""
-    if ins.call is not None:
-        return []  # results come through parameters, which are loaded
-    first = ins.operands[0] if ins.operands else None
-    if ins.root in ("st", "red", "bra", "brx", "ret", "exit", "membar", "fence"):
-        return []
-    items = first.items if isinstance(first, P.Vector) else (first,)
-    if isinstance(first, P.Pair):
-        items = (first.first, first.second)
-    return [o.name for o in items if isinstance(o, P.Register)]
 
 
 def _sum(ins: P.Instruction, values: Sequence[Sum]) -> Sum | None:

@@ -86,8 +86,9 @@ def _without_code(module: P.Module) -> P.Module:
 def _translate_function(program: Program, function: P.Function, gated: bool) -> FunctionProgram:
     """Translate one function. gated: another of the program waits in a loop."""
     function = unset.shadowed(function)
-    program.follows_local |= unset.follows_local(function)
-    program.unset |= unset.follows_registers(function)
+    notes = [ins for ins in function.code if unset.is_note(ins)]
+    program.follows_local |= any(ins.parts[1] == "local" for ins in notes)
+    program.unset |= any(ins.parts[1] == "or" and unset.UNSET in ins.operands for ins in notes)
     function = loading.shadowed(function)
     loops = waits.loops(function)
     program.waits |= bool(loops)

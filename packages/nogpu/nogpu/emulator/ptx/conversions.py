@@ -5,19 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx import words
 from nogpu.emulator.ptx.emit import Emitter, flushed, limited, lowers, own_kind
 from nogpu.emulator.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW
-from nogpu.emulator.ptx.words import (
-    COMPARE,
-    HALVES,
-    NUMPY,
-    OPPOSITE,
-    SIGNLESS,
-    UNSIGNED,
-    rounding,
-    space_of,
-    types_of,
-)
+from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, space_of, types_of
 
 # -- predicates and moves ------------------------------------------------------------------------
 
@@ -30,7 +21,7 @@ def _comparison(e: Emitter, ins: P.Instruction, op: str, kind: str, a: Any, b: A
         x, y = (wrap.format(e.read(o, bits)) for o in (a, b))
     else:
         numpy = NUMPY[kind]
-        if op in UNSIGNED:
+        if op in words.UNSIGNED:
             numpy = "u" + numpy[1]
         if op in ("eq", "ne"):
             numpy = SIGNLESS.get(numpy, numpy)
@@ -43,9 +34,9 @@ def _comparison(e: Emitter, ins: P.Instruction, op: str, kind: str, a: Any, b: A
         unequal = f"(({x} < {y}) | ({x} > {y}))"
         if op in ("ne", "equ"):
             return unequal if op == "ne" else f"~{unequal}"
-        if op in OPPOSITE:
-            return f"~({x} {OPPOSITE[op]} {y})"
-    return f"({x} {COMPARE[op]} {y})"
+        if op in words.OPPOSITE:
+            return f"~({x} {words.OPPOSITE[op]} {y})"
+    return f"({x} {words.COMPARE[op]} {y})"
 
 
 _LOGIC = {"and": "&", "or": "|", "xor": "^"}

@@ -12,27 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from nogpu.emulator.ptx import emit, words
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx.emit import (
-    Emitter,
-    check_words,
-    constant_of_name,
-    own_kind,
-    refuse,
-    registering,
-)
+from nogpu.emulator.ptx.emit import Emitter, constant_of_name, own_kind
 from nogpu.emulator.ptx.opcodes import key_of
-from nogpu.emulator.ptx.words import (
-    COMPARE,
-    HALVES,
-    NUMPY,
-    OPPOSITE,
-    SIGNLESS,
-    UNSIGNED,
-    rounding,
-    space_of,
-    types_of,
-)
+from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, space_of, types_of
 
 SPACES = ("global", "const", "local", "generic")
 """Where plain loads and stores go through `machine.ports`."""
@@ -109,9 +93,9 @@ class ScalarEmitter(Emitter):
         native = _NATIVE.get(key_of(ins.parts))
         if native is not None:
             try:
-                refuse(self, ins)
+                emit.refuse(self, ins)
                 native(self, ins)
-                check_words(ins)
+                emit.check_words(ins)
                 return
             except _OtherwiseError:
                 pass
@@ -288,7 +272,7 @@ Native = Callable[[ScalarEmitter, P.Instruction], None]
 _NATIVE: dict[str, Native] = {}
 
 
-_takes = registering(_NATIVE)
+_takes = emit.registering(_NATIVE)
 """Register who emits the opcodes of these rows; it raises _OtherwiseError before it emits."""
 
 
@@ -415,16 +399,16 @@ def _compare(e: ScalarEmitter, ins: P.Instruction) -> None:
         raise _OtherwiseError
     if ins.parts[-1] in HALVES:
         raise _OtherwiseError
-    if op in UNSIGNED:
+    if op in words.UNSIGNED:
         kind = "u" + kind[1]
     target, a, b = ins.operands[:3]
     x, y = e.value(a, kind), e.value(b, kind)
     if op == "ne" and kind[0] == "f":
         value = f"({x} < {y} or {x} > {y})"
-    elif op in OPPOSITE:
-        value = f"not {x} {OPPOSITE[op]} {y}"
-    elif op in COMPARE and op != "equ":
-        value = f"{x} {COMPARE[op]} {y}"
+    elif op in words.OPPOSITE:
+        value = f"not {x} {words.OPPOSITE[op]} {y}"
+    elif op in words.COMPARE and op != "equ":
+        value = f"{x} {words.COMPARE[op]} {y}"
     else:
         raise _OtherwiseError
     inverse = f"not ({value})"

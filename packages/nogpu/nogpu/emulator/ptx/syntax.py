@@ -537,9 +537,7 @@ class _Body:
     def _directive(self, text: str, label: str) -> None:
         if text.startswith(".reg"):
             match = re.match(r"\.reg\s*((?:\.\w+\s*)+)(.*)$", text, re.DOTALL)
-            types = (
-                [t for t in re.findall(r"\.(\w+)", match.group(1)) if t in BITS] if match else []
-            )
+            types = [t for t in re.findall(r"\.(\w+)", match[1]) if t in BITS] if match else []
             if not match or not types:
                 raise EmulationError(f"cannot read the PTX declaration {text.strip()!r}")
             for item in match.group(2).split(","):

@@ -31,8 +31,6 @@ _AFRESH = ("wgmma", "shfl", "vote", "match", "redux", "elect")
 """Opcodes whose result is not only of the lane's own operands, or which may ignore what was there.
 """
 SET, UNSET = P.Immediate(0), P.Immediate(1)
-Made = tuple[str, list[P.Operand | None]]
-"""Which note says whether a register has a value: its word, and its operands."""
 _IN_PART = ("and", "or", "lop3", "prmt", "bfi")
 """What joins bits of several words: without a value only if no word has one."""
 
@@ -58,17 +56,6 @@ def shadowed(function: P.Function) -> P.Function:
 def is_note(ins: P.Instruction) -> bool:
     """Whether an instruction is none of the kernel's: one of these, or of `loading`."""
     return ins.root == "unset"
-
-
-def follows_local(function: P.Function) -> bool:
-    """Whether some note of the function asks which words of local memory were written."""
-    return any(is_note(ins) and ins.parts[1] == "local" for ins in function.code)
-
-
-def follows_registers(function: P.Function) -> bool:
-    """Whether some way through the function reads a register before it writes it."""
-    return any(is_note(ins) and ins.parts[1] == "or" and UNSET in ins.operands
-               for ins in function.code)  # fmt: skip
 
 
 def note(
@@ -186,8 +173,8 @@ def _shades(ins: P.Instruction, origin: Mapping[str, int]) -> list[P.Instruction
     return out
 
 
-def _made(ins: P.Instruction, origin: Mapping[str, int]) -> Made:
-    """Whether what an instruction writes has a value."""
+def _made(ins: P.Instruction, origin: Mapping[str, int]) -> tuple[str, list[P.Operand | None]]:
+    """Which note says whether what an instruction writes has a value: its word, its operands."""
 
     def shade(operand: P.Operand | None) -> P.Operand:
         if isinstance(operand, P.Register) and operand.name in origin:
