@@ -26,10 +26,11 @@ def bind(
     Raises EmulationError if the arguments do not fit the signature.
     """
     params = entry.params
-    if formals is not None and len(formals) != len(params):
-        formals = None
+    known: Sequence[Formal | None] = formals or ()
+    if len(known) != len(params):
+        known = [None] * len(params)
     if len(args) != len(params):
-        parameters = ", ".join(f.text for f in formals) if formals else f"{len(params)} parameters"
+        parameters = ", ".join(f.text for f in known if f) or f"{len(params)} parameters"
         raise EmulationError(
             f"{name} was called with {len(args)} arguments, but takes {len(params)}: {parameters}. "
             "Give one array or number for each"
@@ -37,8 +38,7 @@ def bind(
     raw = bytearray()
     arrays = _Arrays(heap, {}, {})
     names: dict[str, Buffer] = {}
-    for i, (param, value) in enumerate(zip(params, args, strict=True)):
-        formal = formals[i] if formals else None
+    for i, (param, formal, value) in enumerate(zip(params, known, args, strict=True)):
         label = formal.name if formal else f"argument {i}"
         raw += bytes(-len(raw) % param.align)
         at = len(raw)

@@ -152,18 +152,3 @@ def _mbarrier(e: Emitter, ins: P.Instruction) -> None:
         raise e.fail("it is not among the operations on mbarriers that the emulator knows")
     call = _ON_MBARRIERS[what].format(at=f"{number}, {base}", count=count, active=e.active())
     e.write(target, call, "i8")
-
-
-def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
-    """The result of a block that ends by asking whether a phase is complete."""
-    target, address, want = ins.operands[:3]
-    if ins.guard is not None or not isinstance(target, P.Register):
-        raise e.fail("a question after an mbarrier under a predicate is not emulated")
-    if "shared::cluster" in ins.parts:
-        raise e.fail(
-            "a block waits at the mbarriers of its own shared memory alone: use .shared::cta"
-        )
-    number, base = e.access(address, space_of(ins), "atomic", "i8")
-    parity = "parity" in ins.parts
-    value = e.read(want, "i4" if parity else "i8")
-    return f"({number}, {base}, {value}, {parity}, {e.numbers[target.name]})"

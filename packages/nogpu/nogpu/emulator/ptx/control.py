@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from nogpu.emulator.ptx import ends
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx.accesses import poll_barrier
 from nogpu.emulator.ptx.emit import Emitter, check_words, lowers, refuse
+from nogpu.emulator.ptx.words import space_of
 from nogpu.errors import EmulationError
 
 Ending = Callable[[Emitter, P.Instruction, str | None, int], ends.End]
@@ -67,7 +67,17 @@ def _table(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> end
 
 
 def _poll(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
-    e.finish(poll_barrier(e, ins))
+    target, address, want = ins.operands[:3]
+    if guard or not isinstance(target, P.Register):
+        raise e.fail("a question after an mbarrier under a predicate is not emulated")
+    if "shared::cluster" in ins.parts:
+        raise e.fail(
+            "a block waits at the mbarriers of its own shared memory alone: use .shared::cta"
+        )
+    number, base = e.access(address, space_of(ins), "atomic", "i8")
+    parity = "parity" in ins.parts
+    value = e.read(want, "i4" if parity else "i8")
+    e.finish(f"({number}, {base}, {value}, {parity}, {e.numbers[target.name]})")
     return ends.Poll(after)
 
 

@@ -277,7 +277,7 @@ class Emitter:
         if have == want:
             return expression
         if have == "b1" or want == "b1":
-            raise self.fail("a predicate is used as a number")
+            raise self.fail("a predicate is mixed with a number")
         if have[1] == want[1]:
             return f"{expression}.view({want})"
         # Other widths: the bits are cut or zero-extended (ld, st and cvt take wider registers).
@@ -294,20 +294,10 @@ class Emitter:
             return
         if not isinstance(operand, P.Register):
             raise self.fail(f"cannot write to {operand!r}")
-        name = operand.name
-        own = self.kinds[name]
+        own = self.kinds[operand.name]
         if own != kind:
-            if own == "b1" or kind == "b1":
-                raise self.fail("a predicate is mixed with a number")
-            if own[1] == kind[1]:
-                expression = f"({expression}).view({own})"
-            elif own[0] == "f":
-                expression = f"({expression}).astype(u{own[1]}).view({own})"
-            elif kind[0] == "f":
-                expression = f"({expression}).view(u{kind[1]}).astype({own})"
-            else:
-                expression = f"({expression}).astype({own})"
-        self.keep(name, expression)
+            expression = self._convert(f"({expression})", kind, own)
+        self.keep(operand.name, expression)
 
     def write_each(self, targets: Sequence[P.Operand | None], values: str, kind: str) -> None:
         """Put the elements of a tuple, all of one NumPy type, into registers."""

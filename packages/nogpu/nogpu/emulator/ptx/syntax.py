@@ -699,9 +699,7 @@ def literal(text: str) -> Immediate | None:
         digits = text.rstrip("U")
         sign = -1 if digits.startswith("-") else 1
         digits = digits.lstrip("+-")
-        base = 16 if digits[:2].lower() == "0x" else 2 if digits[:2].lower() == "0b" else 10
-        if base == 10 and len(digits) > 1 and digits[0] == "0" and re.fullmatch(r"[0-7]+", digits):
-            base = 8
+        base = 8 if re.fullmatch(r"0[0-7]+", digits) else 10 if digits.isdecimal() else 0
         return Immediate(sign * int(digits, base))
     if re.match(r"0[fF][0-9a-fA-F]{8}$", text):
         return Immediate(int(text[2:], 16), "f32")

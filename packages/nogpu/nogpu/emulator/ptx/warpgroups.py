@@ -47,14 +47,13 @@ def _refusal(n: int, k: int, types: tuple[str, ...]) -> str:
 
 @lowers("wgmma.mma_async")
 def _mma_async(e: Emitter, ins: P.Instruction) -> None:
-    at = next((i for i, p in enumerate(ins.parts) if _SHAPE.fullmatch(p)), -1)
+    at = next((i for i, p in enumerate(ins.parts) if _SHAPE.fullmatch(p)), 0)
+    shape = _SHAPE.fullmatch(ins.parts[at])
     types = tuple(p for p in ins.parts[at + 1 :] if p != "satfinite")
-    if at < 0 or len(types) != 3:
+    if shape is None or len(types) != 3:
         raise e.fail("a shape such as m64n128k16 and the types of D, A and B are expected")
     if e.program.module.target != "sm_90a":
         raise e.fail("wgmma is of sm_90a alone. Give arch='sm_90a'")
-    shape = _SHAPE.fullmatch(ins.parts[at])
-    assert shape is not None
     n, k = int(shape[1]), int(shape[2])
     if reason := _refusal(n, k, types):
         raise e.fail(reason)
@@ -93,7 +92,7 @@ def _numbers(
     e: Emitter, ins: P.Instruction, kind: str, in_registers: bool
 ) -> tuple[int, int, int, int]:
     """The signs of A and B (1 or -1), and whether each is transposed (0 or 1)."""
-    values = [o.value if isinstance(o, P.Immediate) else None for o in ins.operands[4:]]
+    values = [getattr(o, "value", None) for o in ins.operands[4:]]
     signs = 0 if kind in _INTEGERS else 2
     turns = 0 if kind not in ("f16", "bf16") else 1 if in_registers else 2
     if len(values) != signs + turns:
@@ -105,9 +104,8 @@ def _numbers(
     scales, turned = values[:signs], values[signs:]
     if any(v not in (1, -1) for v in scales) or any(v not in (0, 1) for v in turned):
         raise e.fail("imm-scale-a and imm-scale-b are 1 or -1, imm-trans-a and imm-trans-b 0 or 1")
-    plain = [v if v is not None else 0 for v in (*scales, *turned)]
-    a_sign, b_sign = plain[:2] if signs else (1, 1)
-    a_turn, b_turn = [0] * (2 - turns) + plain[signs:]
+    a_sign, b_sign = scales or (1, 1)
+    a_turn, b_turn = [0] * (2 - turns) + turned
     return a_sign, b_sign, a_turn, b_turn
 
 
