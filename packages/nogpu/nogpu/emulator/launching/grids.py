@@ -120,14 +120,8 @@ def room_for(
 ) -> int:
     """Threads that may run together so that memory stays bounded: those of one cluster, or more.
 
-    Parameters
-    ----------
-    shared
-        Bytes of shared memory a block.
-    lanes
-        Threads at most.
-    order
-        For how many places times warps the last accesses may be kept.
+    shared: bytes of shared memory a block. lanes: threads at most. order: for how many places times
+    warps the last accesses may be kept.
     """
     size, threads = math.prod(cluster), math.prod(block)
     registers = sum(len(f.kinds) for f in program.functions.values())

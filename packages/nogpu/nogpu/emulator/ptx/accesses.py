@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import OPERATIONS, Emitter, lowers, own_kind
-from nogpu.emulator.ptx.words import NUMPY, items, space_of, types_of, variable_at
+from nogpu.emulator.ptx.words import NUMPY, items, space_of, variable_at
 
 
 @lowers("ld", "ldu")
 def _load(e: Emitter, ins: P.Instruction) -> None:
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     numpy = NUMPY[kind]
     target, address = ins.operands[:2]
     targets = items(target)
@@ -17,8 +17,15 @@ def _load(e: Emitter, ins: P.Instruction) -> None:
     target_kinds = [e.kinds[t.name] for t in targets if isinstance(t, P.Register)]
     if kind[0] == "b" and any(k[1] > numpy[1] for k in target_kinds):
         numpy = "u" + numpy[1]  # PTX ISA, ld: bits are extended with zeros, only .s with the sign
-    if space == "param" and (at := variable_at(address)):
-        _load_params(e, targets, *at, numpy)
+    if space == "param" and (variable := variable_at(address)):
+        name, offset = variable
+        own = e.program.param_offsets.get(name) if e.function.is_entry else None
+        for i, target in enumerate(targets):
+            at = offset + i * int(numpy[1])
+            if own is not None:
+                e.write(target, f"entry_param(S, {own + at}, {numpy})", numpy)
+            else:  # of a device function, or what one returned
+                e.write(target, f"load_param(F, {name!r}, {at}, {numpy})", numpy)
         return
     if isinstance(address, P.Address) and isinstance(address.base, P.Register) and numpy[1] == "4":
         # Load as the destination's own type.
@@ -26,23 +33,9 @@ def _load(e: Emitter, ins: P.Instruction) -> None:
     e.load(targets, address, space, numpy)
 
 
-def _load_params(
-    e: Emitter, targets: tuple[P.Operand | None, ...], name: str, offset: int, numpy: str
-) -> None:
-    """Parameters of the kernel or of a device function, from a byte offset on."""
-    entry = name in e.program.param_offsets and e.function.is_entry
-    for i, item in enumerate(targets):
-        at = offset + i * int(numpy[1])
-        if entry:
-            at += e.program.param_offsets[name]
-            e.write(item, f"entry_param(S, {at}, {numpy})", numpy)
-        else:
-            e.write(item, f"load_param(F, {name!r}, {at}, {numpy})", numpy)
-
-
 @lowers("st")
 def _store(e: Emitter, ins: P.Instruction) -> None:
-    numpy = NUMPY[types_of(ins)[-1]]
+    numpy = NUMPY[ins.types[-1]]
     address, source = ins.operands[:2]
     sources = items(source)
     space = space_of(ins)
@@ -65,7 +58,7 @@ def _atomic(e: Emitter, ins: P.Instruction) -> None:
     operation = next((p for p in ins.parts if p in OPERATIONS), "")
     if not operation:
         raise e.fail("it does not say which operation, and so is not emulated")
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     space = space_of(ins)
     operands = list(ins.operands)
     target = None if ins.root == "red" else operands.pop(0)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, flushed, limited, lowers
-from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, types_of
+from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*"}
 
 
 @lowers("add", "sub", "mul")
 def _arithmetic(e: Emitter, ins: P.Instruction) -> None:
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     d, a, b = ins.operands
     symbol = _SIGNS[ins.root]
     if kind in HALVES:
@@ -81,7 +81,7 @@ def _with_carry(e: Emitter, ins: P.Instruction) -> None:
     """The carry of .cc is kept for addc, subc and madc of the same block, which keep it with .cc
     only. mad.cc, madc: half a product is added.
     """
-    numpy = NUMPY[types_of(ins)[-1]]
+    numpy = NUMPY[ins.types[-1]]
     unsigned = "u" + numpy[1]
     if ins.root.startswith("mad"):
         d, a, b, c = ins.operands
@@ -99,7 +99,7 @@ def _with_carry(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("fma", "mad")
 def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     d, a, b, c = ins.operands
     if kind in HALVES:
         _half_arithmetic(e, ins, kind)
@@ -131,7 +131,7 @@ def _sum_int(e: Emitter, ins: P.Instruction, product: str, c: P.Operand | None, 
 
 @lowers("mul24", "mad24")
 def _mul24(e: Emitter, ins: P.Instruction) -> None:
-    kind = NUMPY[types_of(ins)[-1]]
+    kind = NUMPY[ins.types[-1]]
     eight = f"{kind}.type(8)"
     x, y = (f"(({e.read(o, kind)} << {eight}) >> {eight})" for o in ins.operands[1:3])
     wide = kind[0] + "8"
@@ -146,7 +146,7 @@ def _mul24(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("div")
 def _divide(e: Emitter, ins: P.Instruction) -> None:
-    numpy = NUMPY[types_of(ins)[-1]]
+    numpy = NUMPY[ins.types[-1]]
     d, a, b = ins.operands
     if numpy[0] != "f":
         e.write(d, f"div_int({e.read(a, numpy)}, {e.read(b, numpy)})", numpy)
@@ -162,7 +162,7 @@ def _divide(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("abs", "neg")
 def _unary(e: Emitter, ins: P.Instruction) -> None:
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     if kind in HALVES:
         _half_arithmetic(e, ins, kind)
         return
@@ -174,7 +174,7 @@ def _unary(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("min", "max")
 def _extreme(e: Emitter, ins: P.Instruction) -> None:
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     if kind in HALVES:
         _half_arithmetic(e, ins, kind)
         return
@@ -190,7 +190,7 @@ def _extreme(e: Emitter, ins: P.Instruction) -> None:
 
 def _least_or_most(e: Emitter, ins: P.Instruction, values: Sequence[str]) -> str:
     """Expression of min or max of two values, integers or floats."""
-    whole = types_of(ins)[-1][0] in "su"
+    whole = ins.types[-1][0] in "su"
     if whole or "NaN" in ins.parts:
         name = "minimum" if ins.root == "min" else "maximum"
     else:
@@ -212,10 +212,10 @@ def _lop3(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("shl", "shr")
 def _shift(e: Emitter, ins: P.Instruction) -> None:
-    numpy = NUMPY[types_of(ins)[-1]]
+    numpy = NUMPY[ins.types[-1]]
     if ins.root == "shl":
         numpy = SIGNLESS.get(numpy, numpy)
-    elif types_of(ins)[-1].startswith("b"):
+    elif ins.types[-1].startswith("b"):
         numpy = "u" + numpy[1]
     d, a, n = ins.operands
     symbol = "<<" if ins.root == "shl" else ">>"
@@ -248,7 +248,7 @@ _SPECIAL32 = {
 
 @lowers(*_SPECIAL32)
 def _special(e: Emitter, ins: P.Instruction) -> None:
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     d, a = ins.operands
     name = _SPECIAL32[ins.root]
     if kind == "f64":

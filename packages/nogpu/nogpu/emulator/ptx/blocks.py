@@ -32,7 +32,7 @@ from nogpu.emulator.ptx import (
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter
 from nogpu.emulator.ptx.program import Block, FunctionProgram, Program, Spin, block_name
-from nogpu.emulator.ptx.words import NUMPY, types_of
+from nogpu.emulator.ptx.words import NUMPY
 from nogpu.errors import EmulationError
 
 SUBJECTS = (
@@ -167,7 +167,7 @@ def _register_kinds(function: P.Function) -> dict[str, str]:
         kinds[name] = NUMPY[kind] if kind in ("f32", "f64", "f16") else _NUMPY_KIND[bits]
     floats: dict[str, int] = {}
     for ins in function.code:
-        types = types_of(ins)
+        types = ins.types
         if not types or ins.root in ("cvt", "wmma", "mma", "wgmma"):
             continue
         typed = {"f32": "b32", "f64": "b64"}.get(types[0])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import OPERATIONS, Emitter, lowers
-from nogpu.emulator.ptx.words import items, types_of
+from nogpu.emulator.ptx.words import items
 
 
 def _ways(ins: P.Instruction) -> tuple[str, str]:
@@ -73,7 +73,7 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
     reads, from_base = e.access(source, out_of, "load", "u4", 4)
     row = f"{writes}, {to_base}, {reads}, {from_base}, {e.read(size, 'i4')}"
     if into == "global":
-        how = f"{_operation(ins)!r}, {(types_of(ins) or ('',))[-1]!r}"
+        how = f"{_operation(ins)!r}, {(ins.types or ('',))[-1]!r}"
         e.emit(f"store_row(S, {row}, {e.active()}, {how})")
         return
     counts, bar = _counter(e, rest)

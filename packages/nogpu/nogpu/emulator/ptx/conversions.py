@@ -8,7 +8,7 @@ from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx import words
 from nogpu.emulator.ptx.emit import Emitter, flushed, limited, lowers, own_kind
 from nogpu.emulator.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW
-from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, space_of, types_of
+from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, space_of
 
 # -- predicates and moves ------------------------------------------------------------------------
 
@@ -93,14 +93,14 @@ def _set(e: Emitter, ins: P.Instruction) -> None:
 @lowers("selp")
 def _selp(e: Emitter, ins: P.Instruction) -> None:
     d, a, b, p = ins.operands
-    numpy = own_kind(e, d, NUMPY[types_of(ins)[-1]])
+    numpy = own_kind(e, d, NUMPY[ins.types[-1]])
     e.write(d, f"select({e.read(p, 'b1')}, {e.read(a, numpy)}, {e.read(b, numpy)})", numpy)
 
 
 @lowers("slct")
 def _slct(e: Emitter, ins: P.Instruction) -> None:
     d, a, b, c = ins.operands
-    value, kind = NUMPY[types_of(ins)[0]], NUMPY[types_of(ins)[-1]]
+    value, kind = NUMPY[ins.types[0]], NUMPY[ins.types[-1]]
     e.write(
         d, f"select({flushed(e, ins, c, kind)} >= 0, {e.read(a, value)}, {e.read(b, value)})", value
     )
@@ -118,7 +118,7 @@ _JOINED = {
 @lowers("mov")
 def _mov(e: Emitter, ins: P.Instruction) -> None:
     d, a = ins.operands
-    kind = types_of(ins)[-1]
+    kind = ins.types[-1]
     if isinstance(a, P.Vector):
         numpy, count = "i" + NUMPY[kind][1], len(a.items)
         if (numpy, count) not in _JOINED:
@@ -143,7 +143,7 @@ def _mov(e: Emitter, ins: P.Instruction) -> None:
 @lowers("cvta")
 def _cvta(e: Emitter, ins: P.Instruction) -> None:
     d, a = ins.operands
-    kind = NUMPY[types_of(ins)[-1]]
+    kind = NUMPY[ins.types[-1]]
     kind = SIGNLESS.get(kind, kind)
     space = space_of(ins)
     value = e.read(a, kind)
@@ -185,7 +185,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
     if any(p in _BYTES for p in ins.parts):
         _cvt_bytes(e, ins)
         return
-    to, frm = types_of(ins)[-2:]
+    to, frm = ins.types[-2:]
     d, *sources = ins.operands
     parts = set(ins.parts)
     integral = next((p for p in ins.parts if p in ("rni", "rzi", "rmi", "rpi")), "")

@@ -15,7 +15,7 @@ from nogpu.emulator.ptx import opcodes
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.layout import PARAM_BASE, symbol_address
 from nogpu.emulator.ptx.sites import Site
-from nogpu.emulator.ptx.words import NUMPY, STRONG, space_of, types_of
+from nogpu.emulator.ptx.words import NUMPY, STRONG, space_of
 from nogpu.errors import EmulationError
 
 if TYPE_CHECKING:
@@ -444,7 +444,7 @@ class Fields:
 
     def kind_of(self, name: str) -> str:
         """NumPy's name of the type of an operand."""
-        return self.kinds.get(name) or NUMPY[types_of(self.ins)[-1]]
+        return self.kinds.get(name) or NUMPY[self.ins.types[-1]]
 
     def __getitem__(self, name: str) -> Any:
         if name in self.place:
@@ -454,7 +454,7 @@ class Fields:
         return self._facts[name](self.e, self.ins)
 
     _facts: Mapping[str, Callable[[Emitter, P.Instruction], Any]] = {
-        "kind": lambda e, ins: NUMPY[types_of(ins)[-1]],
+        "kind": lambda e, ins: NUMPY[ins.types[-1]],
         "word": lambda e, ins: ins.parts[1],
         "mode": lambda e, ins: ins.parts[2] if len(ins.parts) > 2 else "",
         "operation": lambda e, ins: next(p for p in ins.parts if p in OPERATIONS),
@@ -463,7 +463,7 @@ class Fields:
         "line": lambda e, ins: repr(ins.line),
         "active": lambda e, ins: e.active(),
         "has": lambda e, ins: defaultdict(bool, dict.fromkeys(ins.parts, True)),
-        "signed": lambda e, ins: [kind.startswith("s") for kind in types_of(ins)],
+        "signed": lambda e, ins: [kind.startswith("s") for kind in ins.types],
     }
 
 

@@ -16,7 +16,7 @@ from nogpu.emulator.ptx import emit, words
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, constant_of_name, own_kind
 from nogpu.emulator.ptx.opcodes import key_of
-from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, space_of, types_of
+from nogpu.emulator.ptx.words import HALVES, NUMPY, SIGNLESS, rounding, space_of
 
 SPACES = ("global", "const", "local", "generic")
 """Where plain loads and stores go through `machine.ports`."""
@@ -278,7 +278,7 @@ _takes = emit.registering(_NATIVE)
 
 def _only(ins: P.Instruction, *words: str) -> str:
     """NumPy's name of the instruction's one type, if it has no other words than these."""
-    types = types_of(ins)
+    types = ins.types
     if len(types) != 1 or set(ins.parts[1:]) - {types[0], *words} or types[0] not in NUMPY:
         raise _OtherwiseError
     if types[0] in (*HALVES, "f16", "tf32"):
@@ -381,7 +381,7 @@ def _extreme(e: ScalarEmitter, ins: P.Instruction) -> None:
 @_takes("shl", "shr")
 def _shift(e: ScalarEmitter, ins: P.Instruction) -> None:
     kind = _only(ins)
-    if ins.root == "shr" and types_of(ins)[0][0] == "b":
+    if ins.root == "shr" and ins.types[0][0] == "b":
         kind = "u" + kind[1]
     d, a, n = ins.operands
     value, bits = e.value(a, "i" + kind[1] if ins.root == "shl" else kind), 8 * int(kind[1])
@@ -447,7 +447,7 @@ def _pointer(e: ScalarEmitter, ins: P.Instruction) -> None:
 
 @_takes("cvt")
 def _convert(e: ScalarEmitter, ins: P.Instruction) -> None:
-    types = types_of(ins)
+    types = ins.types
     if len(types) != 2 or len(ins.operands) != 2 or set(ins.parts[1:]) - {"rn", *types}:
         raise _OtherwiseError
     if any(t[0] not in "suf" or t not in NUMPY or t in ("f16", "f16x2") for t in types):

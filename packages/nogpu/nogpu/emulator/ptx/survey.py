@@ -9,7 +9,7 @@ from nogpu.emulator.ptx import flow
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.layout import GROUPS_SCRATCH, SCRATCH_BYTES
 from nogpu.emulator.ptx.program import Program, SharedSymbol, demangle
-from nogpu.emulator.ptx.words import space_of, types_of, variable_at
+from nogpu.emulator.ptx.words import space_of, variable_at
 from nogpu.errors import EmulationError
 
 _ORDERING = {"acquire", "release", "acq_rel"}
@@ -163,7 +163,7 @@ def note_facts(program: Program, functions: list[P.Function]) -> None:
                 if touches != "shared load":  # ldmatrix, which reads whole words
                     granule = min(granule, 2)
             elif touches in ("load", "constant", "store", "atomic"):
-                kinds = types_of(ins)
+                kinds = ins.types
                 if kinds and "param" not in ins.parts:
                     granule = min(granule, max(P.BITS[kinds[-1]] // 8, 1))
                 program.fences = program.fences or not _ORDERING.isdisjoint(ins.parts)

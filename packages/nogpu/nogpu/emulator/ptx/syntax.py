@@ -129,6 +129,11 @@ class Instruction:
         return opcodes.row(self.parts)
 
     @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The types among its words, in order."""
+        return tuple(p for p in self.parts[1:] if p in BITS)
+
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """Registers that it reads; a write under a guard keeps what was there, and so reads it."""
         first, *rest = self.operand_registers or [[]]

@@ -6,7 +6,7 @@ import re
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, lowers
-from nogpu.emulator.ptx.words import NUMPY, items, types_of
+from nogpu.emulator.ptx.words import NUMPY, items
 
 _REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
 """Registers of each shape for x1."""
@@ -42,7 +42,7 @@ def _and(e: Emitter, ins: P.Instruction) -> None:
     knows to be 0 the compiler asks nothing.)
     """
     d, a, b = ins.operands
-    kind = NUMPY[types_of(ins)[-1]]
+    kind = NUMPY[ins.types[-1]]
     mask = (b.value | 0x3FFF) & 0xFFFFFFFF if isinstance(b, P.Immediate) else 0
     if e.program.pairs and kind == "i4" and mask == _FIRST:
         e.write(d, f"of_the_first(S, {e.read(a, kind)})", kind)

@@ -20,6 +20,7 @@ from dataclasses import replace
 from nogpu.emulator.ptx import flow
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, lowers
+from nogpu.emulator.ptx.words import items
 
 _HINTS = ("prefetch", "prefetchu", "discard", "applypriority")
 _ELSEWHERE = "stores elsewhere"
@@ -146,8 +147,7 @@ def _after(ins: P.Instruction, origin: Mapping[str, int]) -> list[P.Instruction]
 
 def _elements(ins: P.Instruction, place: int) -> list[tuple[int, str]]:
     """Registers of an operand, with the elements that they hold."""
-    operand = ins.operands[place]
-    each = operand.items if isinstance(operand, P.Vector) else (operand,)
+    each = items(ins.operands[place])
     return [(j, o.name) for j, o in enumerate(each) if isinstance(o, P.Register)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, lowers
 from nogpu.emulator.ptx.layout import SHARED_WINDOW
-from nogpu.emulator.ptx.words import NUMPY, items, space_of, types_of
+from nogpu.emulator.ptx.words import NUMPY, items, space_of
 
 # -- warps ---------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ def _vote(e: Emitter, ins: P.Instruction) -> None:
 @lowers("match")
 def _match(e: Emitter, ins: P.Instruction) -> None:
     mode = next(p for p in ins.parts if p in ("any", "all"))
-    kind = "i" + NUMPY[types_of(ins)[-1]][1]
+    kind = "i" + NUMPY[ins.types[-1]][1]
     target, a, member = ins.operands[:3]
     result = e.temporary(
         f"match_lanes(S, {mode!r}, {e.read(a, kind)}, {e.read(member, 'i4')}, {e.active()}, "
@@ -171,7 +171,7 @@ def _products(
 def _wmma_words(e: Emitter, ins: P.Instruction) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """(shape, types, layouts) of a wmma instruction."""
     shape = _shape(ins)
-    types = types_of(ins)
+    types = ins.types
     if shape not in _WMMA or {"b1", "s4", "u4"} & set(ins.parts):
         raise e.fail(f"this shape or type is not emulated. Emulated are {_listed(_WMMA)}")
     return shape, types, tuple(p for p in ins.parts if p in ("row", "col"))

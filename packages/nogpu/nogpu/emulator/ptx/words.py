@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from nogpu.emulator.ptx import syntax as P
 
 NUMPY = {
@@ -39,16 +37,6 @@ HALVES = {
 """Of floats that are kept as bits: NumPy type of the bits, expressions of the values, and back."""
 
 _SPACES = ("global", "shared", "local", "const", "param")
-
-
-def types_of(ins: P.Instruction) -> tuple[str, ...]:
-    """The types among an instruction's words, in order."""
-    return _types(ins.parts)
-
-
-@lru_cache(maxsize=4096)
-def _types(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(p for p in parts[1:] if p in P.BITS)
 
 
 def rounding(ins: P.Instruction) -> str:
