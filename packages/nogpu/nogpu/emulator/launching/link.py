@@ -61,10 +61,9 @@ _FUNCTIONS = (
     products.wgmma_wait, products.sums_read, products.sums_written,
     tensor_memory.tensor_alloc, tensor_memory.tensor_dealloc, tensor_memory.relinquish,
     tensor_memory.tensor_load, tensor_memory.tensor_store, tensor_memory.tensor_wait,
-    tensor_memory.loading_used,
-    tensor_memory.tensor_fence, tcgen05.tensor_mma, tcgen05.tensor_commit,
-    tcgen05.tensor_copy, tcgen05.tensor_shift, launch_control.try_cancel, launch_control.cancelled,
-    launch_control.first_block,
+    tensor_memory.loading_used, tensor_memory.tensor_fence, tcgen05.tensor_mma,
+    tcgen05.tensor_commit, tcgen05.tensor_copy, tcgen05.tensor_shift, launch_control.try_cancel,
+    launch_control.cancelled, launch_control.first_block,
     # integers
     arith.select, arith.div_int, arith.rem_int, arith.mulhi,
     arith.shift_left, arith.shift_right, arith.funnel, arith.extract, arith.insert,

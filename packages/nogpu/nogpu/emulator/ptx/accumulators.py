@@ -42,7 +42,8 @@ def touches(function: P.Function) -> dict[int, Touch]:
         for i in range(start, function.spans[start]):
             ins = code[i]
             if not _multiplies(ins) and not ins.op.ends:
-                source = NUMBER if _sets(ins) else _copied(ins)
+                sets = ins.root == "mov" and isinstance(ins.operands[-1], P.Immediate)
+                source = NUMBER if sets else _copied(ins)
                 overwritten = set() if not ins.guard else set(ins.writes)
                 names = [n for n in ins.reads if n in watched and n not in overwritten]
                 reads = tuple(names) if state and source is None else ()
@@ -63,11 +64,6 @@ def _copied(ins: P.Instruction) -> str | None:
         return None
     to, source = ins.operands
     return source.name if isinstance(to, P.Register) and isinstance(source, P.Register) else None
-
-
-def _sets(ins: P.Instruction) -> bool:
-    """Whether a mov puts a literal into a register."""
-    return ins.root == "mov" and isinstance(ins.operands[-1], P.Immediate)
 
 
 def _watched(code: Sequence[P.Instruction]) -> set[str]:

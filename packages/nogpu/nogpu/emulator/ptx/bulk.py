@@ -23,9 +23,7 @@ def _operation(ins: P.Instruction) -> str:
 
 def _many(e: Emitter, ins: P.Instruction, operands: list[P.Operand | None]) -> str:
     """The mask of blocks that a multicast names; "None" where there is none."""
-    if "multicast::cluster" not in ins.parts:
-        return "None"
-    return e.read(operands.pop(0), "i4")
+    return e.read(operands.pop(0), "i4") if "multicast::cluster" in ins.parts else "None"
 
 
 def _counter(e: Emitter, rest: list[P.Operand | None]) -> tuple[int, str]:

@@ -279,9 +279,9 @@ _takes = emit.registering(_NATIVE)
 def _only(ins: P.Instruction, *words: str) -> str:
     """NumPy's name of the instruction's one type, if it has no other words than these."""
     types = ins.types
-    if len(types) != 1 or set(ins.parts[1:]) - {types[0], *words} or types[0] not in NUMPY:
+    if len(types) != 1 or set(ins.parts[1:]) - {types[0], *words}:
         raise _OtherwiseError
-    if types[0] in (*HALVES, "f16", "tf32"):
+    if types[0] not in NUMPY or types[0] in (*HALVES, "f16", "tf32"):
         raise _OtherwiseError
     return NUMPY[types[0]]
 
@@ -395,9 +395,8 @@ def _shift(e: ScalarEmitter, ins: P.Instruction) -> None:
 @_takes("setp")
 def _compare(e: ScalarEmitter, ins: P.Instruction) -> None:
     op, kind = ins.parts[1], NUMPY.get(ins.parts[-1], "")
-    if "ftz" in ins.parts or kind not in ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"):
-        raise _OtherwiseError
-    if ins.parts[-1] in HALVES:
+    plain = kind in ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+    if not plain or "ftz" in ins.parts or ins.parts[-1] in HALVES:
         raise _OtherwiseError
     if op in words.UNSIGNED:
         kind = "u" + kind[1]

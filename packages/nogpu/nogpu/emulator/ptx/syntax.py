@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import PurePath
 from types import MappingProxyType
@@ -128,10 +128,10 @@ class Instruction:
         """The opcode's row of the table."""
         return opcodes.row(self.parts)
 
-    @cached_property
+    @property
     def types(self) -> tuple[str, ...]:
         """The types among its words, in order."""
-        return tuple(p for p in self.parts[1:] if p in BITS)
+        return _types(self.parts)
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
@@ -167,6 +167,11 @@ class Instruction:
             else:
                 names.append([x.name for x in _leaves((o,)) if type(x) is Register])
         return names
+
+
+@lru_cache(maxsize=4096)
+def _types(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(p for p in parts[1:] if p in BITS)
 
 
 def _leaves(operands: tuple[Operand | None, ...]) -> list[Operand | None]:
@@ -651,9 +656,10 @@ class _Body:
         if number is not None:
             return number
         register = self._register(text)
+        if register is not None and register.name in self.wide:
+            return Vector(tuple(Register(f"{register.name}#{half}") for half in ("low", "high")))
         if register is not None:
-            halves = tuple(Register(f"{register.name}#{half}") for half in ("low", "high"))
-            return Vector(halves) if register.name in self.wide else register
+            return register
         if text.startswith("%") and not _SPECIAL.match(text):
             component = re.match(r"(%[\w$]+)\.[xyzwrgba]$", text)
             if component and self._register(component.group(1)):

@@ -228,14 +228,13 @@ def _unset(e: Emitter, ins: P.Instruction) -> None:
     if what in ("or", "and"):
         sign = " | " if what == "or" else " & "
         e.write(ins.operands[0], sign.join(e.read(o, "b1") for o in ins.operands[1:]), "b1")
-    elif what == "local":
-        _, element = ins.operands
-        assert isinstance(element, P.Immediate)
-        e.write(ins.operands[0], f"local_unset(S, {element.value})", "b1")
-    elif what == "kept":
+    elif what in ("local", "kept"):
         shade, element = ins.operands
         assert isinstance(element, P.Immediate)
-        e.emit(f"local_kept(S, {element.value}, {e.read(shade, 'b1')}, {e.active()})")
+        if what == "local":
+            e.write(shade, f"local_unset(S, {element.value})", "b1")
+        else:
+            e.emit(f"local_kept(S, {element.value}, {e.read(shade, 'b1')}, {e.active()})")
     elif what == "select":
         p, a, b, u = (e.read(o, "b1") for o in ins.operands[1:])
         e.write(ins.operands[0], f"np.where({p}, {a}, {b}) | {u}", "b1")

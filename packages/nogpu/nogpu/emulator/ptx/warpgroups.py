@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import Any
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.accumulators import NUMBER, Touch
@@ -92,7 +93,7 @@ def _numbers(
     e: Emitter, ins: P.Instruction, kind: str, in_registers: bool
 ) -> tuple[int, int, int, int]:
     """The signs of A and B (1 or -1), and whether each is transposed (0 or 1)."""
-    values = [getattr(o, "value", None) for o in ins.operands[4:]]
+    values: list[Any] = [getattr(o, "value", None) for o in ins.operands[4:]]
     signs = 0 if kind in _INTEGERS else 2
     turns = 0 if kind not in ("f16", "bf16") else 1 if in_registers else 2
     if len(values) != signs + turns:

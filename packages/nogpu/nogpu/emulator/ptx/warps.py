@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import Emitter, lowers
@@ -92,16 +92,6 @@ def _listed(known: Mapping[str, set[str]]) -> str:
     return ", ".join(f"{shape} {'/'.join(sorted(types))}" for shape, types in known.items())
 
 
-def _mma_refusal(shape: str, types: Sequence[str], parts: tuple[str, ...]) -> str:
-    """Why an mma instruction is not emulated, or an empty text."""
-    if any(p.split("::")[0] == "sp" for p in parts):
-        return "sparse matrices are not emulated; use the dense instruction"
-    a, b = types[1:3] if len(types) > 3 else ("", "")
-    if a not in _MMA.get(shape, set()) or not (a == b or any({a, b} == m for m in _MIXED)):
-        return f"this shape and type are not emulated. Emulated are {_listed(_MMA)}"
-    return ""
-
-
 def _shape(ins: P.Instruction) -> str:
     return next((p for p in ins.parts if p.startswith("m") and "n" in p and "k" in p), "")
 
@@ -143,13 +133,14 @@ def _stmatrix(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("mma")
 def _mma(e: Emitter, ins: P.Instruction) -> None:
-    parts = ins.parts
-    shape = _shape(ins)
-    types = [p for p in parts[1:] if p in P.BITS or p in ("e4m3", "e5m2")]
-    if reason := _mma_refusal(shape, types, parts):
-        raise e.fail(reason)
-    layouts = tuple(p for p in parts if p in ("row", "col"))
-    _products(e, ins, shape, tuple(types[:4]), layouts)
+    shape, parts = _shape(ins), ins.parts
+    types = tuple(p for p in parts[1:] if p in P.BITS or p in ("e4m3", "e5m2"))
+    if any(p.split("::")[0] == "sp" for p in parts):
+        raise e.fail("sparse matrices are not emulated; use the dense instruction")
+    a, b = types[1:3] if len(types) > 3 else ("", "")
+    if a not in _MMA.get(shape, set()) or not (a == b or {a, b} in _MIXED):
+        raise e.fail(f"this shape and type are not emulated. Emulated are {_listed(_MMA)}")
+    _products(e, ins, shape, types[:4], tuple(p for p in parts if p in ("row", "col")))
 
 
 def _products(
