@@ -9,7 +9,7 @@ PTX ISA, Cluster of Cooperative Thread Arrays; State Spaces, shared; mapa; getct
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
-_HALF = 1 << (
-    RANK_SHIFT - 1
-)  # addresses a little below the start of a block's memory still are its own
+_HALF = 1 << (RANK_SHIFT - 1)  # addresses a little below a block's memory still are its own
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,11 @@ def _peers_of(state: State) -> Peers:
     return Peers(size, rank, number, members, linear)
 
 
+def rank_by_block(state: State) -> Array:
+    """The rank of each block, int64 (1, 1, p, q)."""
+    return of(state).rank.reshape(1, 1, state.p, state.q)
+
+
 def in_clusters(state: State) -> tuple[int, int, int]:
     """The grid in clusters: along x, y and z."""
     (gx, gy, gz), (cx, cy, cz) = state.grid, state.launch.cluster
@@ -71,9 +74,7 @@ def in_clusters(state: State) -> tuple[int, int, int]:
 
 
 def column_of(state: State, column: Array, rank: Array) -> Array:
-    """The block of a rank in the cluster of another block.
-
-    All int64, of one shape, blocks by column in the batch.
+    """The block of a rank in the cluster of another block; int64, of one shape, blocks by column.
 
     A rank that the cluster does not have stands for the one nearest to it: check it first.
     """
@@ -91,17 +92,16 @@ def code_of(address: Array) -> Array:
 
 def map_rank(state: State, address: Array, rank: Array) -> Array:
     """mapa: the address of the same place in the block of a rank; uint32, or uint64 if generic."""
-    peers = of(state)
     wide = address.astype(i8)
     own = wide - (code_of(address) << RANK_SHIFT)
     named = np.minimum(rank.view("u4").astype(i8), RANKS - 1)
-    mine = named == peers.rank.reshape(1, 1, state.p, state.q)
+    mine = named == rank_by_block(state)
     return np.where(mine, own, own + (named + 1 << RANK_SHIFT)).astype(address.dtype)
 
 
 def of_the_first(state: State, address: Array) -> Array:
     """The same place in the even block of the pair, of an own address; of others without bit 24."""
-    first = np.bitwise_and(of(state).rank, ~1).reshape(1, 1, state.p, state.q)
+    first = rank_by_block(state) & ~1
     own = code_of(address) == 0
     return np.where(
         own, map_rank(state, address, first.astype(i4)), address & i4.type(-(1 << 24) - 1)
@@ -111,35 +111,4 @@ def of_the_first(state: State, address: Array) -> Array:
 def rank_of(state: State, address: Array) -> Array:
     """getctarank: the rank of the block in whose shared memory an address lies, int32."""
     code = code_of(address)
-    own = of(state).rank.reshape(1, 1, state.p, state.q)
-    return np.where(code == 0, own, code - 1).astype(i4)
-
-
-# -- special registers ---------------------------------------------------------------------------
-
-
-def special(state: State, name: str) -> Array | None:
-    """A special register about clusters, int32 (is_explicit_cluster: bool); None for others."""
-    base, _, axis = name.partition(".")
-    which = "xyz".find(axis)
-
-    def one(value: Any) -> Array:
-        return np.array(value, i4).reshape(1, 1, 1, 1)
-
-    size = state.launch.cluster
-    if base in ("cluster_ctaid", "clusterid"):
-        if which < 0:
-            return one(0)
-        index = (state.bx, state.by, state.bz)[which]
-        return np.asarray(index % size[which] if base == "cluster_ctaid" else index // size[which])
-    if base == "cluster_nctaid":
-        return one((*size, 1)[which])
-    if base == "nclusterid":
-        return one((*in_clusters(state), 1)[which])
-    if base == "cluster_ctarank":
-        return of(state).rank.astype(i4).reshape(1, 1, state.p, state.q)
-    if base == "cluster_nctarank":
-        return one(of(state).size)
-    if base == "is_explicit_cluster":
-        return np.array(state.launch.explicit_cluster).reshape(1, 1, 1, 1)
-    return None
+    return np.where(code == 0, rank_by_block(state), code - 1).astype(i4)

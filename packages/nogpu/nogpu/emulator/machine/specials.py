@@ -83,21 +83,23 @@ def _uniform(value: int, kind: np.dtype[Any] = i4) -> Array:
 def value(state: State, name: str) -> Array:
     """The value of a special register such as tid.x or smid, by threads; of `TIMED` see `now`."""
     base, _, axis = name.partition(".")
-    which = "xyzw".find(axis) if axis else 0
-    if base == "tid":
-        return (state.tid_x, state.tid_y, state.tid_z, _uniform(0))[which]
-    if base == "ctaid":
-        return (state.bx, state.by, state.bz, _uniform(0))[which]
-    if base == "ntid":
-        return _uniform((*state.block, 1)[which])
-    if base == "nctaid":
-        return _uniform((*state.grid, 1)[which])
-    if (special := clusters.special(state, name)) is not None:
-        return special
+    which = "xyzw".find(axis)  # x where there is no axis
+    launch = state.launch
+    block, size = (state.bx, state.by, state.bz, _uniform(0))[which], (*launch.cluster, 1)[which]
     lane = (state.thread % 32).astype(i4)
     one, full = np.int64(1), np.int64(0xFFFFFFFF)
-    launch = state.launch
     values: dict[str, Callable[[], Array]] = {
+        "tid": lambda: (state.tid_x, state.tid_y, state.tid_z, _uniform(0))[which],
+        "ctaid": lambda: block,
+        "ntid": lambda: _uniform((*state.block, 1)[which]),
+        "nctaid": lambda: _uniform((*state.grid, 1)[which]),
+        "cluster_ctaid": lambda: block % size,
+        "clusterid": lambda: block // size,
+        "cluster_nctaid": lambda: _uniform(size),
+        "nclusterid": lambda: _uniform((*clusters.in_clusters(state), 1)[which]),
+        "cluster_ctarank": lambda: clusters.rank_by_block(state).astype(i4),
+        "cluster_nctarank": lambda: _uniform(clusters.of(state).size),
+        "is_explicit_cluster": lambda: _uniform(launch.explicit_cluster, np.dtype(bool)),
         "laneid": lambda: lane,
         "warpid": lambda: (state.thread // 32).astype(i4),
         "nwarpid": lambda: _uniform(launch.chip.warps),
