@@ -120,28 +120,33 @@ def perform(
             state.publish(access)
         if move is not None:
             return move(access)
+        if length is not None:
+            return _take_ragged(access, length)
         if values is None:
-            return _take(access)
+            got = where.target.load(where.offset, site.kind, site.count)
+            return got[0] if site.count == 1 else got
         if somebody:
             state.launch.stored(site)
             kind = site.kind
-            where.target.store(where.offset, (v.view(kind) for v in values), where.lanes)
+            where.target.store(where.offset, [v.view(kind) for v in values], where.lanes)
         return None
 
-    def reach(space: str, at: Array, lanes: Mask | None) -> Any:
-        if space == "shared":
-            return _shared(state, site, at, lanes, stage, make)
-        if space == "local" and move is None:
-            return make("local", _local(state, site, at, lanes))
-        if space == "local":  # there are no atomics on local memory: no array, say the findings
-            at = at + LOCAL_WINDOW
-        return _global(state, site, at, lanes, length, make)
-
+    if site.space == "shared":
+        return _shared(state, site, address, mask, stage, make)
+    if site.space == "local":
+        return make("local", _local(state, site, address, mask))
     if site.space != "generic":
-        return reach(site.space, address, mask)
-    state.local_unset, state.local_at = [], []
-    spaces = by_space(state, site, address, mask)
-    parts = [(array_of(lanes), reach(space, at, lanes)) for space, at, lanes in spaces]
+        return _global(state, site, address, mask, length, make)
+    state.local_unset, state.local_at, parts = [], [], []
+    for space, at, lanes in by_space(state, site, address, mask):
+        if space == "shared":
+            got = _shared(state, site, at, lanes, stage, make)
+        elif space == "local" and move is None:
+            got = make("local", _local(state, site, at, lanes))
+        else:  # there are no atomics on local memory: no array, say the findings
+            at = at + LOCAL_WINDOW if space == "local" else at
+            got = _global(state, site, at, lanes, length, make)
+        parts.append((array_of(lanes), got))
     return parts[0][1] if len(parts) == 1 else _merged(site, parts)
 
 
@@ -205,14 +210,6 @@ def _global(
         nearest[site.index] = target
         parts.append((sound, make("global", Where(target, offset, state.mask(sound)))))
     return _merged(site, parts)
-
-
-def _take(access: Access) -> Any:
-    site, where = access.site, access.where
-    if access.length is not None:
-        return _take_ragged(access, access.length)
-    got = where.target.load(where.offset, site.kind, site.count)
-    return got[0] if site.count == 1 else got
 
 
 def _take_ragged(access: Access, length: Array) -> Any:
@@ -327,15 +324,10 @@ def _peers(state: State, site: Site, address: Array, code: Array, mask: Mask | N
 
 def _own(state: State, site: Site, address: Array, mask: Mask | None) -> Where:
     """The places of lanes that mean the shared memory of their own block."""
-    seen, at, where = state.checked.get(site.index, (None, None, None))
-    if (
-        where is not None
-        and seen is not None
-        and at is address
-        and where.mask is mask
-        and (seen is site or (seen.width == site.width and seen.op == site.op))
-    ):
-        return where
+    seen, at, where = state.checked.get(site.index, (site, None, None))
+    if where is not None and at is address and where.mask is mask:
+        if seen is site or (seen.width == site.width and seen.op == site.op):
+            return where
     shift = site.offset - state.launch.program.shared_base
     offset = address + shift if shift else address
     sound = _check_shared(state, site, offset, mask)
@@ -429,23 +421,23 @@ def local_unset(state: State, element: int) -> Array:
 
 def is_space(address: Array, space: str) -> Array:
     """isspacep. space: shared (also shared::cta) the own block's, shared::cluster a peer's, too."""
-    if space.startswith("shared"):
-        inside = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
-        return inside if space == "shared::cluster" else inside & (clusters.code_of(address) == 0)
-    return _in_window(address, space)
+    name, _, which = space.partition("::")
+    inside = _in_window(address, name)
+    if name != "shared" or which == "cluster":
+        return inside
+    return inside & (clusters.code_of(address) == 0)
+
+
+_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
 
 
 def _in_window(address: Array, space: str) -> Array:
     """Which generic addresses lie in the window of a space; shared: of any block's."""
-    shared = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
-    local = (address >= LOCAL_WINDOW) & (address < LOCAL_WINDOW + WINDOW_SIZE)
-    if space == "shared":
-        return shared
-    if space == "local":
-        return local
+    if space in _WINDOWS:
+        return (address >= _WINDOWS[space]) & (address < _WINDOWS[space] + WINDOW_SIZE)
     if space == "global":
-        return ~(shared | local)
-    return np.zeros_like(shared)
+        return ~(_in_window(address, "shared") | _in_window(address, "local"))
+    return np.zeros_like(address, bool)
 
 
 def by_space(
@@ -456,20 +448,13 @@ def by_space(
     shared, local = _in_window(target, "shared"), _in_window(target, "local")
     if not shared.any() and not local.any():
         return [("global", address, mask)]
-    if mask is None and shared.all():
-        return [("shared", address - SHARED_WINDOW, None)]
-    if mask is None and local.all():
-        return [("local", address - LOCAL_WINDOW, None)]
     out: list[tuple[str, Array, Mask | None]] = []
-    for name, here, window in (
-        ("shared", shared, SHARED_WINDOW),
-        ("local", local, LOCAL_WINDOW),
-        ("global", ~(shared | local), 0),
-    ):
+    for name, here in (("shared", shared), ("local", local), ("global", ~(shared | local))):
         part = state.narrowed(mask, here)
         if part is None or part.n:
             everyone = part is None or (mask is not None and part.n == mask.n)
-            out.append((name, address - window if window else address, mask if everyone else part))
+            at = address - _WINDOWS[name] if name in _WINDOWS else address
+            out.append((name, at, mask if everyone else part))
     return out
 
 

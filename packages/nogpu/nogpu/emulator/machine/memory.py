@@ -57,13 +57,16 @@ class Buffer:
         """Elements of a type, `count` side by side, at byte offsets; any that lie inside for lanes
         whose offset does not.
         """
-        data, index = self.view(kind), _index(offset, kind)
-        return tuple(pick(data, index + j if j else index) for j in range(count))
+        data, index = self.view(kind), offset >> (kind.itemsize.bit_length() - 1)
+        if count == 1:
+            return (pick(data, index),)
+        return tuple(pick(data, index + j) for j in range(count))
 
     def store(self, offset: Array, values: Iterable[Array], mask: Array | None) -> None:
         """Store elements of one type side by side at byte offsets (aligned, inside)."""
         for j, value in enumerate(values):
-            put(self.view(value.dtype), _index(offset, value.dtype) + j, value, mask)
+            index = offset >> (value.itemsize.bit_length() - 1)
+            put(self.view(value.dtype), index + j if j else index, value, mask)
 
     def index_text(self, byte_offset: int) -> str:
         """`A[3, 7]` for a place inside, `A[4100]` for one outside (elements)."""
@@ -72,11 +75,6 @@ class Buffer:
             where = ", ".join(str(i) for i in np.unravel_index(element, self.shape))
             return f"{self.name}[{where}]"
         return f"{self.name}[{element}]"
-
-
-def _index(offset: Array, kind: np.dtype[Any]) -> Array:
-    """Places of elements by their bytes; a shift, which takes NumPy less than a division."""
-    return offset >> (kind.itemsize.bit_length() - 1)
 
 
 def put(data: Array, at: Array, value: Array, mask: Array | None) -> None:
@@ -128,18 +126,15 @@ class Words:
     def meant_by(self, owner: Array) -> Words:
         """The same words for lanes that mean other columns than their own: int64, four axes."""
         other = copy(self)
-        other.columns, other.own = owner, False
+        other.columns, other.own, other.per_block = owner, False, False
         return other
-
-    def _whole_rows(self, word: Array) -> bool:
-        """Whether all columns mean the same of these rows, which vary along threads only."""
-        return self.own and self.per_block and word.shape[2:] == (1, 1)
 
     def gather(self, word: Array) -> Array:
         """uint32 words at row indices `word` (four axes), for every thread that they vary over."""
-        if self._whole_rows(word):
+        r, x, p, q = word.shape
+        if self.per_block and p == 1 and q == 1:
             rows = self.data.take(word.reshape(-1).astype(np.intp, copy=False), axis=0)
-            return rows.reshape(*word.shape[:2], *self.columns.shape[2:])
+            return rows.reshape(r, x, *self.columns.shape[2:])
         if self.own and word.size == 1:
             # A copy: what was loaded stays as it is when the word is written again.
             return self.data[int(word.reshape(()))].reshape(self.columns.shape).copy()
@@ -148,8 +143,9 @@ class Words:
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
         """Store uint32 values; where lanes collide, the highest thread of the highest block
         wins."""
-        if mask is None and self._whole_rows(word):
-            r, x = (max(word.shape[i], value.shape[i]) for i in range(2))
+        r, x, p, q = word.shape
+        if mask is None and self.per_block and p == 1 and q == 1:
+            r, x = max(r, value.shape[0]), max(x, value.shape[1])
             whole = spread_to(value, (r, x, *self.columns.shape[2:]))
             self.data[spread_to(word, (r, x, 1, 1)).reshape(-1)] = whole.reshape(r * x, -1)
         elif mask is None and self.own and word.size == 1:
@@ -159,8 +155,9 @@ class Words:
 
     def load(self, offset: Array, kind: np.dtype[Any], count: int = 1) -> tuple[Array, ...]:
         """Elements of a type, `count` side by side, at byte offsets (aligned, inside)."""
-        size = kind.itemsize
-        return tuple(self._load(offset + j * size if j else offset, kind) for j in range(count))
+        if count == 1:
+            return (self._load(offset, kind),)
+        return tuple(self._load(offset + j * kind.itemsize, kind) for j in range(count))
 
     def _load(self, offset: Array, kind: np.dtype[Any]) -> Array:
         size = kind.itemsize
