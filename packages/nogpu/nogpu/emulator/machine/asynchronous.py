@@ -19,10 +19,12 @@ import numpy as np
 from nogpu.emulator.machine.access import perform
 from nogpu.emulator.machine.events import Access, Stage, Where
 from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.masks import array_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
 
 PhaseAt = Callable[["State", Array], Array]
 
@@ -126,17 +128,8 @@ def copy_async(
     mask: Mask | None,
 ) -> None:
     """cp.async: `limit` bytes are read (None: all), the rest of the access is filled with zeros."""
-    if mask is not None and mask.n == 0:
-        return
     from_site, to_site = state.sites[source], state.sites[target]
-    # The bytes beyond the limit are not read, so they may lie outside.
-    reads = mask if limit is None else state.narrowed(mask, limit > 0)
-    if limit is None or (limit[...] == from_site.width).all():
-        values = perform(state, from_site, from_address, reads)
-    else:
-        values = _partial(state, source, from_address, limit, reads)
-    if from_site.count == 1 and not isinstance(values, tuple):
-        values = (values,)
+    values = _read(state, from_site, from_address, limit, mask)
     if limit is not None:
         values = tuple(v & _leading(limit, 4 * j) for j, v in enumerate(values))
     if state.observers:
@@ -158,28 +151,24 @@ def _begin(state: State, begun: Access) -> None:
     where.target.store(where.offset, begun.values or (), where.lanes)
 
 
-def _partial(
-    state: State, source: int, address: Array, limit: Array, mask: Mask | None
+def _read(
+    state: State, site: Site, address: Array, limit: Array | None, mask: Mask | None
 ) -> tuple[Array, ...]:
-    """Loads of which some lanes read fewer bytes than the copy is wide.
-
-    The lanes that read all of it make a request of their own.
+    """The words that lanes read; those that read fewer bytes than the copy is wide make a request
+    of their own. The bytes beyond are not read, so they may lie outside.
     """
-    site = state.sites[source]
-    values: tuple[Array, ...] = (np.zeros((1, 1, 1, 1), np.uint32),) * site.count
-    if mask is not None and mask.n == 0:
+    whole = mask if limit is None else state.narrowed(mask, limit >= site.width)
+    got = perform(state, site, address, whole)
+    values: tuple[Array, ...] = got if site.count > 1 else (got,)
+    if limit is None:
         return values
-    whole = state.narrowed(mask, limit >= site.width)
-    if whole is None or whole.n:
-        got = perform(state, site, address, whole)
-        values = got if isinstance(got, tuple) else (got,)
-    rest = state.narrowed(mask, limit < site.width)
+    rest = state.narrowed(mask, (limit > 0) & (limit < site.width))
     if rest is None or rest.n:
         length = np.clip(limit.astype(np.int64), 0, site.width)
         got = perform(state, site, address, rest, length=length)
-        ragged = got if isinstance(got, tuple) else (got,)
-        here = True if rest is None else rest.arr
-        values = tuple(np.where(here, r, v) for r, v in zip(ragged, values, strict=True))
+        ragged = got if site.count > 1 else (got,)
+        lanes = array_of(rest)
+        values = tuple(np.where(lanes, r, v) for r, v in zip(ragged, values, strict=True))
     return values
 
 

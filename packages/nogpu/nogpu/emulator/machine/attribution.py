@@ -29,11 +29,9 @@ def below_zero(place: int) -> int:
 
 @dataclass(frozen=True)
 class Offender:
-    """One thread of a batch, which stands for `count` lanes.
+    """One thread of a batch, which stands for `count` lanes. column: its block's place there.
 
     As text: `thread (x, y, z) of block (x, y, z)`.
-
-    column: its block's place in the batch.
     """
 
     state: State

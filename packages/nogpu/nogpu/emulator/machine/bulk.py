@@ -10,7 +10,7 @@ Asynchronous copy, bulk and tensor".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -44,8 +44,7 @@ ROW_BITS = {0: 0, 32: 1, 64: 3, 128: 7}
 
 
 def swizzled(address: Array, swizzle: int) -> Array:
-    """Where the byte at an address lies in a pattern of `swizzle` bytes: the chunk's number
-    changes.
+    """Where the byte at an address lies in a pattern of `swizzle` bytes: in another chunk.
 
     Source: PTX ISA, "Tensor swizzling modes": of 128 bytes, bits 4 to 6 take bits 7 to 9 by
     exclusive or; of 64, bits 4 and 5 bits 7 and 8; of 32, bit 4 bit 7.
@@ -103,11 +102,11 @@ def _global_event(
     operation: str | None = None,
 ) -> Bulk:
     """A read of pieces of an array; with an operation ("": a copy) what is written there."""
-    part = site.as_(space="global", op="load")
-    if operation is not None:
-        part = _written_by(site, operation)
-    thread, column = requests.thread, requests.column
     writes = operation is not None
+    part = site.as_(space="global", op="store" if writes else "load")
+    if operation:
+        part = part.as_(op="atomic", strong=True)
+    thread, column = requests.thread, requests.column
     return Bulk(part, "global", buffer, writes, thread, column, column, offset, PIECE, there)
 
 
@@ -464,16 +463,9 @@ def _kind_of(placed: Placed, site: Site, operation: str) -> str:
     return kind
 
 
-def _written_by(site: Site, operation: str) -> Site:
-    """What a copy or a reduction does to global memory."""
-    if operation:
-        return site.as_(space="global", op="atomic", strong=True)
-    return site.as_(space="global", op="store")
-
-
-def _combine(data: Array, at: Array, values: Array, operation: str, kind: str) -> None:
-    """A reduction of one request: the elements at `at` and its values become one."""
-    data[at] = apply(operation, kind, data[at], values, values)
+def _write(data: Array, at: Array, values: Array, operation: str, kind: str) -> None:
+    """A copy to the elements at `at`; with an operation, they and the values become one."""
+    data[at] = apply(operation, kind, data[at], values, values) if operation else values
 
 
 def store_box(
@@ -485,11 +477,9 @@ def store_box(
     mask: Mask | None,
     operation: str,
 ) -> None:
-    """cp.async.bulk.tensor from shared to global memory: a box; what lies outside the tensor is not
-    written.
+    """cp.async.bulk.tensor from shared to global memory: what of a box lies inside the tensor.
 
-    operation: of cp.reduce.async.bulk.tensor, what becomes of what lies there; "": it is
-    overwritten.
+    operation: of cp.reduce.async.bulk.tensor, what becomes of what lies there; "": a copy.
     """
     site = state.sites[number]
     for placed, every in _by_map(
@@ -524,7 +514,7 @@ def store_box(
             data[at[boxes.inside]] = values[boxes.inside]
             continue
         for places, value, inside in zip(at, values, boxes.inside, strict=True):
-            _combine(data, places[inside], value[inside], operation, kind)
+            _write(data, places[inside], value[inside], operation, kind)
 
 
 # -- rows of bytes -------------------------------------------------------------------------------
@@ -574,6 +564,19 @@ def _buffers(
     return parts
 
 
+def _rows_in_arrays(
+    state: State, site: Site, requests: Requests, shared: Array, size: Array, address: Array
+) -> Iterator[tuple[Requests, Array, Buffer, Array]]:
+    """Sound requests of one size to one array: these, where their pieces lie in shared memory, the
+    array, and where they lie there; bytes, (requests, pieces).
+    """
+    for count, which in _rows(state, site, requests, shared, size):
+        part, piece = requests.only(which), np.arange(0, count, PIECE)
+        for buffer, here, offset in _buffers(state, site, part, address[which], count):
+            at = shared[which][here]
+            yield part.only(here), at[:, None] + piece, buffer, offset[:, None] + piece
+
+
 def load_row(
     state: State,
     number: int,
@@ -591,24 +594,18 @@ def load_row(
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
     every = requests_of(state, mask, source, to, size, barrier, everyone)
     into = in_shared(state, site, every.values[1])[0]
-    offset_of = state.sites[from_number].offset
-    for count, which in _rows(state, site, every, into, every.values[2]):
-        piece = np.arange(0, count, PIECE)
-        part, at = every.only(which), into[which]
-        for buffer, here, offset in _buffers(state, site, part, part.values[0] + offset_of, count):
-            requests = part.only(here)
-            state.publish_bulk(_global_event(site, buffer, requests, offset[:, None] + piece))
-            words = pick(buffer.view(np.dtype("u1")), offset[:, None] + np.arange(count))
-            words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
-            counts_at, _, code = in_shared(state, at_barrier, requests.values[3])
-            request, owner = receivers(
-                state, site, requests, code, requests.values[4], targets is not None
-            )
-            requests, counts_at = requests.only(request), counts_at[request]
-            pieces = (at[here][:, None] + piece)[request]
-            event = shared_event(state, site, requests, pieces, owner, counts_at)
-            put_shared(state, event, words[request])
-            land(state, at_barrier, requests, counts_at, owner, count)
+    address = every.values[0] + state.sites[from_number].offset
+    for row in _rows_in_arrays(state, site, every, into, every.values[2], address):
+        requests, pieces, buffer, offset = row
+        state.publish_bulk(_global_event(site, buffer, requests, offset))
+        words = pick(buffer.view(np.dtype("u4")), (offset >> 2)[:, :, None] + np.arange(4))
+        counts_at, _, code = in_shared(state, at_barrier, requests.values[3])
+        several = targets is not None
+        request, owner = receivers(state, site, requests, code, requests.values[4], several)
+        requests, counts_at = requests.only(request), counts_at[request]
+        event = shared_event(state, site, requests, pieces[request], owner, counts_at)
+        put_shared(state, event, words[request])
+        land(state, at_barrier, requests, counts_at, owner, PIECE * pieces.shape[1])
 
 
 def store_row(
@@ -624,35 +621,24 @@ def store_row(
 ) -> None:
     """cp.async.bulk from shared to global memory: `size` bytes that lie side by side.
 
-    operation, kind: of cp.reduce.async.bulk, what becomes of what lies there, and the type; "": it
-    is overwritten.
+    operation, kind: of cp.reduce.async.bulk, what becomes of what lies there; "": a copy.
     """
     site, reads = state.sites[number], state.sites[from_number]
     every = requests_of(state, mask, to, source, size)
     at = in_shared(state, reads, every.values[1])[0]
-    for count, which in _rows(state, site, every, at, every.values[2]):
-        piece = np.arange(0, count, PIECE)
-        part = every.only(which)
-        for buffer, here, offset in _buffers(
-            state, site, part, part.values[0] + site.offset, count
-        ):
-            requests = part.only(here)
-            pieces = at[which][here][:, None] + piece
-            event = shared_event(state, site, requests, pieces)
-            _begin_store(state, event)
-            words = _read_shared(state, event)
-            state.publish_bulk(
-                _global_event(site, buffer, requests, offset[:, None] + piece, None, operation)
-            )
-            state.launch.stored(site)
-            unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
-            values = np.ascontiguousarray(words).reshape(len(here), -1).view(unit)
-            data, each = buffer.view(unit), np.arange(count // unit.itemsize)
-            for first, value in zip(offset // unit.itemsize, values, strict=True):
-                if operation:
-                    _combine(data, first + each, value, operation, kind)
-                else:
-                    data[first + each] = value
+    address = every.values[0] + site.offset
+    for row in _rows_in_arrays(state, site, every, at, every.values[2], address):
+        requests, pieces, buffer, offset = row
+        event = shared_event(state, site, requests, pieces)
+        _begin_store(state, event)
+        words = _read_shared(state, event)
+        state.publish_bulk(_global_event(site, buffer, requests, offset, None, operation))
+        state.launch.stored(site)
+        unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
+        values = np.ascontiguousarray(words).reshape(len(words), -1).view(unit)
+        data, each = buffer.view(unit), np.arange(values.shape[1])
+        for first, value in zip(offset[:, 0] // unit.itemsize, values, strict=True):
+            _write(data, first + each, value, operation, kind)
 
 
 def pass_row(

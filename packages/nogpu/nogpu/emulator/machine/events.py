@@ -88,8 +88,7 @@ class Served:
 
 @dataclass(slots=True, eq=False)
 class Bulk:
-    """Pieces of memory that an engine reads or writes for threads: the copy engine, the Tensor
-    Cores.
+    """Pieces of memory that an engine, TMA or the Tensor Cores, reads or writes for threads.
 
     One row a request. thread, column: who asked, and its block of the batch. owner: the block whose
     shared memory it is; for global memory that of who asked. offset: int64 (requests, pieces),

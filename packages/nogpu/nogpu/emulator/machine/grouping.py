@@ -66,8 +66,7 @@ class PhaseWait:
 
 @dataclass
 class GateWait:
-    """Lanes that wait where their whole warp acts together, or several. member: the lanes that each
-    names.
+    """Lanes that wait where whole warps act together. member: the lanes that each names.
 
     together: consecutive warps that act together; with more than one, they name all their lanes.
     """

@@ -55,10 +55,7 @@ _COUNTED_POLLS = 2000  # the same where something changes from one to the next
 def _touch(
     state: State, number: int, address: Array, mask: Mask | None, op: str, move: Move
 ) -> Any:
-    """Access barriers: all but an initialisation need one that is set up.
-
-    Gives what `move` gives.
-    """
+    """Access barriers; gives what `move` gives."""
     site = state.sites[number]
     if site.space == "generic":
         address = _of_shared(state, site, address, mask)
@@ -313,9 +310,7 @@ def complete_bytes(
     state: State, site: Site, at: Array, block: Array, count: Array, thread: Array, column: Array
 ) -> None:
     """Copies have brought bytes: flat arrays of the barriers' offsets and blocks, the bytes, and
-    who asked.
-
-    Phases of which nothing is missing any more are complete.
+    who asked. Phases of which nothing is missing any more are complete.
     """
     bad = (at < 0) | (at + 8 > state.launch.shared_bytes) | (at % 8 != 0)
     if bad.any():

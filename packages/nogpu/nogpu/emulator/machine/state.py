@@ -155,17 +155,13 @@ class State:
         self.unchanged_polls = 0  # of these, the last ones between which no register changed
         self.last_registers: list[Array] = []  # all registers when threads last learnt "no"
         self.idle = 0  # rounds of loops that wait in which nothing else happened
-        self.snapshot: Snapshot | None = (
-            None  # all there was when threads last went round such loops
-        )
+        self.snapshot: Snapshot | None = None  # of when threads last went round such loops
         self.moved = False  # a barrier or a gate has opened since
         self.peers: Peers | None = None  # the clusters of its blocks: see `clusters.of`
         self.meetings: Meetings | None = None  # their barriers: see `cluster_barriers.of`
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
         self.copies: Copies | None = None  # pending cp.async, made on first use
-        self.stores: Stores | None = (
-            None  # copies of TMA that still read shared memory, made on first use
-        )
+        self.stores: Stores | None = None  # of TMA, that still read, made on first use
         # PTX's tx-count: bytes that phases of mbarriers wait for, by place, on first use.
         self.tx_count: Array | None = None
         self.tx_lines: dict[int, int] = {}  # who announced last, by offset of the mbarrier

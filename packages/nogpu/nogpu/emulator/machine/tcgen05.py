@@ -428,13 +428,12 @@ def _sound(
     for does, at, count in places:
         first, start = at >> 16 & 0xFFFF, at & 0xFFFF
         if first not in ((0, 16) if told.half else (0,)):
-            accuse(
+            tensor_memory.report(
                 "misaligned",
                 line,
                 lane,
                 f"{lane} {does} tensor memory from lane {first} on by a product of {told.m} rows: "
                 "it begins at lane 0, one of 64 rows without .ws at lane 0 or 16",
-                array="tensor memory",
             )
             return False
         if not memory.inside(lane, line, start, count, does, block):
@@ -447,14 +446,13 @@ def _sound(
                 if does == "writes"
                 else "Copy it there first (tcgen05.cp, tcgen05.st); scales to all 128 lanes"
             )
-            accuse(
+            tensor_memory.report(
                 "uninitialised",
                 line,
                 lane,
                 f"{lane} {'adds to' if does == 'writes' else does} columns {start} to "
                 f"{start + count - 1} of tensor memory, of which nothing has written some since "
                 f"they were allocated. {cure}",
-                array="tensor memory",
             )
         lanes = slice(first, tensor_memory.LANES, 32 if told.half else 1)
         what = "writes" if does == "writes" else "reads"
@@ -587,14 +585,13 @@ def tensor_copy(
                 lane = Offender(state, int(turn.thread[i]), int(turn.column[i]))
                 first = int(at[i]) >> 16 & 0xFFFF
                 if first >= (_QUARTER if rows == 4 else 1):
-                    accuse(
+                    tensor_memory.report(
                         "misaligned",
                         line,
                         lane,
                         f"{lane} copies to tensor memory from lane {first} on: a copy begins at "
                         f"lane 0, one of 4 rows, {_QUARTER} lanes apart, at one of the first "
                         f"{_QUARTER}",
-                        array="tensor memory",
                     )
                     continue
                 reached = slice(first, tensor_memory.LANES, _QUARTER if rows == 4 else 1)
@@ -621,13 +618,12 @@ def _shift(state: State, lane: Offender, line: int, address: int, block: int) ->
     memory = tensor_memory.of(state)
     first = address >> 16 & 0xFFFF
     if first % _QUARTER or first >= tensor_memory.LANES:
-        accuse(
+        tensor_memory.report(
             "misaligned",
             line,
             lane,
             f"{lane} shifts tensor memory from lane {first} on: a shift begins at a multiple of "
             f"{_QUARTER} lanes",
-            array="tensor memory",
         )
         return
     lanes = slice(first, first + _QUARTER)
@@ -636,14 +632,13 @@ def _shift(state: State, lane: Offender, line: int, address: int, block: int) ->
         return
     rows = block, slice(first + 1, first + _QUARTER), columns
     if not memory.written[rows].all():
-        accuse(
+        tensor_memory.report(
             "uninitialised",
             line,
             lane,
             f"{lane} shifts columns {columns.start} to {columns.stop - 1} of tensor memory, of "
             "which nothing has written some since they were allocated. Copy or store the rows "
             "there first",
-            array="tensor memory",
         )
     to = block, slice(first, first + _QUARTER - 1), columns
     memory.data[to] = memory.data[rows].copy()

@@ -95,7 +95,8 @@ def values_in(words: Array, kind: str) -> list[Array]:
     if kind in ("f16", "bf16"):
         halves = arith.unpack16(words)
         values = halves.view(f2) if kind == "f16" else arith.bf16_value(halves)
-        return list(np.moveaxis(values.astype(f8), -1, 0))
+        values = values.astype(f8)
+        return [values[..., 0], values[..., 1]]
     if kind == "tf32":
         return [arith.tf32_value(words).astype(f8)]
     if kind in ("s8", "u8"):
@@ -142,7 +143,7 @@ def registers_of(state: State, matrix: Array, layout: tuple[Array, ...], kind: s
 def _packed(state: State, values: Array, register: np.dtype[Any]) -> list[Array]:
     """Elements (elements, warps, 32, blocks) as registers; narrow ones share one, in order."""
     parts = values.reshape(-1, register.itemsize // values.itemsize, *values.shape[1:])
-    words = np.ascontiguousarray(np.moveaxis(parts, 1, -1)).view(register)[..., 0]
+    words = np.ascontiguousarray(parts.transpose(0, 2, 3, 4, 1)).view(register)[..., 0]
     return [threads(state, w) for w in words]
 
 
@@ -346,9 +347,9 @@ def _load_tile(tile: _Tile, site: Site, base: Array, count: int, mask: Mask | No
         else:
             value = _fetch(state, site, base + tile.place(r, c), elements * size, mask)
         whole = np.ascontiguousarray(np.stack(value, axis=-1)).view(raw.dtype)
-        for e, part in enumerate(np.moveaxis(whole, -1, 0)):
+        for e in range(elements):
             rr, cc = (r + e, c) if down else (r, c + e)
-            raw[:, :, rr, cc] = part.transpose(0, 2, 1)
+            raw[:, :, rr, cc] = whole[..., e].transpose(0, 2, 1)
     values = raw[:, :, *fragment].transpose(2, 0, 3, 1)
     registers = _packed(state, values, {"f32": f4, "f64": f8}.get(tile.kind, i4))
     return [registers[i % len(registers)] for i in range(count)]

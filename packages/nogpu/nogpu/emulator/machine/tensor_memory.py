@@ -72,33 +72,32 @@ class TensorMemory:
         own = [f"{a} to {a + n - 1}" for a, n in sorted(self.allocated[block].items())]
         has = f"columns {', '.join(own)}" if own else "none"
         whose = "its block" if block == lane.column else "the other block of the pair"
-        accuse(
+        report(
             "out-of-bounds",
             line,
             lane,
             f"{lane} {does} columns {at} to {at + count - 1} of tensor memory; {whose} has "
             f"allocated {has}. Take the address that tcgen05.alloc wrote, and allocate as many "
             "columns as the sums and operands need",
-            array="tensor memory",
         )
         return False
 
     def end(self) -> None:
         """The blocks end: report what they have not freed, and pairs that did not meet."""
-        peers = clusters.of(self.state) if any(self.pairs) else None
-        for column, done in enumerate(self.pairs if peers else ()):
-            rank = int(peers.rank[column]) if peers else 0
-            other = clusters.column_of(self.state, np.array([column]), np.array([rank ^ 1]))
-            if len(done) > len(self.pairs[int(other[0])]):
+        for column, done in enumerate(self.pairs):
+            if not done:
+                continue
+            rank = clusters.of(self.state).rank[[column]]
+            (other,) = clusters.column_of(self.state, np.array([column]), rank ^ 1)
+            if len(done) > len(self.pairs[other]):
                 lane = Offender(self.state, 0, column)
-                accuse(
+                report(
                     "divergent-barrier",
-                    done[len(self.pairs[int(other[0])])],
+                    done[len(self.pairs[other])],
                     lane,
                     f"a warp of block {lane.block} allocates or frees tensor memory for a pair of "
                     "blocks, and the other block never does: on a GPU it waits. One warp of each "
                     "executes tcgen05.alloc and tcgen05.dealloc with .cta_group::2",
-                    array="tensor memory",
                 )
         for column, own in enumerate(self.allocated):
             for at, count in own.items():
@@ -112,7 +111,6 @@ class TensorMemory:
                     "for ever. Let the warp that allocated them execute tcgen05.dealloc before the "
                     "end",
                     1,
-                    array="tensor memory",
                     block=block,
                 )
 
@@ -122,6 +120,11 @@ def of(state: State) -> TensorMemory:
     if state.tensor_memory is None:
         state.tensor_memory = TensorMemory(state)
     return state.tensor_memory
+
+
+def report(kind: str, line: int, lane: Offender, message: str, other_line: int = 0) -> None:
+    """Enter a fault about tensor memory: see `accuse`."""
+    accuse(kind, line, lane, message, array="tensor memory", other_line=other_line)
 
 
 def publish(state: State, access: TensorAccess) -> None:
@@ -171,7 +174,7 @@ def tensor_alloc(
             )
         if problem:
             says = f"{lane} asks for {problem}"
-            accuse("divergent-barrier", line, lane, says, array="tensor memory")
+            report("divergent-barrier", line, lane, says)
             continue
         if pair:
             memory.pairs[column].append(line)
@@ -194,14 +197,13 @@ def tensor_dealloc(
         lane = Offender(state, 32 * warp, column)
         if memory.allocated[column].get(at) != columns:
             if memory.inside(lane, line, at & 0xFFFF, columns, "frees"):
-                accuse(
+                report(
                     "out-of-bounds",
                     line,
                     lane,
                     f"{lane} frees {columns} columns of tensor memory from address {at:#x} on; the "
                     f"block has allocated {memory.allocated[column]} (columns by address). Free "
                     "what tcgen05.alloc gave, whole",
-                    array="tensor memory",
                 )
             continue
         whole = slice(at, at + columns)
@@ -223,23 +225,18 @@ def relinquish(state: State, line: int, mask: Mask | None) -> None:
 
 @lru_cache
 def fragment(shape: str, count: int) -> tuple[Array, Array]:
-    """(lane, column) from the address on, of each register of the lanes of a warp: (registers,
-    32).
+    """(lane, column) from the address on, of each register of a warp's lanes: (registers, 32).
 
     shape: 32x32b, 16x64b, 16x128b or 16x256b. count: .xN, how often it is repeated along the
     columns.
     """
-    if shape == "32x32b":
-        rows, columns = _LANE[None], 0 * _LANE[None]
-        width = 1
-    elif shape == "16x64b":
-        rows, columns, width = (_LANE // 4 + 8 * (_LANE % 2))[None], (_LANE // 2 % 2)[None], 2
-    elif shape == "16x128b":
-        half = np.arange(2)[:, None]
-        rows, columns, width = _LANE // 4 + 8 * half, _LANE % 4 + 0 * half, 4
-    else:
-        i = np.arange(4)[:, None]
-        rows, columns, width = _LANE // 4 + 8 * (i // 2), 2 * (_LANE % 4) + i % 2, 8
+    i = np.arange(4)[:, None]
+    rows, columns, width = {
+        "32x32b": (_LANE[None], 0 * _LANE[None], 1),
+        "16x64b": ((_LANE // 4 + 8 * (_LANE % 2))[None], (_LANE // 2 % 2)[None], 2),
+        "16x128b": (_LANE // 4 + 8 * i[:2], _LANE % 4 + 0 * i[:2], 4),
+        "16x256b": (_LANE // 4 + 8 * (i // 2), 2 * (_LANE % 4) + i % 2, 8),
+    }[shape]
     steps = width * np.arange(count)[:, None, None]
     every = np.broadcast_to(columns + steps, (count, *columns.shape)).reshape(-1, 32)
     return np.tile(rows, (count, 1)), every
@@ -260,24 +257,22 @@ def _reached(
         first, start = at >> 16 & LANES - 1, at & 0xFFFF
         own = 32 * (warp % 4)
         if (full[warp, :, column][here[warp, :, column]] != at).any():
-            accuse(
+            report(
                 "divergent-barrier",
                 line,
                 lane,
                 f"warp {warp} of block {lane.block} {does} tensor memory and its lanes give "
                 "different addresses: all 32 give the address of the whole access, without "
                 "threadIdx.x % 32",
-                array="tensor memory",
             )
         if first not in ((own,) if high == 32 else (own, own + 16)):
-            accuse(
+            report(
                 "out-of-bounds",
                 line,
                 lane,
                 f"warp {warp} of block {lane.block} {does} tensor memory from lane {first} on: "
                 f"warp {warp % 4} of a warpgroup reaches lanes {own} to {own + 31} alone. Add "
                 "(32 * (warp % 4)) << 16 to the address of the column",
-                array="tensor memory",
             )
             continue
         if memory.inside(lane, line, start, width, does):
@@ -300,13 +295,12 @@ def tensor_load(
         place = block, rows + lane, columns + at
         if not memory.written[place].all():
             who = Offender(state, 32 * warp, block)
-            accuse(
+            report(
                 "uninitialised",
                 line,
                 who,
                 f"warp {warp} of block {who.block} reads tensor memory that nothing has written "
                 "since it was allocated. Multiply into it, or store, first",
-                array="tensor memory",
             )
         got[:, warp, :, block] = memory.data[place]
     if packed:
@@ -343,14 +337,13 @@ def loading_used(state: State, lanes: Array, line: int, first: int, mask: Mask |
         lanes = lanes & mask.arr
     if state.observers and lanes.any():
         lane = first_offender(state, lanes)
-        accuse(
+        report(
             "race",
             line,
             lane,
             f"{lane} uses here what it loads from tensor memory in line {first}, and has not "
             "waited for it: until then a register need not hold it. Put tcgen05.wait::ld between "
             "the two, on every way",
-            array="tensor memory",
             other_line=first,
         )
 

@@ -62,11 +62,9 @@ _RESERVED = 0b11 << 14 | 0b11 << 30 | 0b111 << 46 | 0x3FF << 52
 
 @dataclass(frozen=True)
 class Operand:
-    """A matrix of one product. name: A or B; count: its rows or columns; kind: PTX's type of its
-    elements.
+    """A matrix of one product. name: A or B; count: its rows or columns; kind: of its elements.
 
-    major: "K", where neighbours in memory are neighbours along k, or "MN". row: bytes of a row of
-    k.
+    major: "K", where neighbours in memory are neighbours along k, or "MN". row: bytes along k.
     """
 
     name: str
@@ -143,8 +141,7 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
 
 @lru_cache
 def places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
-    """Of each piece of a matrix: its distance from the start without strides, and how often LBO and
-    SBO count.
+    """Of each piece of a matrix: its distance from the start but for how often LBO and SBO count.
 
     int64, (rows, pieces of k) of a K-major matrix, (k, pieces along m or n) of an MN-major one.
     """
