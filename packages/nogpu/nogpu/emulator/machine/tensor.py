@@ -161,12 +161,6 @@ def multiply_add(
     return total
 
 
-def _dims(shape: str) -> tuple[int, int, int]:
-    m, rest = shape[1:].split("n")
-    n, k = rest.split("k")
-    return int(m), int(n), int(k)
-
-
 def mma(
     state: State,
     shape: str,
@@ -233,8 +227,10 @@ def _mma_quads(
 # -- wmma ----------------------------------------------------------------------------------------
 
 
+@lru_cache
 def _layout(matrix: str, shape: str, kind: str) -> tuple[tuple[Array, Array], tuple[int, int]]:
-    m, n, k = _dims(shape)
+    """Which elements each lane holds, and rows and columns; shape: such as "m16n8k16"."""
+    m, n, k = map(int, shape[1:].replace("n", "k").split("k"))
     if matrix == "a":
         return a_layout(m, k, kind), (m, k)
     if matrix == "b":
@@ -410,28 +406,30 @@ def wmma_store(
 # -- ldmatrix ------------------------------------------------------------------------------------
 
 
-def _by_lane(words: list[Array], first: int) -> Array:
-    """Word m of row g of the matrix that lanes first..first+7 address: (warps, 32, blocks)."""
-    rows = np.stack(words)  # (4, w, 32, b)
-    return rows[MEMBER, :, first + GROUP].transpose(1, 0, 2)
+def _matrix_in(word: Array) -> Array:
+    """The 8x8 matrix of 16-bit elements whose row r lanes 4r to 4r + 3 hold, two each: from
+    (warps, 32, blocks) to (warps, blocks, 8, 8).
+    """
+    halves = arith.unpack16(word.transpose(0, 2, 1))
+    return halves.reshape(*halves.shape[:2], 8, 8)
+
+
+def _word_of(matrix: Array) -> Array:
+    """Inverse of `_matrix_in`."""
+    word = arith.pack16(matrix.reshape(*matrix.shape[:2], 32, 2))
+    return np.ascontiguousarray(word.transpose(0, 2, 1))
 
 
 def load_matrix(
     state: State, number: int, address: Array, count: int, transposed: bool, mask: Mask | None
 ) -> list[Array]:
     """ldmatrix.x1, .x2, .x4, optionally .trans."""
-    words = _rows(state, state.sites[number], address, count, mask)
-    out = []
-    for j in range(count):
-        if not transposed:
-            value = _by_lane(words, 8 * j)
-        else:
-            halves = arith.unpack16(np.stack(words))  # (4, w, 32, b, 2)
-            low = halves[GROUP >> 1, :, 8 * j + 2 * MEMBER, :, GROUP & 1]
-            high = halves[GROUP >> 1, :, 8 * j + 2 * MEMBER + 1, :, GROUP & 1]
-            value = arith.join16(low, high).transpose(1, 0, 2)
-        out.append(threads(state, np.ascontiguousarray(value)))
-    return out
+    words = np.stack(_rows(state, state.sites[number], address, count, mask), axis=-1)
+    rows = arith.unpack16(words.transpose(0, 2, 1, 3))  # (warps, blocks, 32, 4, 2)
+    matrices = rows.reshape(*rows.shape[:2], 4, 8, 8)  # rows 8j to 8j + 7 are those of matrix j
+    if transposed:
+        matrices = matrices.swapaxes(3, 4)
+    return [threads(state, _word_of(matrices[:, :, j])) for j in range(count)]
 
 
 def store_matrix(
@@ -443,28 +441,16 @@ def store_matrix(
     mask: Mask | None,
 ) -> None:
     """stmatrix.x1, .x2, .x4, optionally .trans."""
-    row, word = LANE % 8, [np.zeros((state.warp_shape.warps, 32, state.blocks), i4)] * 4
+    matrices = np.zeros((state.warp_shape.warps, state.blocks, 4, 8, 8), i2)
     for j, value in enumerate(values):
-        words = warps(state, value)
-        mine = (LANE // 8 == j).reshape(1, 32, 1)
-        halves = arith.unpack16(words)  # (w, 32, b, 2)
-        for m in range(4):
-            if not transposed:  # element 2m of row r is in lane 4r + m
-                part = words[:, 4 * row + m]
-            else:  # element c of row r is in lane 4c + r / 2, half r & 1
-                low = halves[:, 8 * m + (row >> 1), :, row & 1]
-                high = halves[:, 8 * m + 4 + (row >> 1), :, row & 1]
-                part = arith.join16(low, high).transpose(1, 0, 2)
-            word[m] = np.where(mine, part, word[m])
+        matrix = _matrix_in(warps(state, value))
+        matrices[:, :, j] = matrix.swapaxes(2, 3) if transposed else matrix
+    words = arith.pack16(matrices.reshape(*matrices.shape[:2], 32, 4, 2)).transpose(3, 0, 2, 1)
     lanes = state.first_lanes(mask, 8 * len(values))
     site = state.sites[number].as_(kind=i4, count=4)
-    perform(state, site, address, lanes, tuple(threads(state, w) for w in word))
+    perform(state, site, address, lanes, tuple(threads(state, w) for w in words))
 
 
 def transpose_matrix(state: State, a: Array, mask: Mask | None) -> Array:
     """movmatrix.trans of an 8x8 matrix of 16-bit elements."""
-    halves = arith.unpack16(warps(state, a))  # (w, 32, b, 2): lane 4r + c/2, half c & 1
-    low = halves[:, 4 * 2 * MEMBER + (GROUP >> 1), :, GROUP & 1]
-    high = halves[:, 4 * (2 * MEMBER + 1) + (GROUP >> 1), :, GROUP & 1]
-    value = arith.join16(low, high)  # (32, w, b)
-    return threads(state, np.ascontiguousarray(value.transpose(1, 0, 2)))
+    return threads(state, _word_of(_matrix_in(warps(state, a)).swapaxes(2, 3)))
