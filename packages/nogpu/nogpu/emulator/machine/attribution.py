@@ -54,10 +54,10 @@ class Offender:
 
 def first_offender(state: State, lanes: Array) -> Offender:
     """The lowest block's first of some lanes: a bool array of four axes, true somewhere."""
-    thread, column = state.first_lane(lanes)
-    return Offender(
-        state, thread, column, int(np.count_nonzero(lanes)) * (state.lanes // lanes.size)
-    )
+    full = state.by_thread(lanes)
+    column = int(np.argmax(full.any(axis=0)))
+    thread = int(np.argmax(full[:, column]))
+    return Offender(state, thread, column, int(np.count_nonzero(full)))
 
 
 def offender_among(state: State, thread: Array, column: Array, bad: Array) -> tuple[int, Offender]:

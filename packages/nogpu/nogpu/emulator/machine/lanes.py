@@ -77,19 +77,6 @@ class WarpShape:
         sizes = (self.group, self.x) if self.mode == "group" else (1, WARP)
         return spread_to(six, (w1, w2, *sizes, p, q))
 
-    def full(self, a: Array, blocks: tuple[int, int]) -> Array:
-        """(rows, x, p, q) to (warps, 32, p * q); lanes beyond the last thread repeat it."""
-        p, q = blocks
-        whole = spread_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p * q)
-        if self.threads % WARP:
-            whole = whole[np.minimum(np.arange(self.warps * WARP), self.threads - 1)]
-        return whole.reshape(self.warps, WARP, p * q)
-
-    def back(self, a: Array, blocks: tuple[int, int]) -> Array:
-        """Inverse of `full`."""
-        flat = a.reshape(self.warps * WARP, -1)[: self.threads]
-        return flat.reshape(self.rows, self.x, *blocks)
-
 
 def by_warp(a: Array) -> Array:
     """Join the two lane axes: (w1, w2, lanes, p, q)."""

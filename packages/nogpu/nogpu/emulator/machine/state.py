@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from nogpu.emulator.machine.events import Access, Bulk, Observer, Served, Where
 from nogpu.emulator.machine.lanes import Array, WarpShape
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.machine.memory import Buffer, Heap, Words
-from nogpu.emulator.ptx.sites import calls_of
+from nogpu.emulator.ptx.sites import Site, calls_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.asynchronous import Copies
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.spinning import Snapshot
     from nogpu.emulator.machine.tensor_memory import TensorMemory
     from nogpu.emulator.ptx.program import Program, SharedSymbol
-    from nogpu.emulator.ptx.sites import Site
 
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
@@ -140,7 +140,6 @@ class State:
         gx, gy, _ = grid
         linear = (bz.astype(i8) * gy + by) * gx + bx
         self.linear_block = np.broadcast_to(linear, (1, 1, self.p, self.q))
-        self._global_thread: Array | None = None
         self.live: Mask | None = None
         self.shared = Words(max(launch.shared_bytes, 4), self.block_index)
         # Of each instruction the last shared access without a fault, and its address.
@@ -294,12 +293,10 @@ class State:
         """blockIdx of a block of this batch."""
         return self.block_of(int(self.linear_block.reshape(-1)[column]))
 
-    @property
+    @cached_property
     def global_thread(self) -> Array:
         """Number of each thread in the whole launch: block number times threads, plus thread."""
-        if self._global_thread is None:
-            self._global_thread = self.linear_block * self.threads + self.thread
-        return self._global_thread
+        return self.linear_block * self.threads + self.thread
 
     def global_thread_text(self, gid: int) -> str:
         """threadIdx and blockIdx of a thread of the launch."""
@@ -361,12 +358,6 @@ class State:
     def waited_in_vain(self) -> bool:
         """Whether threads of this launch waited for what never came, and were let go."""
         return any(kind == "divergent-barrier" for kind, *_ in self.launch.faults)
-
-    def first_lane(self, chosen: Array) -> tuple[int, int]:
-        """(thread, column) of the lowest block's first true lane of a bool array."""
-        full = self.by_thread(chosen)
-        column = int(np.flatnonzero(full.any(axis=0))[0])
-        return int(np.flatnonzero(full[:, column])[0]), column
 
     # -- local memory ----------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import sync
-from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.lanes import Array, spread_to
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -32,13 +32,16 @@ BIT = np.int64(1) << _LANE
 
 
 def warps(state: State, a: Array) -> Array:
-    """A value of four axes as (warps, 32, blocks)."""
-    return state.warp_shape.full(a, (state.p, state.q))
+    """A value of four axes as (warps, 32, blocks); lanes beyond the last thread repeat it."""
+    whole = spread_to(a, state.shape).reshape(state.threads, state.blocks)
+    if state.threads % 32:
+        return whole[state.warp_shape.index]
+    return whole.reshape(-1, 32, state.blocks)
 
 
 def threads(state: State, a: Array) -> Array:
     """Inverse of `warps`."""
-    return state.warp_shape.back(a, (state.p, state.q))
+    return a.reshape(state.warp_shape.warps * 32, -1)[: state.threads].reshape(state.shape)
 
 
 def of_any(flags: Array, together: int) -> Array:
