@@ -393,21 +393,19 @@ def _note_local(state: State, site: Site, offset: Array, mask: Mask | None) -> N
     )
     if site.op == "load":
         state.local_unset = [
-            ~have[(first + j * site.kind.itemsize // 4, *lanes)].any(axis=0)
-            & (True if mask is None else mask.arr)
+            ~have[(first + j * site.kind.itemsize // 4, *lanes)].any(axis=0) & array_of(mask)
             for j in range(site.count)
         ]
         return
     state.local_at = [(first + j * site.kind.itemsize // 4, *lanes) for j in range(site.count)]
     for at in state.local_at:
-        have[at] |= True if mask is None else mask.arr
+        have[at] |= array_of(mask)
 
 
 def local_kept(state: State, element: int, lanes: Array, mask: Mask | None) -> None:
     """Of some lanes an element of the last store to local memory has no value."""
     if state.local_set is not None and element < len(state.local_at):
-        lanes = lanes if mask is None else lanes & mask.arr
-        state.local_set[state.local_at[element]] &= ~lanes
+        state.local_set[state.local_at[element]] &= ~(lanes & array_of(mask))
 
 
 def local_unset(state: State, element: int) -> Array:
@@ -462,8 +460,7 @@ def unset_shown(
     state: State, lanes: Array, does: str, line: int, first: int, mask: Mask | None
 ) -> None:
     """Tell of lanes that show what a register holds which they have not set."""
-    if mask is not None:
-        lanes = lanes & mask.arr
+    lanes = lanes & array_of(mask)
     if lanes.any():
         for o in state.observers:
             o.unset(lanes, does, line, first)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.attribution import accuse, first_offender
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.ptx.layout import HEAP_SLOT, HEAPS, SLOT_BITS
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
 

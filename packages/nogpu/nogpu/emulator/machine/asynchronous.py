@@ -19,10 +19,9 @@ import numpy as np
 from nogpu.emulator.machine.access import perform
 from nogpu.emulator.machine.events import Access, Stage, Where
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.masks import Mask, array_of
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
@@ -72,7 +71,7 @@ class Copies:
             allowed = 0
         for copy in list(self.open):
             done = copy.group < self.commits - allowed
-            self._finish(copy, done if mask is None else done & mask.arr, Stage.WAITED)
+            self._finish(copy, done & array_of(mask), Stage.WAITED)
 
     def _finish(self, copy: Copy, done: Array, stage: Stage) -> None:
         """Those lanes of a copy that are among the given ones have their bytes."""
@@ -104,8 +103,7 @@ class Copies:
             done = (phase_at(state, t.offset) != t.phase) & known
             if offset.size == 1:
                 done = done & (t.offset == offset)
-            if t.mask is not None:
-                done = done & t.mask.arr
+            done = done & array_of(t.mask)
             if not done.any():
                 continue
             t.copies = [c for c in t.copies if c in self.open]
@@ -131,7 +129,8 @@ def copy_async(
     from_site, to_site = state.sites[source], state.sites[target]
     values = _read(state, from_site, from_address, limit, mask)
     if limit is not None:
-        values = tuple(v & _leading(limit, 4 * j) for j, v in enumerate(values))
+        left = limit.astype(np.int64)
+        values = tuple(v & _LEADING[np.clip(left - 4 * j, 0, 4)] for j, v in enumerate(values))
     if state.observers:
         begin = partial(_begin, state)
         perform(state, to_site, to_address, mask, values, stage=Stage.BEGUN, move=begin)
@@ -173,11 +172,7 @@ def _read(
 
 
 _LEADING = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)
-
-
-def _leading(limit: Array, at: int) -> Array:
-    """Mask of the bytes of the word at byte `at` that lie within the first `limit` bytes."""
-    return _LEADING[np.clip(limit.astype(np.int64) - at, 0, 4)]
+"""Masks of the first bytes of a word, by their number."""
 
 
 def commit_group(state: State, mask: Mask | None) -> None:

@@ -302,7 +302,6 @@ def _diverged(state: State, line: int, blocks: Array, message: str, other_line: 
 
 def _open(state: State, ready: list[BarrierWait], opened: Array | None) -> None:
     """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
-    state.failed_polls = 0
     frames = everywhere(state)
     if opened is None or opened.any():
         others = any(f.at_barriers or f.parked or f.at_gates for f in frames)

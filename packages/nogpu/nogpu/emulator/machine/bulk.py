@@ -21,14 +21,13 @@ from nogpu.emulator.machine.atomics import apply
 from nogpu.emulator.machine.attribution import Offender, accuse, offender_among
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.machine.lanes import Array, pick
-from nogpu.emulator.machine.masks import array_of, flat_lanes
+from nogpu.emulator.machine.masks import Mask, array_of, flat_lanes
 from nogpu.emulator.machine.tensor_maps import Placed, map_at
 from nogpu.emulator.ptx import words as words_ptx
 from nogpu.emulator.ptx.layout import RANK_SHIFT, SHARED_WINDOW
 from nogpu.errors import EmulationError
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.memory import Buffer
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
@@ -200,12 +199,9 @@ class Stores:
         for copy in self.open:
             e, s = copy.event, self.state
             lane = Offender(s, int(e.thread[0]), int(e.column[0]), len(e.thread))
-            closed = bool((copy.group < self.commits[e.thread, e.column]).any())
-            what = (
-                "waited for it (cp.async.bulk.wait_group)"
-                if closed
-                else "closed its group (cp.async.bulk.commit_group)"
-            )
+            what = "closed its group (cp.async.bulk.commit_group)"
+            if (copy.group < self.commits[e.thread, e.column]).any():
+                what = "waited for it (cp.async.bulk.wait_group)"
             accuse(
                 "race",
                 e.site.line,

@@ -24,13 +24,12 @@ from nogpu.emulator.machine.grouping import (
     push,
 )
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.ptx import ends
 from nogpu.emulator.ptx.layout import LOCAL_WINDOW
 from nogpu.errors import EmulationError
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block
 

@@ -15,11 +15,10 @@ from nogpu.emulator.machine import barriers, clusters
 from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.grouping import BarrierWait, everywhere
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.ptx.ends import CLUSTER
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
 
@@ -100,17 +99,7 @@ def open_complete(state: State) -> bool:
         return False
     m = of(state)
     _complete(state, m)  # threads may have left since the last one arrived
-    _judge(state, m, here)
-    # Who never arrived waits for nothing: that is a finding, and the thread goes on.
-    done = (m.ticket < _by_block(state, m.phase)) | (m.ticket == _NONE)
-    ready = barriers.take(state, here, done)
-    _release(state, m, ready)
-    return bool(ready)
-
-
-def _judge(state: State, m: Meetings, here: list[BarrierWait]) -> None:
-    """Threads that wait at the barrier and have not arrived there."""
-    for w in here:
+    for w in here:  # who never arrived waits for nothing: that is a finding, and the thread goes on
         lost = np.broadcast_to(array_of(w.threads), state.shape) & (m.ticket == _NONE)
         if lost.any():
             lane = first_offender(state, lost)
@@ -121,6 +110,10 @@ def _judge(state: State, m: Meetings, here: list[BarrierWait]) -> None:
                 f"{lane} waits at the barrier of its cluster and has not arrived there. Put one "
                 "barrier.cluster.arrive before each barrier.cluster.wait",
             )
+    done = (m.ticket < _by_block(state, m.phase)) | (m.ticket == _NONE)
+    ready = barriers.take(state, here, done)
+    _release(state, m, ready)
+    return bool(ready)
 
 
 def _release(state: State, m: Meetings, ready: list[BarrierWait]) -> None:

@@ -42,12 +42,8 @@ class Peers:
 
 def of(state: State) -> Peers:
     """The peers of a batch of blocks, found when first asked for."""
-    if state.peers is None:
-        state.peers = _peers_of(state)
-    return state.peers
-
-
-def _peers_of(state: State) -> Peers:
+    if state.peers is not None:
+        return state.peers
     shape = (1, 1, state.p, state.q)
     x, y, z = (
         np.broadcast_to(b, shape).reshape(-1).astype(i8) for b in (state.bx, state.by, state.bz)
@@ -59,7 +55,8 @@ def _peers_of(state: State) -> Peers:
     size = cx * cy * cz
     members = np.empty((len(linear), size), i8)
     members[number, rank] = np.arange(state.blocks)
-    return Peers(size, rank, number, members, linear)
+    state.peers = Peers(size, rank, number, members, linear)
+    return state.peers
 
 
 def rank_by_block(state: State) -> Array:

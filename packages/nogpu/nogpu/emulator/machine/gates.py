@@ -23,7 +23,6 @@ from nogpu.emulator.machine.grouping import (
 from nogpu.emulator.machine.lanes import Array
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
 
@@ -45,7 +44,11 @@ def arrive_at(
     """
     if running.caller is not None:
         mask = state.within(mask)  # others of the warp may yet come into the function
-    if mask is None or (mask.n == mask.warps * 32 and _whole(state, mask, together)):
+    whole = mask is None or mask.n == mask.warps * 32
+    if whole and mask is not None and together > 1:  # whole sets of so many warps, too?
+        here = state.warps_active(mask)
+        whole = bool((here == warp.of_any(here, together)).all())
+    if whole:
         push(state, pool, stop.resume, mask)
         return
     named = warp.warps(state, member).astype(i8) & 0xFFFFFFFF
@@ -57,14 +60,6 @@ def arrive_at(
         wait.mask = stay
         running.at_gates.append(wait)
     push(state, pool, stop.resume, part)
-
-
-def _whole(state: State, mask: Mask, together: int) -> bool:
-    """Whether whole warps are whole sets of so many consecutive warps, too."""
-    if together == 1:
-        return True
-    here = state.warps_active(mask)
-    return bool((here == warp.of_any(here, together)).all())
 
 
 def _complete(state: State, wait: GateWait, together: list[GateWait]) -> Array:

@@ -33,12 +33,11 @@ from nogpu.emulator.machine.grouping import (
     same_values,
 )
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.masks import array_of, flat_lanes
+from nogpu.emulator.machine.masks import Mask, array_of, flat_lanes
 from nogpu.emulator.ptx.layout import SHARED_WINDOW
 from nogpu.errors import EmulationError
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
@@ -354,12 +353,9 @@ def report_missing_bytes(state: State) -> None:
         at, missing = 4 * row, int(state.tx_count[place])
         line = state.tx_lines.get(at, 0)
         name, index = state.shared_name(at)
-        what = (
-            f"{-missing} bytes more have come than were announced: a phase ended before all its "
-            "bytes had landed"
-            if missing < 0
-            else f"{missing} bytes that were announced have not come"
-        )
+        what = _bytes_off(missing)
+        if missing < 0:
+            what += ": a phase ended before all its bytes had landed"
         state.find(
             "divergent-barrier",
             line,
@@ -371,6 +367,13 @@ def report_missing_bytes(state: State) -> None:
             index=index,
             block=state.block_tuple(column),
         )
+
+
+def _bytes_off(missing: int) -> str:
+    """What is wrong with a count of bytes that is not zero."""
+    if missing > 0:
+        return f"{missing} bytes that were announced have not come"
+    return f"{-missing} bytes more have come than were announced"
 
 
 def pending_count(token: Array) -> Array:
@@ -407,9 +410,7 @@ def _phase(state: State, offset: Array) -> Array:
 
 def _complete(state: State, wait: PhaseWait) -> Array:
     now = _phase(state, wait.offset)
-    if wait.parity:
-        return np.asarray((now & 1) != (wait.want & 1))
-    return np.asarray(now != (wait.want >> 32))
+    return np.asarray((now & 1 != wait.want & 1) if wait.parity else now != wait.want >> 32)
 
 
 def poll(
@@ -437,11 +438,10 @@ def _sort(state: State, running: Running, pool: Pool, wait: PhaseWait) -> None:
     if go is not None and go.n == 0:
         running.at_mbarriers.append(wait)
         return
-    if state.count(go) == state.count(base):
-        _resume(state, running, pool, wait, wait.mask)
-        return
-    _resume(state, running, pool, wait, go)
-    running.at_mbarriers.append(replace(wait, mask=state.narrowed(base, ~done)))
+    everyone = state.count(go) == state.count(base)
+    _resume(state, running, pool, wait, wait.mask if everyone else go)
+    if not everyone:
+        running.at_mbarriers.append(replace(wait, mask=state.narrowed(base, ~done)))
 
 
 def _resume(state: State, running: Running, pool: Pool, wait: PhaseWait, mask: Group) -> None:
@@ -455,10 +455,9 @@ def _resume(state: State, running: Running, pool: Pool, wait: PhaseWait, mask: G
     push(state, pool, wait.stop.resume, mask)
 
 
-def wake(state: State) -> bool:
-    """A phase was completed: threads that waited for it go on; false if none did."""
+def wake(state: State) -> None:
+    """A phase was completed: threads that waited for it go on."""
     state.completed = False
-    woken = False
     for running in everywhere(state):
         if running.at_mbarriers:
             enter(state, running)
@@ -468,10 +467,8 @@ def wake(state: State) -> bool:
             pool = running.pools[-1]
             for p in waits:
                 _sort(state, running, pool, p)
-            woken = woken or bool(pool)
-    if woken:
-        state.failed_polls = 0
-    return woken
+            if pool:
+                state.failed_polls = 0
 
 
 def time_out(state: State) -> None:
@@ -522,11 +519,7 @@ def _report(state: State, wait: PhaseWait) -> None:
     )
     lacks = f"{missing} of its {takes} arrivals are missing"
     if bytes_missing:
-        lacks += (
-            f", and {bytes_missing} bytes that were announced have not come"
-            if bytes_missing > 0
-            else f", and {-bytes_missing} bytes more have come than were announced"
-        )
+        lacks += f", and {_bytes_off(bytes_missing)}"
         cure = (
             "Announce in each phase the bytes that the copies naming this barrier bring: of whole "
             "boxes, also where they reach over the edge"

@@ -28,10 +28,9 @@ from nogpu.emulator.machine.grouping import (
 )
 from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
-from nogpu.emulator.machine.state import StepBudgetError
+from nogpu.emulator.machine.state import State, StepBudgetError
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Spin
 
 

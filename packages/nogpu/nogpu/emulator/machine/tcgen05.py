@@ -30,7 +30,6 @@ import numpy as np
 from nogpu.emulator.machine import arith, clusters, mbarrier, tensor, tensor_memory, warpgroup
 from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE, Requests, requests_of
-from nogpu.emulator.machine.events import TensorAccess
 from nogpu.emulator.machine.lanes import Array
 from nogpu.errors import EmulationError
 
@@ -456,9 +455,7 @@ def _sound(
             )
         lanes = slice(first, tensor_memory.LANES, 32 if told.half else 1)
         what = "writes" if does == "writes" else "reads"
-        who = lane.thread, lane.column, block
-        access = TensorAccess(what, "product", line, *who, lanes, columns, told.shape)
-        tensor_memory.publish(state, access)
+        tensor_memory.publish(lane, line, what, "product", block, lanes, columns, told.shape)
     return True
 
 
@@ -550,9 +547,7 @@ def _begins(
     if not tensor_memory.of(state).inside(lane, line, start, count, does, block):
         return None
     columns = slice(start, start + count)
-    who = lane.thread, lane.column, block
-    access = TensorAccess("writes", "product", line, *who, lanes, columns, shape)
-    tensor_memory.publish(state, access)
+    tensor_memory.publish(lane, line, "writes", "product", block, lanes, columns, shape)
     return columns
 
 

@@ -19,10 +19,10 @@ from nogpu.emulator.machine.access import perform
 from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import TensorAccess
 from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.machine.warp import threads, warps
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
 LANES, COLUMNS = 128, 512
@@ -127,10 +127,14 @@ def report(kind: str, line: int, lane: Offender, message: str, other_line: int =
     accuse(kind, line, lane, message, array="tensor memory", other_line=other_line)
 
 
-def publish(state: State, access: TensorAccess) -> None:
-    """Tell of an access to tensor memory that is about to be made."""
-    for o in state.observers:
-        o.tensor(access)
+def publish(
+    lane: Offender, line: int, does: str, by: str, block: int, lanes: slice, columns: slice,
+    shape: str = "",
+) -> None:  # fmt: skip
+    """Tell of an access of a thread that is about to be made; arguments as for `TensorAccess`."""
+    who = lane.thread, lane.column, block
+    for o in lane.state.observers:
+        o.tensor(TensorAccess(does, by, line, *who, lanes, columns, shape))
 
 
 def _by_warp(state: State, value: Array, here: Array) -> list[tuple[int, int, int]]:
@@ -207,8 +211,7 @@ def tensor_dealloc(
                 )
             continue
         whole = slice(at, at + columns)
-        who = lane.thread, column, column
-        publish(state, TensorAccess("frees", "free", line, *who, slice(0, LANES), whole))
+        publish(lane, line, "frees", "free", column, slice(0, LANES), whole)
         if pair:
             memory.pairs[column].append(line)
         memory.owner[column, whole] = _FREE
@@ -277,8 +280,8 @@ def _reached(
             continue
         if memory.inside(lane, line, start, width, does):
             lanes, columns = slice(first, first + high), slice(start, start + width)
-            by, who = "load" if does == "reads" else "store", (lane.thread, column, column)
-            publish(state, TensorAccess(does, by, line, *who, lanes, columns))
+            by = "load" if does == "reads" else "store"
+            publish(lane, line, does, by, column, lanes, columns)
             out.append((warp, column, first, start))
     return out
 
@@ -333,8 +336,7 @@ def tensor_store(
 
 def loading_used(state: State, lanes: Array, line: int, first: int, mask: Mask | None) -> None:
     """Tell of lanes that use what the load of line `first` has not brought for sure."""
-    if mask is not None:
-        lanes = lanes & mask.arr
+    lanes = lanes & array_of(mask)
     if state.observers and lanes.any():
         lane = first_offender(state, lanes)
         report(

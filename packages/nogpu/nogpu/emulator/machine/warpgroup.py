@@ -36,12 +36,11 @@ from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE, ROW_BITS, Requests
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.machine.lanes import Array
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.machine.products import under_way
 from nogpu.emulator.machine.warp import warps
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
@@ -322,11 +321,8 @@ def _report_outside(
     """A matrix reaches outside shared memory. offset: of its pieces."""
     total = state.launch.shared_bytes
     low, high = int(offset.min()), int(offset.max()) + PIECE
-    far = (
-        f"{high - total} byte(s) past its end"
-        if high > total
-        else f"{-low} byte(s) before its start"
-    )
+    past = high > total
+    far = f"{high - total} byte(s) past its end" if past else f"{-low} byte(s) before its start"
     leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (16, 32))
     accuse(
         "out-of-bounds",
