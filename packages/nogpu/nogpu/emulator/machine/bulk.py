@@ -421,12 +421,13 @@ def _read_shared(state: State, event: Bulk) -> Array:
     return np.asarray(state.shared.data[row, event.owner[:, None, None]])
 
 
-def _begin_store(state: State, event: Bulk) -> None:
-    """Tell of a copy that reads shared memory; from here on it is under way."""
+def _begin_store(state: State, event: Bulk) -> Array:
+    """Tell of a copy that reads shared memory; from here on it is under way. Returns its words."""
     state.publish_bulk(event)
     if state.stores is None:
         state.stores = Stores(state)
     state.stores.start(event)
+    return _read_shared(state, event)
 
 
 _KINDS = {
@@ -495,8 +496,7 @@ def store_box(
         if not boxes.inside.all():
             each = np.repeat(boxes.inside, placed.itemsize, axis=2)
             event.meant = each.reshape(*event.offset.shape, event.width)
-        _begin_store(state, event)
-        words = _read_shared(state, event)
+        words = _begin_store(state, event)
         offset, there = _pieces(boxes, placed.itemsize)
         state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there, operation))
         state.launch.stored(site)
@@ -626,8 +626,7 @@ def store_row(
     for row in _rows_in_arrays(state, site, every, at, every.values[2], address):
         requests, pieces, buffer, offset = row
         event = shared_event(state, site, requests, pieces)
-        _begin_store(state, event)
-        words = _read_shared(state, event)
+        words = _begin_store(state, event)
         state.publish_bulk(_global_event(site, buffer, requests, offset, None, operation))
         state.launch.stored(site)
         unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")

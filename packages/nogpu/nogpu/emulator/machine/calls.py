@@ -181,7 +181,15 @@ def call_pointed(
         lanes = state.narrowed(mask, pointer == address)
         name = state.launch.program.function_at(int(address))
         if not name:
-            _no_function(state, int(address), line, lanes)
+            lane = first_offender(state, array_of(lanes))
+            accuse(
+                "out-of-bounds",
+                line,
+                lane,
+                f"{lane} calls through a pointer that holds {int(address):#x}, which is no device "
+                "function. Set the pointer in device code: an address taken on the host means "
+                "nothing there",
+            )
             continue
         callee = state.launch.program.module.functions[name]
         if (len(callee.params), len(callee.returns)) != (len(actual), len(returns)):
@@ -194,17 +202,6 @@ def call_pointed(
         call_function(
             state, frame, name, formal, actual, formal_returns, returns, locals_size, lanes
         )
-
-
-def _no_function(state: State, address: int, line: int, mask: Mask | None) -> None:
-    lane = first_offender(state, array_of(mask))
-    accuse(
-        "out-of-bounds",
-        line,
-        lane,
-        f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set "
-        "the pointer in device code: an address taken on the host means nothing there",
-    )
 
 
 _FORMAT = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z|j|t|L)?([a-zA-Z%])")

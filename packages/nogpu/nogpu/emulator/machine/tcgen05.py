@@ -21,7 +21,7 @@ How the Tensor Cores of such a GPU round the sums is open: here as an H200's wgm
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -119,6 +119,11 @@ class Instruction:
         return self.n // self.parts
 
 
+def _field(code: int, at: int, bits: int) -> int:
+    """So many bits of a descriptor, from one on."""
+    return code >> at & (1 << bits) - 1
+
+
 @lru_cache
 def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: int) -> Instruction:
     """Read an instruction descriptor.
@@ -126,9 +131,7 @@ def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: i
     pair: .cta_group::2. ws: B stays in the Tensor Cores. scales: of .block_scale, for each row; 0:
     none. Raises EmulationError for one that says nothing valid.
     """
-
-    def field(at: int, bits: int) -> int:
-        return code >> at & (1 << bits) - 1
+    field = partial(_field, code)
 
     def wrong(why: str) -> EmulationError:
         return EmulationError(
@@ -188,10 +191,7 @@ def zeroed(told: Instruction, code: int, line: int) -> Instruction:
 
     Raises EmulationError for one that says nothing valid.
     """
-
-    def field(at: int, bits: int) -> int:
-        return code >> at & (1 << bits) - 1
-
+    field = partial(_field, code)
     shift, most = field(56, 6), min(told.reach, 16 if told.m == 32 else 32)
     if field(36, 3) or field(62, 2) or shift > most:
         raise EmulationError(
