@@ -5,12 +5,13 @@ For the copying thread too. When the copy has been waited for it is an ordinary 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.events import Access, Observer, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.observe.log import ByGranule
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.memory import Buffer
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class AsyncCopyWatch(Observer):
@@ -70,18 +69,13 @@ class AsyncCopyWatch(Observer):
         place = lane.value(granule)
         name, where = state.shared_name(place * self.granule)
         line = self._line_of(place)
-        accuse(
-            "race",
-            site.line,
-            lane,
+        message = (
             f"{where}: {lane} {'reads' if site.op == 'load' else 'writes'} it while the cp.async "
             f"of line {line} is still under way. Wait for its group (cp.async.wait_group), then "
-            "__syncthreads()",
-            array=name,
-            index=where,
-            other_line=line,
-            weight=2,  # what to do about it is to wait for the copy first of all
+            "__syncthreads()"
         )
+        # What to do about it is to wait for the copy first of all, so it weighs more than others.
+        accuse("race", site.line, lane, message, array=name, index=where, other_line=line, weight=2)
 
     def _lookup(self, granule: Array, span: int) -> Array:
         return self.pending.of(granule, span, np.maximum) > 0

@@ -27,17 +27,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SHIFT = 32  # bits of a stamp that count what a warp has handed on
 _ALWAYS = 1 << 62  # known of threads that do not exist

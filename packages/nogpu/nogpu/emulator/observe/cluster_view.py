@@ -13,7 +13,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters
 from nogpu.emulator.machine.barriers import BARRIERS
-from nogpu.emulator.machine.lanes import WARP
+from nogpu.emulator.machine.lanes import WARP, Array
 from nogpu.emulator.observe.clock import Clock
 from nogpu.emulator.ptx.layout import RANK_SHIFT
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.clock import Ledger
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _OFFSET = (1 << RANK_SHIFT) - 1
 

@@ -19,20 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
-from nogpu.emulator.machine.lanes import WARP, ActiveLanes, WarpShape, by_warp
+from nogpu.emulator.machine.lanes import WARP, ActiveLanes, Array, WarpShape, by_warp
 from nogpu.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SECTOR = 32  # bytes
 BANKS = 32

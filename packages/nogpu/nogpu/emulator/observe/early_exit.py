@@ -9,21 +9,19 @@ Memory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.events import Access, Observer, Stage
-from nogpu.emulator.machine.lanes import WARP
+from nogpu.emulator.machine.lanes import WARP, Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.engines import EngineWatch
     from nogpu.emulator.observe.races import RaceWatch
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class EarlyExitWatch(Observer):
@@ -107,13 +105,10 @@ class EarlyExitWatch(Observer):
     def _accuse(self, lane: Offender, site: Site, owner: int) -> None:
         verbs = dict.fromkeys(["barrier", "commit"], "arrives at an mbarrier in")
         verbs |= {"load": "reads", "store": "writes"}
-        accuse(
-            "race",
-            site.line,
-            lane,
+        message = (
             f"{lane} {verbs.get(site.op, 'updates')} shared memory of block "
             f"{self.state.block_tuple(owner)}, which may have ended by then: it waits for nothing "
             "that comes after. Let all blocks of the cluster meet once more before the kernel "
-            "ends: cluster.sync()",
-            array="shared",
+            "ends: cluster.sync()"
         )
+        accuse("race", site.line, lane, message, array="shared")

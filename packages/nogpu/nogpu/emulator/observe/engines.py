@@ -21,7 +21,7 @@ import numpy as np
 from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
-from nogpu.emulator.machine.lanes import WARP
+from nogpu.emulator.machine.lanes import WARP, Array
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.observe.initialised import requester
 from nogpu.emulator.observe.last_access import LastAccessJudge
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.observe.initialised import FirstWrites
     from nogpu.emulator.observe.races import RaceWatch
     from nogpu.emulator.observe.tensor_watch import TensorWatch
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _BY_PRODUCT = "the product of line {line} may still read it"
 _BY_COPY = "the copy engine may still read it for the copy of line {line}"
@@ -335,16 +333,13 @@ class EngineWatch(Observer):
             return
         line = int(lines[lines != 0][0])
         lane = requester(self.state, bulk, lines)
-        accuse(
-            "race",
-            bulk.site.line,
-            lane,
+        message = (
             f"the bytes of this copy of {lane} are counted at an mbarrier that line {line} has "
             "initialised, and no fence stands between: the engine may not see it yet. Put "
             "fence.mbarrier_init or fence.proxy.async after mbarrier.init, before the barrier of "
-            "the block",
-            other_line=line,
+            "the block"
         )
+        accuse("race", bulk.site.line, lane, message, other_line=line)
         self.new[bulk.barrier >> 3, home] = 0  # said once
 
     def _proxies(self, bulk: Bulk, judge: LastAccessJudge, granule: Array, verb: str) -> None:
@@ -352,45 +347,32 @@ class EngineWatch(Observer):
         bad = np.asarray(self.unfenced[granule], bool)
         if not bad.any():
             return
-        s, place = self.state, int(granule[bad][0])
+        s, site, place = self.state, bulk.site, int(granule[bad][0])
         writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
         line = s.sites[wrote].line if writer >= 0 else 0
         name, where = s.shared_name(place // self.columns * self.granule)
         lane = requester(s, bulk, bad)
         by = f"an ordinary store wrote it (line {line})" if line else "an atomic wrote it"
-        accuse(
-            "race",
-            bulk.site.line,
-            lane,
+        message = (
             f"{where}: an engine {verb} for {lane}, and {by} "
             "without a fence between the two ways to memory: the engine may see what was there "
-            "before. Put fence.proxy.async after the stores, before the barrier",
-            array=name,
-            index=where,
-            other_line=line,
-            weight=1,
+            "before. Put fence.proxy.async after the stores, before the barrier"
         )
+        accuse("race", site.line, lane, message, array=name, index=where, other_line=line, weight=1)
         self.unfenced[granule[bad]] = False  # said once
 
     def _find(self, touch: _Touch, bad: Array, sites: Array, reason: str, cure: str) -> None:
         """Report the first bad one. sites: of what an engine did at each place."""
-        s, (what, place, thread, column, does) = self.state, touch
+        what, place, thread, column, does = touch
+        s, site = self.state, what.site
         at = tuple(int(x) for x in np.argwhere(bad)[0])
         there = int(place[at])
         line = s.sites[int(sites[there])].line
         lane = Offender(s, int(thread[at]), int(column[at]), int(np.count_nonzero(bad)))
         name, where = s.shared_name(there // self.columns * PIECE)
         by = f"{lane} " if isinstance(what, Access) else f"an engine, asked by {lane}, "
-        accuse(
-            "race",
-            what.site.line,
-            lane,
-            f"{where}: {by}{does} while {reason.format(line=line)}. {cure}",
-            array=name,
-            index=where,
-            other_line=line,
-            weight=2,
-        )
+        message = f"{where}: {by}{does} while {reason.format(line=line)}. {cure}"
+        accuse("race", site.line, lane, message, array=name, index=where, other_line=line, weight=2)
 
     # -- what orders -----------------------------------------------------------------------------
 

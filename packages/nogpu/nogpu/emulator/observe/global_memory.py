@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Served
-from nogpu.emulator.machine.lanes import pick
+from nogpu.emulator.machine.lanes import Array, pick
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
 from nogpu.emulator.observe.clock import SHIFT, Ledger
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.observe.clock import Clock
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Flag = Callable[[], bytes | None]
 """Tells what a store puts everywhere, if that is one value."""
 

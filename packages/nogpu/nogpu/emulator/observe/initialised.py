@@ -9,13 +9,13 @@ emulator ran them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
-from nogpu.emulator.machine.lanes import spread_to
+from nogpu.emulator.machine.lanes import Array, spread_to
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.observe.log import ByGranule
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.async_copies import AsyncCopyWatch
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def requester(state: State, bulk: Bulk, bad: Array) -> Offender:
@@ -95,14 +93,12 @@ class FirstWrites(Observer):
         if missing.any() and bulk.site.op != "store":
             lane = requester(self.state, bulk, missing)
             where = bulk.target.index_text(int(bulk.offset[missing][0]))
-            accuse(
-                "uninitialised",
-                bulk.site.line,
-                lane,
+            message = (
                 f"{where} is {'added to' if bulk.writes else 'copied'} for {lane}, but nobody has "
-                "written it. Set it first",
-                array=bulk.target.name,
-                index=where,
+                "written it. Set it first"
+            )
+            accuse(
+                "uninitialised", bulk.site.line, lane, message, array=bulk.target.name, index=where
             )
 
     def gaps(self) -> Iterator[str]:
@@ -125,14 +121,11 @@ class FirstWrites(Observer):
         """A value that is made of an uninitialised variable is shown."""
         lane = first_offender(self.state, lanes)
         used = "" if first == line else f", first used in line {first},"
-        accuse(
-            "uninitialised",
-            line,
-            lane,
+        message = (
             f"{lane} {does} a value that is made of a variable{used} to which it has given none. "
-            "Set the variable where it is declared",
-            other_line=first,
+            "Set the variable where it is declared"
         )
+        accuse("uninitialised", line, lane, message, other_line=first)
 
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """What malloc gives out holds nothing."""
@@ -185,15 +178,11 @@ class FirstWrites(Observer):
             return
         lane = requester(self.state, bulk, missing)
         name, where = self.state.shared_name(int(granule[missing][0]) * self.granule)
-        accuse(
-            "uninitialised",
-            bulk.site.line,
-            lane,
+        message = (
             f"{where} is read by an engine for {lane}, but nobody has written it. Set it, or copy "
-            "to it, first",
-            array=name,
-            index=where,
+            "to it, first"
         )
+        accuse("uninitialised", bulk.site.line, lane, message, array=name, index=where)
         self.initialised.values[granule[missing], block[missing]] = True  # said once
 
     def _suspect(self, access: Access, missing: Array, granule: Array, span: int) -> None:
@@ -236,15 +225,11 @@ class FirstWrites(Observer):
                 continue
             lane = first_offender(s, bad)
             name, where = s.shared_name(lane.value(granule) * self.granule)
-            accuse(
-                "uninitialised",
-                s.sites[site].line,
-                lane,
+            message = (
                 f"{where} is read by {lane}, but no thread of the block has written it. Set it "
-                "first",
-                array=name,
-                index=where,
+                "first"
             )
+            accuse("uninitialised", s.sites[site].line, lane, message, array=name, index=where)
         self.suspects = []
 
     def hand_on(self, blocks: Array) -> list[tuple[int, Array, Array, int]]:
@@ -288,11 +273,5 @@ class FirstWrites(Observer):
     def _report(self, access: Access, buffer: Buffer, offset: Array, missing: Array) -> None:
         lane = first_offender(self.state, missing)
         where = buffer.index_text(lane.value(offset))
-        accuse(
-            "uninitialised",
-            access.site.line,
-            lane,
-            f"{where} is read by {lane}, but nobody has written it. Set it first",
-            array=buffer.name,
-            index=where,
-        )
+        message = f"{where} is read by {lane}, but nobody has written it. Set it first"
+        accuse("uninitialised", access.site.line, lane, message, array=buffer.name, index=where)

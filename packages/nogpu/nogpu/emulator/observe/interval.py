@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.observe.clock import SHIFT
 from nogpu.emulator.observe.log import (
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.clock import Clock
     from nogpu.emulator.observe.initialised import FirstWrites
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _MEMO = 64  # clean intervals remembered
 _MAX_MEMO = 1 << 20  # bytes of the largest of them

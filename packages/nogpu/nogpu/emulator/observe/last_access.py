@@ -8,11 +8,12 @@ that the kernel may write.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.observe.log import ATOMIC, FLAG, READ, WRITE, kind_of
 from nogpu.emulator.ptx.sites import place_of
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.observe.clock import Clock
     from nogpu.emulator.observe.initialised import FirstWrites
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 _CHUNK = 256

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nogpu.emulator.machine.lanes import spread_to
+from nogpu.emulator.machine.lanes import Array, spread_to
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 READ, WRITE, ATOMIC, WARP_SYNC, FLAG = range(5)
 """Kinds of accesses. FLAG: a volatile write, a race with all but those who wait for it (ATOMIC)."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.bfloat16 import from_bfloat16
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.memory import Buffer, Heap
 from nogpu.emulator.observe.stores import LastStores
 from nogpu.emulator.ptx.sites import calls_of
@@ -23,7 +24,6 @@ from nogpu.errors import EmulationError, UnknownNameError, near_matches
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Expectation = Array | tuple[Array, float | Array]
 """What an array should hold after the launch, alone or with the largest error that is allowed."""
 

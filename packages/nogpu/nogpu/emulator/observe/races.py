@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Served, Stage, Where
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.observe.clock import Clock
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.initialised import FirstWrites
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class RaceWatch(Observer):

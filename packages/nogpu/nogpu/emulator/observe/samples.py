@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Where
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.observe import counts
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _MOST = 256  # requests of an instruction that are kept
 

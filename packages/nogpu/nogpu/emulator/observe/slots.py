@@ -7,19 +7,19 @@ the emulator comes to them, which is one that a GPU may take; they say nothing a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 BEGUN, AWAITED, READ, DONE = "copy begun", "copy awaited", "read begun", "read ended"
 

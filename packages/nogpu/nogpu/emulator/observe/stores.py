@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import Buffer
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.memory import Words
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Writers:

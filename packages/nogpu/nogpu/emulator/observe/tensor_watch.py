@@ -18,20 +18,19 @@ nothing (a copy beside another copy, or after a product) nothing is reported. So
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.events import Observer, TensorAccess
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.tensor_memory import COLUMNS, GROUP, LANES
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.engines import EngineWatch
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _COPIES = {"copy", "refresh"}
 _KINDS = {"product": "tensor", "load": "tensor load", "store": "tensor store", "free": ""}
@@ -194,16 +193,11 @@ class TensorWatch(Observer):
         what = self.kind[other][0].removeprefix("tensor ")
         if what == "tensor":
             what = "shift" if shape == "shift" else "copy" if shape in _COPIES else "product"
-        accuse(
-            "race",
-            access.line,
-            lane,
+        message = (
             f"{lane} {access.does} column {access.columns.start + at[1]} of tensor memory "
-            f"{reason.format(what=what, line=line)}. {cure}",
-            array="tensor memory",
-            other_line=line,
-            weight=2,
+            f"{reason.format(what=what, line=line)}. {cure}"
         )
+        accuse("race", access.line, lane, message, array="tensor memory", other_line=line, weight=2)
 
     # -- what is waited for ----------------------------------------------------------------------
 
@@ -256,11 +250,8 @@ class TensorWatch(Observer):
         for (unit, block), (time, access) in self.issued.items():
             if time > self.engines.known[block, :, unit].max():
                 lane = Offender(self.state, access.thread, access.column)
-                accuse(
-                    "race",
-                    access.line,
-                    lane,
+                message = (
                     f"the block of {lane} ends while this product may still be running: nobody has "
-                    "waited for the phase of an mbarrier at which tcgen05.commit lets it arrive",
-                    array="tensor memory",
+                    "waited for the phase of an mbarrier at which tcgen05.commit lets it arrive"
                 )
+                accuse("race", access.line, lane, message, array="tensor memory")
