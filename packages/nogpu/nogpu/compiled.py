@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -68,20 +69,31 @@ def key(source: str, arch: str, defines: Iterable[tuple[str, str]], options: Seq
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
 
 
+@contextmanager
+def _sound(path: Path) -> Iterator[None]:
+    """Raises DataError where a file does not hold what it should."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path} is damaged ({error}); get it anew, or write it on a machine with "
+            "NVRTC: python -m tools.compiled"
+        ) from None
+
+
 @lru_cache(maxsize=256)
 def _table(path: Path) -> tuple[str, Mapping[str, Row]]:
     """The compiler and the rows of a NAME.json; none if there is no file."""
     if not path.is_file():
         return "", {}
-    try:
+    with _sound(path):
         stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         rows = {
             k: Row(path.stem, k, {n: tuple(r) for n, r in row["kernels"].items()}, row.get("sass"))
             for k, row in stored["rows"].items()
         }
-        return stored["compiler"], rows
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, error) from None
+        made_by = str(stored["compiler"])
+    return made_by, rows
 
 
 @lru_cache(maxsize=8)
@@ -93,17 +105,14 @@ def _archive(path: Path) -> tuple[tuple[str, ...], Mapping[str, Program]]:
     unpacked = path.with_suffix(".unpacked")
     if not unpacked.is_file() and not path.is_file():
         return (), {}
-    try:
-        if unpacked.is_file():
-            stored = json.loads(unpacked.read_bytes())
-        else:
-            stored = json.loads(_unpack(path.read_bytes()))
+    with _sound(path):
+        here = unpacked.is_file()
+        stored = json.loads(unpacked.read_bytes() if here else _unpack(path.read_bytes()))
         programs = {
             k: Program(p, n, log, tuple(r)) for k, (p, n, log, r) in stored["programs"].items()
         }
-        return tuple(stored["sass"]), programs
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, error) from None
+        texts = tuple(stored["sass"])
+    return texts, programs
 
 
 def _unpack(packed: bytes) -> bytes:
@@ -114,13 +123,6 @@ def _unpack(packed: bytes) -> bytes:
         return lzma.decompress(packed)
     except lzma.LZMAError as error:
         raise ValueError(str(error)) from None
-
-
-def _damaged(path: Path, error: Exception) -> DataError:
-    return DataError(
-        f"{path} is damaged ({error}); get it anew, or write it on a machine with "
-        "NVRTC: python -m tools.compiled"
-    )
 
 
 def compiler() -> str:

@@ -433,11 +433,8 @@ def stream_at_hand(what: str) -> tuple[int, int, int]:
     return cupy.cuda.Device().id, stream.ptr, thread
 
 
-_CLOCKS = (("clockRate", 13), ("memoryClockRate", 36))
-"""Device property and, where CUDA 13 dropped it, the number of cudaDeviceAttr that replaces it."""
-
-
 def _clock_mhz(runtime: Any, properties: dict[str, Any], name: str, attribute: int) -> int:
+    """A device property or, where CUDA 13 dropped it, the cudaDeviceAttr that replaces it."""
     khz = properties.get(name) or runtime.deviceGetAttribute(attribute, runtime.getDevice())
     return int(khz) // 1000
 
@@ -450,21 +447,22 @@ def current() -> LiveGpu | None:
 
         runtime = cupy.cuda.runtime
         p: dict[str, Any] = runtime.getDeviceProperties(runtime.getDevice())
-        versions = _version(runtime.driverGetVersion()), _version(runtime.runtimeGetVersion())
+        driver, own = _version(runtime.driverGetVersion()), _version(runtime.runtimeGetVersion())
     except Exception:  # no CuPy, no driver, no device: each raises its own type
         return None
-    clock, memory_clock = (_clock_mhz(runtime, p, *which) for which in _CLOCKS)
     name = p["name"].decode() if isinstance(p["name"], bytes) else str(p["name"])
     return LiveGpu(
         name=name, arch=f"sm_{p['major']}{p['minor']}", sms=p["multiProcessorCount"],
-        boost_mhz=clock, memory_bytes=p["totalGlobalMem"], l2_bytes=p["l2CacheSize"],
+        boost_mhz=_clock_mhz(runtime, p, "clockRate", 13),
+        memory_bytes=p["totalGlobalMem"], l2_bytes=p["l2CacheSize"],
         shared_per_block_bytes=p["sharedMemPerBlock"],
         shared_per_block_optin_bytes=p["sharedMemPerBlockOptin"],
         shared_per_sm_bytes=p["sharedMemPerMultiprocessor"], registers_per_block=p["regsPerBlock"],
         max_threads_per_sm=p["maxThreadsPerMultiProcessor"],
         max_threads_per_block=p["maxThreadsPerBlock"], max_block=tuple(p["maxThreadsDim"]),
         max_grid=tuple(p["maxGridSize"]), memory_bus_bits=p["memoryBusWidth"],
-        memory_clock_mhz=memory_clock, driver_cuda=versions[0], runtime_cuda=versions[1],
+        memory_clock_mhz=_clock_mhz(runtime, p, "memoryClockRate", 36), driver_cuda=driver,
+        runtime_cuda=own,
     )  # fmt: skip
 
 

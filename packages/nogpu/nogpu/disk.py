@@ -231,16 +231,10 @@ def _write(path: Path, body: bytes) -> None:
 def _entries(folder: Path, suffix: str = _SUFFIX) -> list[tuple[float, int, Path]]:
     """(last use, bytes, path) of each entry."""
     entries = []
-    try:
-        for entry in os.scandir(folder):
-            if entry.name.endswith(suffix):
-                try:
-                    facts = entry.stat(follow_symlinks=False)
-                except OSError:  # another process threw it away
-                    continue
-                entries.append((facts.st_mtime, facts.st_size, Path(entry.path)))
-    except OSError:
-        return []
+    for path in folder.glob(f"*{suffix}"):
+        with contextlib.suppress(OSError):  # another process threw it away
+            facts = path.lstat()
+            entries.append((facts.st_mtime, facts.st_size, path))
     return entries
 
 

@@ -133,16 +133,9 @@ class Clock:
     ) -> None:
         """Nobody knows of anybody yet.
 
-        Parameters
-        ----------
-        epoch
-            Barriers of each block so far: int64 (blocks,).
-        threads
-            Whether single threads are ordered, not warps alone.
-        flags
-            Whether fences, flags and locks order, blocks too.
-        synchronise
-            Called where one lane of a warp hands on to another.
+        epoch: barriers of each block so far, int64 (blocks,). threads: whether single threads are
+        ordered, not warps alone. flags: whether fences, flags and locks order, blocks too.
+        synchronise: called where one lane of a warp hands on to another.
         """
         self.state, self.ledger = state, ledger
         self.threads, self.flags, self.synchronise = threads, flags, synchronise
@@ -642,16 +635,9 @@ class Clock:
     ) -> Array:
         """Whether earlier accesses happen before what threads do now: bool, flat as all of these.
 
-        The lanes of one warp are not told apart.
-
-        Parameters
-        ----------
-        gid, stamp
-            Threads of the launch that made the earlier accesses, and when.
-        column, thread
-            Block of the batch and thread in it that access the same place now.
-        fresh
-            Places of which no cache can hold an older copy; None: all of them.
+        The lanes of one warp are not told apart. gid, stamp: threads of the launch that made the
+        earlier accesses, and when. column, thread: block of the batch and thread in it that access
+        the same place now. fresh: places of which no cache can hold an older copy; None: all.
         """
         block, other = gid // self.state.threads, gid % self.state.threads
         here = block == self.linear[column]

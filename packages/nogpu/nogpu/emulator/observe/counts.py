@@ -84,22 +84,10 @@ def _bank_depth(words: Array) -> Array:
 def wavefronts(
     shape: WarpShape, byte_address: Array, width: int, active: ActiveLanes | None, load: bool
 ) -> Array:
-    """Wavefronts of each request.
+    """Wavefronts of each request: int64 (w1, w2, p, q).
 
-    Parameters
-    ----------
-    byte_address
-        int64, from `WarpShape.lanes`.
-    width
-        Bytes a lane.
-    active
-        None: all lanes.
-    load
-        Loads may merge phases, stores do not.
-
-    Returns
-    -------
-    int64 (w1, w2, p, q)
+    byte_address: int64, from `WarpShape.lanes`. width: bytes a lane. active: None for all lanes.
+    load: loads may merge phases, stores do not.
     """
     words = byte_address >> 2
     if words.size > _LARGE:

@@ -408,18 +408,13 @@ class IntervalJudge:
         start = np.maximum.accumulate(np.where(np.r_[True, place[1:] != place[:-1]], at, 0))
         last = np.r_[place[1:] != place[:-1], True]
         end = np.minimum.accumulate(np.where(last, at, n)[::-1])[::-1]
-        earlier: list[Array] = []
-        later: list[Array] = []
+        meet: list[tuple[Array, Array]] = []  # earlier and later accesses
         for target in (np.isin(kind, (WRITE, FLAG)), kind == ATOMIC):
             before = np.r_[-1, np.maximum.accumulate(np.where(target, at, -1))[:-1]]
             after = np.r_[np.minimum.accumulate(np.where(target, at, n)[::-1])[::-1][1:], n]
-            some = before >= start
-            earlier.append(before[some])
-            later.append(at[some])
-            some = after <= end
-            earlier.append(at[some])
-            later.append(after[some])
-        i, j = np.concatenate(earlier), np.concatenate(later)
+            one, other = before >= start, after <= end
+            meet += [(before[one], at[one]), (at[other], after[other])]
+        i, j = map(np.concatenate, zip(*meet, strict=True))
         conflicts = np.zeros((5, 5), bool)
         for a, b in CONFLICTS:
             conflicts[a, b] = conflicts[b, a] = True

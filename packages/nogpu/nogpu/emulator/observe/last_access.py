@@ -109,16 +109,10 @@ class LastAccessJudge:
     ) -> None:
         """Judge a batch of blocks, or of clusters.
 
-        Parameters
-        ----------
-        state
-            The batch; a view of clusters where there are any.
-        first
-            Who is to judge uninitialised reads when an interval ends.
-        memory, memories
-            int64 (1, 1, p, q), which of so many shared memories each block's is.
-        each
-            In clusters the numbers of threads that one block takes.
+        state: the batch; a view of clusters where there are any. first: who is to judge
+        uninitialised reads when an interval ends. memory, memories: int64 (1, 1, p, q), which of so
+        many shared memories each block's is. each: in clusters the numbers of threads that one
+        block takes.
         """
         self.state, self.first, self.clock = state, first, clock
         self.granule = state.launch.program.granule

@@ -157,14 +157,8 @@ def report(
 ) -> None:
     """Enter findings about wrong elements, by array and writing line.
 
-    Parameters
-    ----------
-    state
-        Any batch of the logged run, for its words.
-    line
-        Of the kernel, for what nobody wrote.
-    ended
-        Whether the logged run came to its end; if not, a writer may be missing.
+    state: any batch of the logged run, for its words. line: of the kernel, for what nobody wrote.
+    ended: whether the logged run came to its end; if not, a writer may be missing.
     """
     buffers = _named(heap)
     for w in mismatches:

@@ -42,14 +42,9 @@ class RaceWatch(Observer):
     def __init__(self, first: FirstWrites, writable: set[int] | None, flags: bool) -> None:
         """Judge by barriers until something else orders threads.
 
-        Parameters
-        ----------
-        first
-            Who is to judge uninitialised reads when an interval ends.
-        writable
-            Slots of the arrays that the kernel may write; None: all.
-        flags
-            Whether fences, flags and locks may order threads.
+        first: who is to judge uninitialised reads when an interval ends. writable: slots of the
+        arrays that the kernel may write; None: all. flags: whether fences, flags and locks may
+        order threads.
         """
         self.first, self.flags = first, flags
         self.arrays = GlobalJudge(writable, flags)
