@@ -244,23 +244,21 @@ class Clock:
         self.viewed = None
 
     def _acquire(self, active: Array, scope: int) -> None:
+        """A fence after reads: warps know what was released."""
         for at in [k for k in self.pending if active[k]]:
             later = {}
             for number, item in self.pending.pop(at).items():
-                if scope == 0 and item.block != self.linear[at[0]]:
+                own = item.block == self.linear[at[0]]
+                if scope == 0 and not own:
                     later[number] = item  # a fence of the block does not order other blocks
-                else:
-                    self._learn(at, item, scope)
+                    continue
+                if own:
+                    self.far[at] = _joined(self.far[at], item.near_far)
+                if scope == 1:
+                    self.far[at] = _joined(self.far[at], item.row)
+                self.dirty[at[0]] = True
             if later:
                 self.pending[at] = later
-
-    def _learn(self, at: tuple[int, int], item: Released, scope: int) -> None:
-        """A fence after a read: the warp knows what was released."""
-        if item.block == self.linear[at[0]]:
-            self.far[at] = _joined(self.far[at], item.near_far)
-        if scope == 1:
-            self.far[at] = _joined(self.far[at], item.row)
-        self.dirty[at[0]] = True
 
     def _see(self, at: tuple[int, int], item: Released) -> None:
         """A strong read: the warp has seen what was released."""
@@ -274,20 +272,16 @@ class Clock:
         if item.block == self.linear[column]:
             np.maximum(near, item.near, out=near)
             seen = _joined(seen, item.near_far)
-            if item.warp == warp:
-                self._hand_over(column, warp)
+            if item.warp == warp:  # one lane released, another acquired: they synchronise
+                s = self.state
+                here = (s.thread // 32 == warp) & (s.block_index == column)
+                self.synchronise(s.mask(here))
         self.seen[at] = seen
         self.dirty[column] = True
 
     def _own(self, column: int) -> slice:
         first = int(self.linear[column]) * self.warps
         return slice(first, first + self.warps)
-
-    def _hand_over(self, column: int, warp: int) -> None:
-        """One lane of a warp released, another acquired: what a warp synchronisation does."""
-        s = self.state
-        here = (s.thread // 32 == warp) & (s.block_index == column)
-        self.synchronise(s.mask(here))
 
     def _publish(self, column: int, warp: int, before: int) -> int:
         """Number of what a strong write of a warp releases. before: what the place held, or -1."""

@@ -7,6 +7,7 @@ clock that knows what the warps of a block know of each other knows it of the wa
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +26,9 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.clock import Ledger
 
+CLUSTER = -1
+"""Stands for the barrier of the cluster where mbarriers have offsets."""
 _OFFSET = (1 << RANK_SHIFT) - 1
-
-
-class _Warps:
-    """How the threads of a cluster fall into warps."""
-
-    def __init__(self, warps: int) -> None:
-        self.warps = warps
 
 
 class ClusterView:
@@ -50,7 +46,7 @@ class ClusterView:
         self.padded = warps * WARP
         self.blocks = len(peers.linear)
         self.threads = peers.size * self.padded
-        self.warp_shape = _Warps(peers.size * warps)
+        self.warp_shape = SimpleNamespace(warps=peers.size * warps)
         self.grid = clusters.in_clusters(state)
         lanes = (1, 1, state.p, state.q)
         self.rank = peers.rank.reshape(lanes)
@@ -158,7 +154,7 @@ class ClusterClock(Clock):
 
     def _where(self, barriers: Array, at: int) -> Array:
         none = np.zeros(self.blocks, bool)
-        return none if at == _CLUSTER else self.cluster_view.completed(barriers, at)
+        return none if at == CLUSTER else self.cluster_view.completed(barriers, at)
 
     def forget(self, offset: Array) -> None:
         """mbarriers are set up anew, in every block."""
@@ -182,17 +178,13 @@ class ClusterClock(Clock):
 
     def cluster_arrive(self, mask: Mask | None) -> None:
         """Threads arrive at the barrier of their cluster: what they did and knew goes there."""
-        self._give(_CLUSTER, self.threads_of(mask))
+        self._give(CLUSTER, self.threads_of(mask))
 
     def cluster_complete(self, blocks: Array) -> None:
         """Barriers of clusters open: bool (blocks,)."""
-        if _CLUSTER in self.arriving:
-            self._completed(_CLUSTER, blocks[self.cluster_view.peers.members[:, 0]])
+        if CLUSTER in self.arriving:
+            self._completed(CLUSTER, blocks[self.cluster_view.peers.members[:, 0]])
 
     def cluster_acquire(self, mask: Mask | None) -> None:
         """Threads have waited: they know what was done before the others arrived."""
-        self._take(_CLUSTER, self.threads_of(mask))
-
-
-_CLUSTER = -1
-"""Stands for the barrier of the cluster where mbarriers have offsets."""
+        self._take(CLUSTER, self.threads_of(mask))

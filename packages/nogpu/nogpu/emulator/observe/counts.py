@@ -117,13 +117,11 @@ def _wavefronts(
     if active is not None:
         words, full = np.broadcast_arrays(words, active.full)
         words = np.where(full, words, _NONE)
-    if active is None and width <= 4:
-        narrow = words.shape[2] == 1 or (
-            (words.max(axis=2) - words.min(axis=2)).max(initial=0) < BANKS
-        )
-        if narrow:
-            return np.ones((*words.shape[:2], *words.shape[3:]), np.int64)
     requests = (*words.shape[:2], *words.shape[3:])
+    if active is None and width <= 4:
+        reach = words.max(axis=2) - words.min(axis=2)
+        if words.shape[2] == 1 or reach.max(initial=0) < BANKS:
+            return np.ones(requests, np.int64)
     lanes = np.moveaxis(words, 2, -1).reshape(-1, words.shape[2])
     depth = _bank_depth(lanes) if width <= 4 else _wide(lanes, width, load)
     return depth.reshape(requests)

@@ -23,6 +23,7 @@ from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import WARP, Array
 from nogpu.emulator.machine.masks import flat_lanes
+from nogpu.emulator.observe.cluster_view import CLUSTER
 from nogpu.emulator.observe.initialised import requester
 from nogpu.emulator.observe.last_access import LastAccessJudge
 from nogpu.emulator.ptx.layout import RANK_SHIFT
@@ -105,11 +106,10 @@ class EngineWatch(Observer):
         # By unit of products and block: those of other threads that they follow in order.
         self.follows: dict[tuple[int, int], dict[int, int]] = {}
         self.known = np.zeros((seen.blocks, seen.warp_shape.warps, _UNITS), np.int64)
-        self.arriving: dict[int, Array] = {}  # by mbarrier: (blocks, units)
+        # By mbarrier, or of the cluster's barrier: (blocks, units).
+        self.arriving: dict[int, Array] = {}
         self.over: dict[int, Array] = {}
         self.relaxed: set[int] = set()  # mbarriers of which an arrival was no release
-        self.met = np.zeros((seen.blocks, _UNITS), np.int64)  # at the barrier of the cluster
-        self.opened = self.met.copy()
         self.granule = s.launch.program.granule
         self.shift = self.granule.bit_length() - 1
         # Granules that threads wrote and no proxy fence has shown to the engines.
@@ -134,7 +134,7 @@ class EngineWatch(Observer):
         """The number of a unit; a new one may move what is known to larger arrays."""
         unit = self.units.setdefault((kind, number), len(self.units))
         if unit == self.known.shape[-1]:
-            self.known, self.met, self.opened = map(_wider, (self.known, self.met, self.opened))
+            self.known = _wider(self.known)
             tables: list[dict[Any, Array]] = [self.arriving, self.over, self.counted]
             for table in tables:
                 table.update({at: _wider(known) for at, known in table.items()})
@@ -200,7 +200,7 @@ class EngineWatch(Observer):
             self.wrote_unit[places] = unit
             self.wrote_time[places] = self.time
             self.wrote_site[places] = bulk.site.index
-            into = self.arriving.setdefault(int(at), np.zeros_like(self.met))
+            into = self.arriving.setdefault(int(at), np.zeros_like(self.known[:, 0]))
             into[cluster[which], unit] = self.time
         self.first.engine_wrote(bulk)
 
@@ -419,9 +419,13 @@ class EngineWatch(Observer):
                 self.relaxed.add(at)
             else:
                 self._released(which)
-            gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
-            into = self.arriving.setdefault(at, np.zeros_like(gathered))
-            np.maximum(into, gathered, out=into)
+            self._gather(self.arriving, at, which)
+
+    def _gather(self, at_barriers: dict[Any, Array], at: Any, which: Array) -> None:
+        """What warps, bool (blocks, warps), know stays at a barrier."""
+        gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
+        into = at_barriers.setdefault(at, gathered)
+        np.maximum(into, gathered, out=into)
 
     def behind(self, offset: Array, owner: Array, thread: Array, column: Array) -> None:
         """Products that threads have issued arrive at mbarriers when complete: flat arrays.
@@ -431,7 +435,7 @@ class EngineWatch(Observer):
         who, block = self._seen(thread, column)
         for at, mine, cluster in zip(self._coded(offset, owner), who, block, strict=True):
             unit, commit = self._unit("tensor", int(mine)), self._unit("commit", int(at))
-            into = self.arriving.setdefault(int(at), np.zeros_like(self.met))
+            into = self.arriving.setdefault(int(at), np.zeros_like(self.known[:, 0]))
             np.maximum(into[cluster], self.known[cluster, mine >> 5], out=into[cluster])
             into[cluster, unit] = self.time
             follows = self.follows.setdefault((unit, int(cluster)), {})
@@ -452,11 +456,16 @@ class EngineWatch(Observer):
 
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks)."""
-        for at, arrived in self.arriving.items():
+        for at in [at for at in self.arriving if at != CLUSTER]:
             here = barriers[at >> 2] if self.view is None else self.view.completed(barriers, at)
             if here.any():
-                old = self.over.setdefault(at, np.zeros_like(arrived))
-                np.maximum(old, np.where(here[:, None], arrived, 0), out=old)
+                self._complete(at, here)
+
+    def _complete(self, at: int, here: Array) -> None:
+        """A phase is complete. here: in which blocks."""
+        arrived = self.arriving[at]
+        old = self.over.setdefault(at, np.zeros_like(arrived))
+        np.maximum(old, np.where(here[:, None], arrived, 0), out=old)
 
     def acquire(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
         """Warps know what was known when a phase was complete, its copies among it."""
@@ -500,9 +509,7 @@ class EngineWatch(Observer):
         """Warps are counted at a barrier, and go on: what they know stays there."""
         for rank, which in enumerate(self._by_rank(self._warps(mask))):
             self._released(which)
-            gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
-            old = self.counted.get((barrier, rank))
-            self.counted[barrier, rank] = gathered if old is None else np.maximum(old, gathered)
+            self._gather(self.counted, (barrier, rank), which)
 
     def named(self, groups: Sequence[Mask | None], barrier: int) -> None:
         """Some warps of blocks have met."""
@@ -518,18 +525,17 @@ class EngineWatch(Observer):
         which = self._warps(mask)
         if not relaxed:
             self._released(which)
-        gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
-        np.maximum(self.met, gathered, out=self.met)
+        self._gather(self.arriving, CLUSTER, which)
 
     def cluster_complete(self, blocks: Array) -> None:
         """Barriers of clusters open: bool (blocks,)."""
-        if self.view is not None:
-            here = blocks[self.view.peers.members[:, 0]]
-            np.maximum(self.opened, np.where(here[:, None], self.met, 0), out=self.opened)
+        if self.view is not None and CLUSTER in self.arriving:
+            self._complete(CLUSTER, blocks[self.view.peers.members[:, 0]])
 
     def cluster_acquire(self, mask: Mask | None) -> None:
         """Threads have waited for the barrier of their cluster, which has opened."""
-        self._learn(self._warps(mask), self.opened)
+        if (opened := self.over.get(CLUSTER)) is not None:
+            self._learn(self._warps(mask), opened)
 
     def finish(self) -> None:
         """The blocks have ended: report copies into their shared memory, or from there to peers,

@@ -109,12 +109,12 @@ class GlobalJudge:
         if site.op != "store" and not site.strong and not self._written(buffer):
             return
         s, mask = self.state, access.where.mask
-        at, gid = flat_lanes(s, mask, access.where.offset // buffer.granule, s.global_thread)
+        at = access.where.offset // buffer.granule
         if self.clock is None:
-            (stamp,) = flat_lanes(s, mask, self.epoch.reshape(1, 1, s.p, s.q) << SHIFT)
-            lanes = _Lanes(at, gid, stamp)
+            stamp = self.epoch.reshape(1, 1, s.p, s.q) << SHIFT
+            lanes = _Lanes(*flat_lanes(s, mask, at, s.global_thread, stamp))
         else:
-            lanes = self._timed(site, at, gid, *flat_lanes(s, mask, s.block_index, s.thread))
+            lanes = self._timed(site, *flat_lanes(s, mask, at, s.block_index, s.thread))
         # Not of volatile stores: `*count += 1` with a volatile count stores one value for all, and
         # loses what the others added, though such loads and stores are no race with each other.
         flag = None
@@ -126,13 +126,13 @@ class GlobalJudge:
             return
         last, who = self.places[id(buffer)], (lanes.column, lanes.thread >> 5)
         if site.op == "store" and (site.strong or last.versions is not None):
-            self.clock.write(self._versions(buffer), at, *who, site.release, site.strong)
+            self.clock.write(self._versions(buffer), lanes.at, *who, site.release, site.strong)
         elif site.op == "load" and site.strong and last.versions is not None:
-            self.clock.read(last.versions, at, *who, site.acquire)
+            self.clock.read(last.versions, lanes.at, *who, site.acquire)
 
     def bulk(self, bulk: Bulk) -> None:
         """Judge what a copy engine loads or stores for threads, as if they did so."""
-        buffer, s = bulk.target, self.state
+        buffer = bulk.target
         assert isinstance(buffer, Buffer)
         if self.clock is None or (not bulk.writes and not self._written(buffer)):
             return
@@ -141,8 +141,7 @@ class GlobalJudge:
         thread, column = (
             np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
         )
-        gid = s.linear_block.reshape(-1)[column] * s.threads + thread
-        self._enter(bulk.site, buffer, self._timed(bulk.site, at, gid, column, thread), bulk.writes)
+        self._enter(bulk.site, buffer, self._timed(bulk.site, at, column, thread), bulk.writes)
 
     def served(self, served: Served) -> None:
         """Judge and enter atomics in the order in which they were served, if there are fences."""
@@ -150,9 +149,8 @@ class GlobalJudge:
         assert isinstance(buffer, Buffer)
         if not self.flags or self.clock is None:
             return
-        s, at = self.state, served.at // buffer.granule
-        gid = s.linear_block.reshape(-1)[served.column] * s.threads + served.thread
-        lanes = self._timed(site, at, gid, served.column, served.thread)
+        at = served.at // buffer.granule
+        lanes = self._timed(site, at, served.column, served.thread)
         self._enter(site, buffer, lanes, True)
         who, scopes = (served.column, served.thread >> 5), (site.acquire, site.release)
         self.clock.update(self._versions(buffer), at, *who, served.changed, scopes)
@@ -168,8 +166,9 @@ class GlobalJudge:
             last.versions = self.ledger.places(len(last.writer))
         return last.versions
 
-    def _timed(self, site: Site, at: Array, gid: Array, column: Array, thread: Array) -> _Lanes:
+    def _timed(self, site: Site, at: Array, column: Array, thread: Array) -> _Lanes:
         assert self.clock is not None
+        gid = self.state.linear_block.reshape(-1)[column] * self.state.threads + thread
         times = self.clock.strong_stamp() if site.strong else self.clock.stamp()
         return _Lanes(at, gid, times[column, thread >> 5], column, thread)
 

@@ -19,7 +19,6 @@ from nogpu.emulator.observe.log import ATOMIC, FLAG, READ, WRITE, kind_of
 from nogpu.emulator.ptx.sites import place_of
 
 if TYPE_CHECKING:
-    from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.clock import Clock
     from nogpu.emulator.observe.initialised import FirstWrites
@@ -123,9 +122,6 @@ class LastAccessJudge:
         self.writes = _Last(1, self.places)
         self.reads = _Last(self.nwarps, self.places)
         self.atomics: _Last | None = None
-
-    def warp(self, mask: Mask | None) -> None:
-        """Lanes of warps synchronise: the clock knows."""
 
     def end(self, but: Array | None = None) -> None:
         """A barrier of the whole block."""

@@ -155,7 +155,7 @@ class RaceWatch(Observer):
 
     def warp(self, mask: Mask | None) -> None:
         """Lanes of warps synchronise."""
-        if self.shared is not None:
+        if isinstance(self.shared, IntervalJudge):
             self.shared.warp(mask)
         if self.clock is not None:
             self.clock.warp(mask)
