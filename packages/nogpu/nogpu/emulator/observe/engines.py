@@ -486,7 +486,8 @@ class EngineWatch(Observer):
         gain = np.where(which[:, :, None], what[:, None, :], 0)
         np.maximum(self.known, gain, out=self.known)
         if acquires and self.of_tensors is not None:
-            self.of_tensors.acquired(gain)
+            fenced = self.of_tensors.fenced
+            np.maximum(fenced, gain, out=fenced)
 
     def _meet(self, which: Array) -> None:
         """Some warps of each block: what one knew, all know."""

@@ -98,26 +98,20 @@ class LastAccessJudge:
     """Judges accesses to the shared memory of a batch of blocks as they come."""
 
     def __init__(
-        self,
-        state: State,
-        first: FirstWrites,
-        clock: Clock,
-        memory: Array,
-        memories: int,
-        each: int = 0,
+        self, state: State, first: FirstWrites, clock: Clock, memory: Array, each: int = 0
     ) -> None:
         """Judge a batch of blocks, or of clusters.
 
         state: the batch; a view of clusters where there are any. first: who is to judge
-        uninitialised reads when an interval ends. memory, memories: int64 (1, 1, p, q), which of so
-        many shared memories each block's is. each: in clusters the numbers of threads that one
-        block takes.
+        uninitialised reads when an interval ends. memory: int64 (1, 1, p, q), which of as many
+        shared memories each block's is. each: in clusters the numbers of threads that one block
+        takes.
         """
         self.state, self.first, self.clock = state, first, clock
         self.granule = state.launch.program.granule
         self.shift = self.granule.bit_length() - 1
-        self.places = -(-state.launch.shared_bytes // self.granule) * memories
-        self.memory, self.memories, self.each = memory, memories, each
+        self.memory, self.memories, self.each = memory, memory.size, each
+        self.places = -(-state.launch.shared_bytes // self.granule) * self.memories
         self.nwarps = state.warp_shape.warps
         self.writes = _Last(1, self.places)
         self.reads = _Last(self.nwarps, self.places)

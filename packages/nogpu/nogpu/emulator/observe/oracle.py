@@ -71,7 +71,9 @@ def compare(expect: Mapping[str, Expectation], heap: Heap) -> list[Mismatch]:
         buffer = buffers[name]
         assert buffer.kind is not None
         want, bound = parts(expected)
-        got = _values(buffer.data.view(buffer.kind), want)
+        got = buffer.data.view(buffer.kind)
+        if got.dtype == np.uint16 and want.dtype.kind == "f":
+            got = from_bfloat16(got)
         if bound is None:
             bound = np.asarray(_default_bound(buffer.kind, want))
         at = np.flatnonzero(~_agrees(got, want, bound))
@@ -89,13 +91,6 @@ def _named(heap: Heap) -> dict[str, Buffer]:
 def parts(expected: Expectation) -> tuple[Array, Array | None]:
     want, bound = expected if isinstance(expected, tuple) else (expected, None)
     return np.asarray(want), None if bound is None else np.asarray(bound)
-
-
-def _values(got: Array, want: Array) -> Array:
-    """The array's values; uint16 where floats are expected holds bfloat16."""
-    if got.dtype == np.uint16 and want.dtype.kind == "f":
-        return from_bfloat16(got)
-    return got
 
 
 def _agrees(got: Array, want: Array, bound: Array) -> Array:

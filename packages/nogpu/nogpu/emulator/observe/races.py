@@ -79,7 +79,7 @@ class RaceWatch(Observer):
         if isinstance(self.shared, IntervalJudge):
             self.shared.clock = self.clock
         elif state.launch.shared_bytes:
-            own = state.block_index, state.blocks, 0 if view is None else view.padded
+            own = state.block_index, 0 if view is None else view.padded
             self.shared = LastAccessJudge(seen, self.first, self.clock, *own)
         self.arrays.begin(seen, self.epoch, self.clock)
         return self.clock

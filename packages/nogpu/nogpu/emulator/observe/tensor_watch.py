@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.engines import EngineWatch
 
+Cells = tuple[Array, Array]
+"""By cell of tensor memory, when it was touched last, and in which line."""
 _COPIES = {"copy", "refresh"}
 _KINDS = {"product": "tensor", "load": "tensor load", "store": "tensor store", "free": ""}
 _UNDER_WAY = {
@@ -62,8 +64,8 @@ class TensorWatch(Observer):
         """A batch of blocks begins."""
         self.state = state
         self.cells = state.blocks, LANES // GROUP, COLUMNS
-        self.wrote: dict[int, tuple[Array, Array]] = {}  # by unit: time and line, by cell
-        self.read: dict[int, tuple[Array, Array]] = {}
+        self.wrote: dict[int, Cells] = {}  # by unit
+        self.read: dict[int, Cells] = {}
         self.kind: dict[int, tuple[str, int]] = {}  # of each unit: what, and its thread or warp
         self.shape: dict[tuple[int, int], str] = {}  # of products by unit and time
         self.issued: dict[tuple[int, int], tuple[int, TensorAccess]] = {}  # the last by unit, block
@@ -76,11 +78,6 @@ class TensorWatch(Observer):
         self.kind[unit] = kind, number
         return unit
 
-    def _seen(self, thread: int, column: int) -> tuple[int, int]:
-        """A thread and its block, as the judges number them."""
-        who, block = self.engines._seen(np.array([thread]), np.array([column]))
-        return int(who[0]), int(block[0])
-
     def tensor(self, access: TensorAccess) -> None:
         """Tensor memory is about to be read, written or freed."""
         groups = slice(
@@ -90,7 +87,8 @@ class TensorWatch(Observer):
         )
         cells = access.owner, groups, access.columns
         kind = _KINDS[access.by]
-        thread, block = self._seen(access.thread, access.column)
+        seen = self.engines._seen(np.array([access.thread]), np.array([access.column]))
+        thread, block = (int(number[0]) for number in seen)
         unit = self._unit(kind, thread if kind == "tensor" else thread >> 5) if kind else -1
         tables = [self.wrote] if access.does == "reads" else [self.wrote, self.read]
         for table in tables:
@@ -99,7 +97,7 @@ class TensorWatch(Observer):
                 if other == unit and table is self.wrote and kind == "tensor" and unit in self.read:
                     # What a product has read since stands for it: that is judged itself.
                     at = np.where(self.read[unit][0][cells] > at, 0, at)
-                self._against(access, unit, other, (block, thread >> 5), at, lines[cells])
+                self._against(access, unit, other, (block, thread >> 5), (at, lines[cells]))
         self.engines.time += 1
         if unit < 0:
             for times, _ in (*self.wrote.values(), *self.read.values()):
@@ -115,15 +113,10 @@ class TensorWatch(Observer):
             self.issued[unit, block] = self.engines.time, access
 
     def _against(
-        self,
-        access: TensorAccess,
-        unit: int,
-        other: int,
-        who: tuple[int, int],
-        times: Array,
-        lines: Array,
+        self, access: TensorAccess, unit: int, other: int, who: tuple[int, int], last: Cells
     ) -> None:
         """An access against the last ones of a unit to the same cells. who: block and warp."""
+        times, lines = last
         kind, number = self.kind[other]
         known, fenced = self.engines.known[who], self.fenced[who]
         order = self.order.get(other, -1)
@@ -143,7 +136,7 @@ class TensorWatch(Observer):
             if kind == "tensor load" and access.does != "frees" and unit == other:
                 return  # a warp's loads after one another
             what, cure = _UNDER_WAY[kind]
-            self._accuse(access, other, times, lines, late, f"while {what}", cure)
+            self._accuse(access, other, (times, lines), late, f"while {what}", cure)
             return
         if access.does == "frees" or (kind != "tensor" and number == who[1]):
             return
@@ -152,7 +145,7 @@ class TensorWatch(Observer):
             handed = known[order] if order >= 0 else 0
             if (times > handed).any():
                 self._accuse(
-                    access, other, times, lines, times > handed,
+                    access, other, (times, lines), times > handed,
                     f"{ended}before_thread_sync says so at the relaxed barrier between them",
                     "Put it behind the tcgen05.wait of the warp there, or arrive with .release",
                 )  # fmt: skip
@@ -160,7 +153,7 @@ class TensorWatch(Observer):
             shown = min(shown, fenced[order])
         if (times > shown).any():
             self._accuse(
-                access, other, times, lines, times > shown,
+                access, other, (times, lines), times > shown,
                 f"{ended}after_thread_sync stands between the relaxed wait for it and this",
                 "Put that fence behind the wait, or wait with .acquire",
             )  # fmt: skip
@@ -176,16 +169,10 @@ class TensorWatch(Observer):
         return access.does == "writes" and before == after
 
     def _accuse(
-        self,
-        access: TensorAccess,
-        other: int,
-        times: Array,
-        lines: Array,
-        bad: Array,
-        reason: str,
-        cure: str,
+        self, access: TensorAccess, other: int, last: Cells, bad: Array, reason: str, cure: str
     ) -> None:
         """Report the first bad cell of an access."""
+        times, lines = last
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         line = int(lines[at])
         lane = Offender(self.state, access.thread, access.column)
@@ -230,10 +217,6 @@ class TensorWatch(Observer):
                 known = self.engines.known
                 done = self.engines.time if kind == "tensor" else known[here[:, warp], warp, unit]
                 known[here[:, warp], warp, order] = done
-
-    def acquired(self, what: Array) -> None:
-        """What warps learn, (blocks, warps, units), comes before what they do."""
-        np.maximum(self.fenced, what, out=self.fenced)
 
     def tensor_committed(self, at: Array, owner: Array, thread: Array, column: Array) -> None:
         """What threads have issued will arrive at mbarriers."""
