@@ -204,13 +204,14 @@ class Clock:
             self.viewed = (self.stamp(), self.known)
         return self.viewed
 
-    def known_of_each(self) -> Array:
-        """What some thread of each warp knows of all: stamps, int64 (blocks, warps, threads or
-        warps).
+    def known_of_each(self, lanes: Array | None = None) -> Array:
+        """What some thread of each warp, of `lanes` alone if given, knows of all: stamps, int64
+        (blocks, warps, threads or warps).
         """
         if self.lane_known is None or not self.any_ahead:
             return self.known
-        waiters = _any_lane(self.lanes_ahead)[..., None]
+        ahead = self.lanes_ahead if lanes is None else lanes & self.lanes_ahead
+        waiters = _any_lane(ahead)[..., None]
         return np.where(waiters, np.maximum(self.known, self.lane_known), self.known)
 
     # -- what the kernel does --------------------------------------------------------------------
@@ -445,16 +446,16 @@ class Clock:
         best[own] = self._units(self.stamp()[c])[own]
         return best
 
-    def _meet(self, which: Array, at: int | None = None) -> None:
-        """Warps, bool (blocks, warps), meet. at: a barrier where others may have been counted."""
+    def _meet(self, which: Array, at: int = -1) -> None:
+        """Warps, bool (blocks, warps), meet. at: a barrier where others may have been counted; -1:
+        none.
+        """
         self.known = self.known.copy()
         for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
             warps = np.flatnonzero(which[c])
             best = self._best(c, warps)
-            stored = None if at is None else self.at_barrier.pop((at, c), None)
-            self.known[c][warps] = best if stored is None else np.maximum(best, stored)
-            far = None if at is None else self.far_at_barrier.pop((at, c), None)
-            if far is not None:
+            self.known[c][warps] = _joined(best, self.at_barrier.pop((at, c), None))
+            if far := self.far_at_barrier.pop((at, c), None):
                 self._take_far(far, c, warps)
         self._share(which, np.flatnonzero(which.any(axis=1)), False)
         self._tick(which)
@@ -527,12 +528,8 @@ class Clock:
         """What those that arrive (bool, (blocks, warps, 32)) did and knew is added to what others
         did.
         """
-        assert self.lane_known is not None
-        own, act, know = np.arange(self.warps), _any_lane(lanes), self.known
-        if self.any_ahead:
-            waiters = _any_lane(lanes & self.lanes_ahead)
-            know = np.where(waiters[..., None], np.maximum(know, self.lane_known), know)
-        know = know.copy().reshape(self.blocks, self.warps, self.warps, 32)
+        own, act = np.arange(self.warps), _any_lane(lanes)
+        know = self.known_of_each(lanes).copy().reshape(self.blocks, self.warps, self.warps, 32)
         know[:, own, own] = np.where(lanes, self.stamp()[..., None], know[:, own, own])
         gathered = np.where(act[..., None], know.reshape(self.known.shape), -1).max(axis=1)
         self.ticks = self.ticks + act

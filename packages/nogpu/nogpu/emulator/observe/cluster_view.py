@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.observe.clock import Ledger
+
+    What = TypeVar("What", Bulk, Served)
 
 CLUSTER = -1
 """Stands for the barrier of the cluster where mbarriers have offsets."""
@@ -82,15 +84,14 @@ class ClusterView:
         rank = self.rank if owner is None else self.peers.rank[owner]
         return offset + (rank << RANK_SHIFT)
 
-    def bulk(self, bulk: Bulk) -> Bulk:
-        """What an engine does, asked by threads of clusters in place of threads of blocks."""
-        thread = bulk.thread + self.peers.rank[bulk.column] * self.padded
-        return replace(bulk, thread=thread, column=self.peers.number[bulk.column])
+    def numbered(self, thread: Array, column: Array) -> tuple[Array, Array]:
+        """Threads in their clusters, and these, of threads in their blocks."""
+        return thread + self.peers.rank[column] * self.padded, self.peers.number[column]
 
-    def served(self, served: Served) -> Served:
-        """Atomics with threads and clusters in place of threads and blocks."""
-        thread = served.thread + self.peers.rank[served.column] * self.padded
-        return replace(served, thread=thread, column=self.peers.number[served.column])
+    def asked(self, what: What) -> What:
+        """What an engine does, or atomics, asked by threads of clusters in place of blocks."""
+        thread, cluster = self.numbered(what.thread, what.column)
+        return replace(what, thread=thread, column=cluster)
 
     # -- words -----------------------------------------------------------------------------------
 

@@ -121,14 +121,11 @@ class EngineWatch(Observer):
         """Threads and blocks as the judges number them: through the blocks of a cluster where there
         are any.
         """
-        if self.view is None:
-            return thread, column
-        peers = self.view.peers
-        return thread + peers.rank[column] * self.view.padded, peers.number[column]
+        return (thread, column) if self.view is None else self.view.numbered(thread, column)
 
     def _coded(self, offset: Array, owner: Array) -> Array:
         """Offsets of mbarriers with the rank of the block they lie in."""
-        return offset if self.view is None else offset + (self.view.peers.rank[owner] << RANK_SHIFT)
+        return offset if self.view is None else self.view.coded(offset, owner)
 
     def _unit(self, kind: str, number: int) -> int:
         """The number of a unit; a new one may move what is known to larger arrays."""

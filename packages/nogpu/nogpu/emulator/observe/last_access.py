@@ -73,6 +73,8 @@ class _Last:
 
     def rows(self, place: Array) -> Array:
         """The rows in which somebody may have been at one of these places, or near it."""
+        if self.count == 1:
+            return np.zeros(0, np.intp)
         chunk = place // _CHUNK
         near = np.unique(chunk[self.touched[chunk]])
         return np.flatnonzero(self.slot.reshape(-1, self.each)[:, near].any(axis=1))
@@ -112,10 +114,10 @@ class LastAccessJudge:
         self.shift = self.granule.bit_length() - 1
         self.memory, self.memories, self.each = memory, memory.size, each
         self.places = -(-state.launch.shared_bytes // self.granule) * self.memories
-        self.nwarps = state.warp_shape.warps
-        self.writes = _Last(1, self.places)
-        self.reads = _Last(self.nwarps, self.places)
-        self.atomics: _Last | None = None
+        warps = state.warp_shape.warps
+        rows = {WRITE: 1, READ: warps, ATOMIC: warps}
+        self.last = {kind: _Last(n, self.places) for kind, n in rows.items()}
+        self.writes = self.last[WRITE]
 
     def end(self, but: Array | None = None) -> None:
         """A barrier of the whole block."""
@@ -151,10 +153,7 @@ class LastAccessJudge:
     def met(self, place: Array) -> bool:
         """Whether a thread may have been at one of these places, or near it."""
         chunk = place // _CHUNK
-        return any(
-            last is not None and bool(last.touched[chunk].any())
-            for last in (self.writes, self.reads, self.atomics)
-        )
+        return any(bool(last.touched[chunk].any()) for last in self.last.values())
 
     def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
         """A copy engine writes granules for threads: flat arrays.
@@ -162,9 +161,8 @@ class LastAccessJudge:
         From here on it is the last writer, and this judge does not know it.
         """
         self._compare(_Now(site, WRITE, place, thread, column))
-        for last in (self.writes, self.reads, self.atomics):
-            if last is not None:
-                last.forget(place)
+        for last in self.last.values():
+            last.forget(place)
 
     def engine_reads(self, site: Site, place: Array, thread: Array, column: Array) -> None:
         """An engine reads granules for threads: flat arrays."""
@@ -179,12 +177,10 @@ class LastAccessJudge:
 
     def _compare(self, now: _Now) -> None:
         self._against(self.writes, 0, WRITE, now)
-        if now.kind != READ:
-            for warp in self.reads.rows(now.place):
-                self._against(self.reads, int(warp), READ, now)
-        if now.kind != ATOMIC and self.atomics is not None:
-            for warp in self.atomics.rows(now.place):
-                self._against(self.atomics, int(warp), ATOMIC, now)
+        for kind in (READ, ATOMIC):
+            if now.kind != kind:
+                for warp in self.last[kind].rows(now.place):
+                    self._against(self.last[kind], int(warp), kind, now)
 
     def _against(self, last: _Last, row: int, other_kind: int, now: _Now) -> None:
         """Earlier accesses that this thread does not know of. row: of `last`, one for each warp."""
@@ -250,12 +246,5 @@ class LastAccessJudge:
 
     def _enter(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
         time = self.clock.stamp()[column, thread >> 5]
-        row: Array | int = 0
-        if kind == WRITE:
-            last = self.writes
-        else:
-            if kind == ATOMIC and self.atomics is None:
-                self.atomics = _Last(self.nwarps, self.places)
-            last = self.reads if kind == READ else self.atomics  # type: ignore[assignment]
-            row = thread >> 5
-        last.enter(place, row, thread, time, site.index)
+        row = 0 if kind == WRITE else thread >> 5
+        self.last[kind].enter(place, row, thread, time, site.index)
