@@ -64,7 +64,9 @@ class Joiner:
         self._linear: dict[tuple[str, bool], Linear] = {}
         self._objects: dict[str, str] = {}
         self._given = {p.name for p in function.parameters}
+        # What no other parameter, variable or load points into.
         self._alone = {p.name for p in function.parameters if " noalias " in p.words}
+        self._alone |= {ins.name for ins in values.made.values() if ins.op == "alloca"}
 
     def joined(self, block: Block) -> list[Instruction | Access]:
         """A block's instructions, every load and store an Access."""
@@ -197,17 +199,13 @@ class Joiner:
         if len(where) == 2 and GENERIC not in where:
             return False
         x, y = (self._object(c.access.pointer) for c in (a, b))
-        own = [o for o in (x, y) if o[0] == "@" or o in self._alone or self._is_local(o)]
+        own = [o for o in (x, y) if o[0] == "@" or o in self._alone]
         if x == y or not own:
             return True
         if len(own) == 2:
             return False
         other = y if own[0] == x else x
         return own[0][0] == "@" or other not in self._given
-
-    def _is_local(self, text: str) -> bool:
-        ins = self._values.made.get(text)
-        return ins is not None and ins.op == "alloca"
 
     def _object(self, pointer: str) -> str:
         """What a pointer is derived from: a variable, a parameter, or what made the pointer."""

@@ -367,7 +367,7 @@ def _function(w: Writer, ins: Instruction, called: Call) -> None:
         names.append(f"param{i}")
         w.emit(declared(kind, names[-1], w.module, called.words[i]))
         if structure := structures[i]:
-            w.pass_structure(structure, text, names[-1])
+            w.copy_structure(structure, w.location(text), (".param", names[-1], 0))
             continue
         w.store_parameter(kind, parts, names[-1])
     returned, formal = "", ""

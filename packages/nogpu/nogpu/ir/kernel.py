@@ -32,6 +32,8 @@ FAMILIES = {"p": "pred", "rs": "b16", "r": "b32", "rd": "b64", "f": "f32", "fd":
 """PTX types of the families of registers."""
 FLOATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 Item = Instruction | Access
+Location = tuple[str, str, int]
+"""".shared", ".global" or the like, a base, and bytes added to it."""
 _ESSENTIAL = {
     *("call", "br", "switch", "ret", "unreachable"),
     *("fence", "atomicrmw", "cmpxchg", "load", "store"),  # such as are no Access: atomic ones
@@ -183,10 +185,6 @@ class Writer:
             out = self.new("ptr")
             self.emit(f"mov.u64 {out}, {self.named(text)}")
             return out
-        if text.startswith("pair "):
-            items, _, at = text[5:].rpartition(":")
-            low, high = (take_type(t) for t in split(items[1:-1])[2 * int(at) : 2 * int(at) + 2])
-            return str(self._bits(*low) & 0xFFFF | (self._bits(*high) & 0xFFFF) << 16)
         if " (" in text:
             return self._constant(kind, text)
         if kind == "i1":
@@ -197,11 +195,6 @@ class Writer:
             number = float_bits(kind, text)
             return {16: f"{number}", 32: f"0f{number:08X}", 64: f"0d{number:016X}"}[bits(kind)]
         return text
-
-    def _bits(self, kind: str, text: str) -> int:
-        if text in ("undef", "poison"):
-            return 0
-        return float_bits(kind, text) if kind in FLOATS else int(text)
 
     def named(self, text: str) -> str:
         """The name in PTX of a variable or a function, which is noted."""
@@ -309,8 +302,8 @@ class Writer:
         self.emit(f"cvta.{to}{WORD[have if have in OWN else space]}.u64 {out}, {operand}")
         return out
 
-    def _at(self, text: str) -> tuple[str, str, int]:
-        """Where a pointer points: ".shared", ".global" or the like, a base, bytes added to it."""
+    def location(self, text: str) -> Location:
+        """Where a pointer points."""
         part = self.values.parts("ptr", text)[0]
         if part.unit:
             base = self._register(part.unit)
@@ -321,29 +314,20 @@ class Writer:
 
     def place(self, text: str, more: int = 0) -> tuple[str, str]:
         """Where a load or store goes: its address and ".shared", ".global" or the like."""
-        space, base, offset = self._at(text)
+        space, base, offset = self.location(text)
         return place(base, offset + more), space
 
-    def copy_structure(
-        self, kind: str, source: str, base: str, target: str, to: str, start: int = 0, at: int = 0
-    ) -> None:
-        """Copy a structure from one memory to another one, scalar by scalar.
-
-        source, target: the memories; base, at: where it lies, in bytes; to, start: where it goes.
-        """
+    def copy_structure(self, kind: str, source: Location, target: Location) -> None:
+        """Copy a structure from one memory to another one, scalar by scalar."""
+        (space, base, at), (other, to, start) = source, target
         for first, scalar in self.module.scalars(kind):
             size = self.module.size(scalar)
             step = gcd(size, first, self.module.align(kind))  # less than its size if it is packed
             piece = scalar if step == size else f"i{8 * step}"
             for offset in range(first, first + size, step):
                 word, held = memory_type(piece), self.new(piece)
-                self.emit(f"ld{source}.{word} {held}, {place(base, at + offset)}")
-                self.emit(f"st{target}.{word} {place(to, start + offset)}, {held}")
-
-    def pass_structure(self, kind: str, text: str, name: str) -> None:
-        """Put the structure that a pointer points to into an argument."""
-        space, base, offset = self._at(text)
-        self.copy_structure(kind, space, base, ".param", name, at=offset)
+                self.emit(f"ld{space}.{word} {held}, {place(base, at + offset)}")
+                self.emit(f"st{other}.{word} {place(to, start + offset)}, {held}")
 
     # -- the function -------------------------------------------------------------------------
 
@@ -373,7 +357,8 @@ class Writer:
         for i, p in enumerate(self.function.parameters):
             if p.byval:
                 if not self.function.is_kernel:
-                    self.copy_structure(p.byval, ".param", self.parameter(i), *self._at(p.name))
+                    given = ".param", self.parameter(i), 0
+                    self.copy_structure(p.byval, given, self.location(p.name))
                 continue
             targets, is_kernel = self.targets(p.name), self.function.is_kernel
             self.load_parameter(p.type, targets, self.parameter(i), is_kernel)
@@ -858,9 +843,10 @@ class Writer:
             op, other = ("and", a) if b == "false" else ("or", b)
             self.emit(f"{op}.pred {self.target(ins)}, {p}, {self.value(kind, other)}")
         elif chooser == "i1":
-            p, x, y = self.value("i1", test), self.parts(kind, a), self.parts(kind, b)
-            for choice in zip(self.module.parts(kind), self.targets(ins.name), x, y, strict=True):
-                self._choose(*choice[:2], p, *choice[2:])
+            p, sides = self.value("i1", test), (self.parts(kind, a), self.parts(kind, b))
+            made = zip(self.module.parts(kind), self.targets(ins.name), strict=True)
+            for (scalar, target), x, y in zip(made, *sides, strict=True):
+                self._choose(scalar, target, p, x, y)
         else:  # by a vector: element by element
             inner = repeated(kind)[1]
             sides = [self.elements(*side) for side in ((chooser, test), (kind, a), (kind, b))]

@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from nogpu.errors import ToolchainError
@@ -237,7 +237,9 @@ class Module:
     attributes: dict[str, str]
     nodes: dict[str, str]
     used: set[str] = field(default_factory=set)
-    _parts: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.parts = cache(self._parts)
 
     # -- types --
 
@@ -302,13 +304,8 @@ class Module:
             for inner, scalar in self.scalars(member)
         ]
 
-    def parts(self, kind: str) -> list[str]:
+    def _parts(self, kind: str) -> list[str]:
         """What a value of a type is kept in: its scalars, 16-bit elements of vectors in pairs."""
-        if kind not in self._parts:
-            self._parts[kind] = self._parts_of(kind)
-        return self._parts[kind]
-
-    def _parts_of(self, kind: str) -> list[str]:
         if kind[0] == "<" and kind[1] != "{":
             count, inner = repeated(kind)
             if not count % 2 and bits(inner) == 16:

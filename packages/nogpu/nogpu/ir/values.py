@@ -22,6 +22,7 @@ from nogpu.ir.text import (
     Refused,
     call,
     cast,
+    float_bits,
     operands,
     repeated,
     split,
@@ -140,9 +141,11 @@ class Values:
         if text.startswith("splat ("):
             text = "<" + ", ".join([text[7:-1]] * repeated(kind)[0]) + ">"
         if text[0] in "<{[":
+            items = [take_type(item) for item in within(text)]
             if kinds[:1] == ["pair"]:
-                return [Part(None, f"pair {text}:{i}") for i in range(len(kinds))]
-            return [p for inner in within(text) for p in self.parts(*take_type(inner))]
+                low, high = ([_bits(*item) for item in items[at::2]] for at in (0, 1))
+                return [Part(None, str(a | b << 16)) for a, b in zip(low, high, strict=True)]
+            return [p for item in items for p in self.parts(*item)]
         if kinds == ["ptr"]:
             return [self._constant_address(text)]
         return [Part(None, text)]
@@ -198,8 +201,8 @@ class Values:
             return self.parts(kind, text) if before == after else None
         if ins.op == "addrspacecast":
             kind, text, _ = cast(ins.rest)
-            a, b = self._spaces.of(text), self._spaces.of(ins.name)
-            moves = a != b and (a in OWN or b in OWN)  # their numbers count apart
+            have, want = self._spaces.of(text), self._spaces.of(ins.name)
+            moves = have != want and (have in OWN or want in OWN)  # their numbers count apart
             return None if moves else self.parts(kind, text)
         return None
 
@@ -253,6 +256,13 @@ class Values:
         """The units that a text names."""
         names = (n for n in re.findall(rf"%{NAME}", text) if n in self.types)
         return [p.unit for n in names for p in self.resolved(n) if p.unit]
+
+
+def _bits(kind: str, text: str) -> int:
+    """The 16 bits of a constant."""
+    if text in ("undef", "poison"):
+        return 0
+    return float_bits(kind, text) if kind in BITS else int(text) & 0xFFFF
 
 
 def picked(mask: str, picks: str) -> list[int]:
