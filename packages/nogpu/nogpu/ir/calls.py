@@ -343,7 +343,7 @@ def declared(kind: str, name: str, module: Module, words: str = "") -> str:
     words: with attributes, which say what is a structure passed by value.
     """
     if structure := by_value(words):
-        align = module.byval_align(structure, words)
+        align = aligned(words, module.align(structure))
         return f".param .align {align} .b8 {name}[{module.size(structure)}]"
     scalars = module.scalars(kind)
     if len(scalars) > 1:

@@ -126,7 +126,7 @@ class Writer:
             if p.byval and self.function.is_kernel:
                 placed[p.name] = Part(None, f"@{self.parameter(i)}")
             elif p.byval:
-                own(p.name, p.byval, self.module.byval_align(p.byval, p.words))
+                own(p.name, p.byval, aligned(p.words, self.module.align(p.byval)))
         return size, placed
 
     @property
@@ -843,9 +843,9 @@ class Writer:
             op, other = ("and", a) if b == "false" else ("or", b)
             self.emit(f"{op}.pred {self.target(ins)}, {p}, {self.value(kind, other)}")
         elif chooser == "i1":
-            p, sides = self.value("i1", test), (self.parts(kind, a), self.parts(kind, b))
+            p, both = self.value("i1", test), (self.parts(kind, a), self.parts(kind, b))
             made = zip(self.module.parts(kind), self.targets(ins.name), strict=True)
-            for (scalar, target), x, y in zip(made, *sides, strict=True):
+            for (scalar, target), x, y in zip(made, *both, strict=True):
                 self._choose(scalar, target, p, x, y)
         else:  # by a vector: element by element
             inner = repeated(kind)[1]

@@ -86,7 +86,7 @@ def _head(module: Module, function: Function) -> str:
             kind = p.byval or p.type
             scalars = module.scalars(kind)
             if p.byval or len(scalars) > 1:
-                align = module.byval_align(kind, p.words)
+                align = text.aligned(p.words, module.align(kind))
                 given.append(f"\t.param .align {align} .b8 {name}_param_{i}[{module.size(kind)}]")
             else:
                 given.append(f"\t.param .{memory_type(scalars[0][1])} {name}_param_{i}")

@@ -279,10 +279,6 @@ class Module:
             return max((self.align(f) for f in self.fields(kind)), default=1)
         return self.size(kind)
 
-    def byval_align(self, kind: str, words: str) -> int:
-        """Bytes that a structure in a parameter is aligned to, as its attributes say."""
-        return aligned(words, self.align(kind))
-
     def offsets(self, kind: str) -> list[int]:
         """Where the members of a structure, an array or a vector begin."""
         packed = self._spelt(kind).startswith("<{")
