@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 from nogpu.ir.spaces import GENERIC, Spaces
 from nogpu.ir.text import (
@@ -32,11 +33,15 @@ Linear = tuple[tuple[tuple[str, int], ...], int]
 _PURE = re.compile(r"@llvm\.(?!nvvm\.(?!read\.)|mem|experimental\.(?!noalias)|trap)")
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True)
+class Access:
     """Loads or stores as one. members: (type, name or value), from the lowest address on.
 
     pointer, offset: where the first one lies. align: in bytes, known of it. words: "volatile "?
     """
+
+    op: ClassVar[str] = "access"
+    name: ClassVar[str] = ""
 
     is_store: bool
     members: Sequence[tuple[str, str]]
@@ -45,6 +50,11 @@ class Access(NamedTuple):
     align: int
     words: str
     place: str
+
+    @property
+    def rest(self) -> str:
+        """The text of what it reads."""
+        return " ".join([self.pointer, *(value for _, value in self.members if self.is_store)])
 
 
 class _Candidate(NamedTuple):
@@ -167,7 +177,8 @@ class Joiner:
                     for c in group:
                         out[c.at] = None
                     members = [m for c in group for m in c.access.members]
-                    out[place.at] = group[0].access._replace(
+                    out[place.at] = replace(
+                        group[0].access,
                         members=members,
                         pointer=place.access.pointer,
                         offset=group[0].start - place.start,
@@ -254,8 +265,10 @@ def _groups(chain: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
 # -- products in sums ------------------------------------------------------------------------------
 
 
-def fused(block: Block, values: Values) -> dict[str, tuple[str, int]]:
-    """For each sum of a block the product that becomes part of it, and its side: 0 or 1.
+def fused(block: Block, values: Values) -> dict[str, Instruction]:
+    """The sums of a block that a product becomes part of, by name, as `op type a, b, c`.
+
+    op: "mad" or "fma" for a * b + c, "fms" for a * b - c, "fnma" for c - a * b.
 
     Of two products of floats it is the one of fewer uses, else the left one; one of integers has no
     other use. Source: LLVM's DAGCombiner, visitFADDForFMACombine, with aggressive fusion, as NVPTX
@@ -268,18 +281,20 @@ def fused(block: Block, values: Values) -> dict[str, tuple[str, int]]:
     for ins in block.code:
         if ins.op in ("fadd", "fsub", "add"):
             sides = split(take_type(ins.rest)[1])
-            sums.append((ins.name, ins.op[0] == "f", sides))
+            sums.append((ins, sides))
             for side in sides:
                 if side in uses:
                     uses[side] += 1
     chosen = {}
-    for name, of_floats, sides in sums:
-        if of_floats:
+    for ins, sides in sums:
+        if ins.op[0] == "f":
             at = [i for i, side in enumerate(sides) if kinds.get(side) == "f"]
         else:
             at = [i for i, side in enumerate(sides) if kinds.get(side) and values.once(side)]
         if len(at) == 2 and uses[sides[0]] > uses[sides[1]]:
             at = [1]
         if at:
-            chosen[name] = (sides[at[0]], at[0])
+            kind, factors = take_type(values.made[sides[at[0]]].rest)
+            op = {"add": "mad", "fadd": "fma", "fsub": ("fms", "fnma")[at[0]]}[ins.op]
+            chosen[ins.name] = ins._replace(op=op, rest=f"{kind} {factors}, {sides[1 - at[0]]}")
     return chosen

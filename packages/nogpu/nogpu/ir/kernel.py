@@ -35,7 +35,7 @@ Item = Instruction | Access
 Location = tuple[str, str, int]
 """".shared", ".global" or the like, a base, and bytes added to it."""
 _ESSENTIAL = {
-    *("call", "br", "switch", "ret", "unreachable"),
+    *("access", "call", "br", "switch", "ret", "unreachable"),
     *("fence", "atomicrmw", "cmpxchg", "load", "store"),  # such as are no Access: atomic ones
 }
 _INTEGERS = {
@@ -58,6 +58,7 @@ _ALIKE = {
     **dict.fromkeys(_INTEGERS, "integer"),
     **dict.fromkeys(_FLOATING, "float"),
     **dict.fromkeys(CONVERSIONS, "cast"),
+    **dict.fromkeys(("mad", "fma", "fms", "fnma"), "sum"),
 }
 """Instructions that one method writes, and its name."""
 _OF_BITS = {"add": "xor", "sub": "xor", "mul": "and", "and": "and", "or": "or", "xor": "xor"}
@@ -102,7 +103,6 @@ class Writer:
         self.spaces = Spaces(module, function)
         self.depot, placed = self._placed()
         self.values = Values(module, function, self.spaces, placed)
-        self._fused: dict[str, tuple[str, int]] = {}
         self._write()
 
     def _placed(self) -> tuple[int, dict[str, Part]]:
@@ -334,9 +334,10 @@ class Writer:
     def _write(self) -> None:
         blocks = self.function.blocks
         joiner = accesses.Joiner(self.module, self.function, self.spaces, self.values)
-        joined = {b.name: joiner.joined(b) for b in blocks}
+        joined = {}
         for block in blocks:
-            self._fused |= accesses.fused(block, self.values)
+            sums = accesses.fused(block, self.values)
+            joined[block.name] = [sums.get(item.name, item) for item in joiner.joined(block)]
         self._phis: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             b.name: b.phis for b in blocks
         }
@@ -396,26 +397,14 @@ class Writer:
                 self.emit(f"cvt.u32.u16 {wide}, {self.clean(scalar, value, False)}")
             self.emit(f"st.param.u32 {at}, {wide}")
 
-    def _reads(self, item: Item) -> list[Unit]:
-        """The units that an item reads, with what was put into it."""
-        if isinstance(item, Access):
-            texts = [item.pointer, *(v for _, v in item.members if item.is_store)]
-            return self.values.units(" ".join(texts))
-        rest = item.rest
-        if item.name in self._fused:
-            product, side = self._fused[item.name]
-            sides = split(take_type(rest)[1])
-            rest = f"{self.values.made[product].rest} {sides[1 - side]}"
-        return self.values.units(rest)
-
     def _needed(self, items: dict[str, list[Item]]) -> dict[str, list[Item]]:
         """Without what nobody reads, such as the sums that loads and stores do themselves."""
         makers: dict[str, list[Unit]] = {}
         todo: list[Unit] = []
         for own in items.values():
             for item in own:
-                reads = self._reads(item)
-                if isinstance(item, Access) or item.op in _ESSENTIAL:
+                reads = self.values.units(item.rest)
+                if item.op in _ESSENTIAL:
                     todo += reads
                 else:
                     makers[item.name] = reads
@@ -430,9 +419,7 @@ class Writer:
                 todo += makers.get(name, ())
         self._phis = {b: [p for p in phis if p[0] in wanted] for b, phis in self._phis.items()}
         return {
-            name: [
-                i for i in own if isinstance(i, Access) or i.op in _ESSENTIAL or i.name in wanted
-            ]
+            name: [item for item in own if item.op in _ESSENTIAL or item.name in wanted]
             for name, own in items.items()
         }
 
@@ -451,8 +438,7 @@ class Writer:
             edges += [registers.Edge(source, to, moves) for source, moves in by_source.items()]
         known = {(e.source, e.to) for e in edges}
         for name, own in items.items():
-            last = own[-1] if own else None
-            if isinstance(last, Instruction) and last.op in ("br", "switch"):
+            if own and isinstance(last := own[-1], Instruction) and last.op in ("br", "switch"):
                 for to in dict.fromkeys(re.findall(r"label %([\w.$-]+)", last.rest)):
                     if (name, to) not in known:
                         edges.append(registers.Edge(name, to, ()))
@@ -478,25 +464,21 @@ class Writer:
         tied: Sequence[tuple[Unit, Unit]] = ()
         if isinstance(item, Instruction) and item.op == "call":
             tied = calls.tied(call(item.rest), makes, self.values)
-        return registers.Use(self._reads(item), makes, early or len(makes) > 1, tied)
+        return registers.Use(self.values.units(item.rest), makes, early or len(makes) > 1, tied)
 
     def _one(self, item: Item) -> None:
         if item.place and (loc := self._places.directive(item.place)) and loc != self._here:
             self._here = loc
             self.code.append(loc)
         try:
-            if isinstance(item, Access):
-                self._access(item)
-            else:
-                self.instruction(item)
+            self.instruction(item)
         except Refused as refused:
             line = self._places.line(item.place)
             raise Refused(refused.what, f"line {line}: " if line else "") from None
 
-    def instruction(self, ins: Instruction) -> None:
-        """Write one instruction."""
-        word = "sum" if ins.name in self._fused else _ALIKE.get(ins.op, ins.op)
-        handler = getattr(self, f"_{word}", None)
+    def instruction(self, ins: Item) -> None:
+        """Write one instruction, or an access."""
+        handler = getattr(self, f"_{_ALIKE.get(ins.op, ins.op)}", None)
         if handler is None:
             raise Refused(f"the instruction `{ins.op}`")
         handler(ins)
@@ -751,26 +733,22 @@ class Writer:
         self._each(ins, one)
 
     def _sum(self, ins: Instruction) -> None:
-        """A sum with the product that is part of it: `type a, b, c` of a * b + c."""
-        product, side = self._fused[ins.name]
-        kind, rest = take_type(ins.rest)
-        factors = take_type(self.values.made[product].rest)[1]
+        """A sum with the product that is part of it: see `accesses.fused`."""
 
         def one(kind: str, target: str, sides: Sequence[str]) -> None:
             a, b, c = sides
-            if ins.op == "add":
+            if ins.op == "mad":
                 self.emit(f"mad.lo.s{container(kind)} {target}, {a}, {b}, {c}")
                 return
-            if ins.op == "fsub":  # a * b - c, or c - a * b
-                if side:
-                    a = self._negate(kind, a, self.new(kind))
-                else:
-                    c = self._negate(kind, c, self.new(kind))
+            if ins.op == "fnma":
+                a = self._negate(kind, a, self.new(kind))
+            elif ins.op == "fms":
+                c = self._negate(kind, c, self.new(kind))
             self.emit(f"fma.rn.{FLOATS[kind]} {target}, {a}, {b}, {c}")
 
-        if "bfloat" in kind:
+        if "bfloat" in take_type(ins.rest)[0]:
             raise Refused("a product in a sum of bfloat")
-        self._each(ins._replace(rest=f"{kind} {factors}, {split(rest)[1 - side]}"), one)
+        self._each(ins, one)
 
     def _negate(self, kind: str, operand: str, target: str) -> str:
         if bits(kind) == 16:
