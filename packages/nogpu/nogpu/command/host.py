@@ -511,8 +511,7 @@ class Program:
         values = [self.value(x, scope) for x in (init[0][1] if how == "=" else init)]
         if base not in SIZES and how == "=" and values == [0]:  # a structure of zeros
             values = []
-        made = construct(self, name, kind, values, scope)
-        if made is not NotImplemented:
+        if (made := construct(self, name, kind, values, scope)) is not None:
             return made
         if base not in SIZES and (record := self.record(base, values, scope)) is not None:
             return record
@@ -589,11 +588,12 @@ class Program:
                 owner, values = plain(self.value(of, scope)), [self.value(x, scope) for x in given]
                 if isinstance(owner, Record) and (method := self._method(owner, name, values)):
                     return self.call(method, values, (), owner)
-                made = METHODS.get(name, lambda *_: NotImplemented)(self, owner, values, scope)
-                if made is NotImplemented:
-                    self.written([owner, *values])
-                    return Unknown(f"what .{name}() returns is not known")
-                return made
+                if isinstance(owner, list) and name == "size":
+                    return len(owner)
+                if isinstance(owner, Pointer) and name in METHODS:
+                    return METHODS[name](self, owner, values, scope)
+                self.written([owner, *values])
+                return Unknown(f"what .{name}() returns is not known")
             case "call", ("name", name, texts), given:
                 return self._call(name, texts or (), given, scope)
             case "call", _, given:
@@ -635,7 +635,7 @@ class Program:
                 value = self.value(inner, scope)
                 if isinstance(value, list) and not stars:
                     made = construct(self, "", kind, value, scope)
-                    return value if made is NotImplemented else made
+                    return value if made is None else made
                 if isinstance(value, Cell | list):
                     return value
                 return self._settled("", value, kind, stars, scope)
@@ -791,8 +791,7 @@ class Program:
         if last in FUNCTIONS:
             return FUNCTIONS[last](self, values, scope, last)
         kind = name + (f"<{','.join(texts)}>" if texts else "")
-        made = construct(self, "", kind, values, scope)
-        if made is not NotImplemented:
+        if (made := construct(self, "", kind, values, scope)) is not None:
             return made
         this = plain(scope["this"].value) if "this" in scope else None
         if isinstance(this, Record) and (method := self._method(this, name, values)):

@@ -287,7 +287,7 @@ _VECTOR = re.compile(
 
 
 def construct(program: Program, name: str, kind: str, values: Sequence[Any], scope: Scope) -> Any:
-    """A value of a type that is made of values; NotImplemented for what is not known."""
+    """A value of a type that is made of values; None for what is not known."""
     words = kind.replace(" ", "")
     if words in ("dim3", "uint3", "int3", "uint2", "int2"):
         if len(values) == 1 and isinstance(values[0], list):
@@ -296,7 +296,7 @@ def construct(program: Program, name: str, kind: str, values: Sequence[Any], sco
     match = _VECTOR.fullmatch(words)
     if match is None:
         fresh_map = program.base(kind, scope) == "CUtensorMap" and not values
-        return Map() if fresh_map else NotImplemented
+        return Map() if fresh_map else None
     element, _, length = match[2].partition(",")
     first, device = values[0] if values else None, match[1] == "device_vector"
     fill: Any = 0
@@ -314,28 +314,24 @@ def construct(program: Program, name: str, kind: str, values: Sequence[Any], sco
     return Pointer(Array(name, size, base, device, fill), 0, base)
 
 
-def _size(program: Program, owner: Any, values: Sequence[Any], scope: Scope) -> Any:
-    if isinstance(owner, Pointer):
-        return compute("/", owner.array.bytes, program.size_of(owner.kind, scope))
-    return len(owner) if isinstance(owner, list) else NotImplemented
+def _size(program: Program, owner: Pointer, values: Sequence[Any], scope: Scope) -> Any:
+    return compute("/", owner.array.bytes, program.size_of(owner.kind, scope))
 
 
-def _same(program: Program, owner: Any, values: Sequence[Any], scope: Scope) -> Any:
-    return owner if isinstance(owner, Pointer) else NotImplemented
+def _same(program: Program, owner: Pointer, values: Sequence[Any], scope: Scope) -> Any:
+    return owner
 
 
-def _begin(program: Program, owner: Any, values: Sequence[Any], scope: Scope) -> Any:
+def _begin(program: Program, owner: Pointer, values: Sequence[Any], scope: Scope) -> Any:
     program.written([owner])
-    return _same(program, owner, values, scope)
+    return owner
 
 
-def _resize(program: Program, owner: Any, values: Sequence[Any], scope: Scope) -> Any:
-    if not isinstance(owner, Pointer):
-        return NotImplemented
+def _resize(program: Program, owner: Pointer, values: Sequence[Any], scope: Scope) -> Any:
     owner.array.bytes = compute("*", values[0], program.size_of(owner.kind, scope))
-    return None
 
 
 METHODS: Mapping[str, Callable[..., Any]] = {
     "size": _size, "data": _same, "get": _same, "begin": _begin, "end": _begin, "resize": _resize,
 }  # fmt: skip
+"""What a method does to an array."""

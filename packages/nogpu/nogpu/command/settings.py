@@ -387,10 +387,9 @@ class _Values:
         """First byte and contents of each number or array in a value of a C type."""
         value, size = plain(value), SIZES.get(kind, 4)
         layout = None if stars or kind in C_TYPES else self.program.layout(kind, self.scope)
-        if isinstance(value, list) and stars:
+        if stars and isinstance(value, Pointer | list):
             self._reached(name, value)
-        if isinstance(value, Pointer) and stars:
-            self._reached(name, value)
+        if stars and isinstance(value, Pointer):
             yield at, self.memory.of(value.array, value.kind or value.array.kind, value.array.fill)
         elif value is None or (isinstance(value, int | float) and (stars or kind in C_TYPES)):
             made = np.array(value or 0).astype("u8" if stars else C_TYPES[kind][0])
