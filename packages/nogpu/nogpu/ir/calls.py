@@ -90,12 +90,10 @@ def write(w: Writer, ins: Instruction, called: Call) -> None:
     name = called.function
     if name[0] == '"':
         _assembly(w, ins, called)
-    elif _NOTHING.match(name[1:]):
-        return
-    elif name.startswith("@llvm."):
-        _intrinsic(w, ins, called, name[1:])
-    else:
+    elif not name.startswith("@llvm."):
         _function(w, ins, called)
+    elif not _NOTHING.match(name[1:]):
+        _intrinsic(w, ins, called, name[1:])
 
 
 def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
@@ -148,8 +146,7 @@ def _class_of(w: Writer, ins: Instruction, called: Call, width: str) -> None:
             continue
         p = w.new("i1")
         if word == "zero":
-            zero = "0f" + 8 * "0" if width == "32" else "0d" + 16 * "0"
-            w.emit(f"setp.eq.f{width} {p}, {x}, {zero}")
+            w.emit(f"setp.eq.f{width} {p}, {x}, {w.value(kind, '0')}")
         else:
             w.emit(f"testp.{word}.f{width} {p}, {x}")
         if word != "notanumber" and not number & above:
@@ -295,18 +292,17 @@ def tied(called: Call, makes: Sequence[Unit], values: Values) -> list[tuple[Unit
 
 def _assembly(w: Writer, ins: Instruction, called: Call) -> None:
     """The text of inline assembly with its operands put in."""
-    outs = w.targets(ins.name) if ins.name else []
+    kinds = w.module.parts(called.returns)
+    outs = iter(w.targets(ins.name) if ins.name else map(w.new, kinds))
     given = iter(called.arguments)
     words, copies = list[str](), list[tuple[str, str, str]]()
-    free = iter(outs)
-    kinds_of = iter(w.module.parts(called.returns))
     for constraint in called.constraints:
         if constraint[0] == "~":
             continue
         if constraint[0] == "=":
             if "*" in constraint:
                 raise Refused(f"the operand {constraint} of inline assembly")
-            words.append(next(free, "") or w.new(next(kinds_of)))
+            words.append(next(outs))
             continue
         kind, text = next(given)
         if constraint in ("n", "i"):
