@@ -88,6 +88,31 @@ def container(kind: str) -> int:
     return {"rs": 16, "r": 32, "rd": 64}[family(kind)]
 
 
+def _by_element(
+    one: Callable[[Writer, str, str, str, Sequence[str]], None],
+) -> Callable[[Writer, Instruction], None]:
+    """Of a method that writes an element of `op type a, b` one that writes them all.
+
+    one: is given the op, or how it compares, the element's type, its target and its operands.
+    """
+
+    def write(w: Writer, ins: Instruction) -> None:
+        op, rest = ins.rest.split(None, 1) if ins.op in ("icmp", "fcmp") else (ins.op, ins.rest)
+        kind, rest = take_type(rest)
+        if kind == "i128":
+            raise Refused(f"{ins.op} of 128 bits")
+        sides = [w.elements(kind, text) for text in split(rest)]
+        inner = w.module.scalars(kind)[0][1]
+
+        def elements(targets: list[str]) -> None:
+            for target, *own in zip(targets, *sides, strict=True):
+                one(w, op, inner, target, own)
+
+        w.make(ins.name, elements)
+
+    return write
+
+
 class Writer:
     """Writes one function. code: its lines; symbols: variables and functions that it names."""
 
@@ -663,50 +688,31 @@ class Writer:
 
     # -- numbers ------------------------------------------------------------------------------
 
-    def _each(self, ins: Instruction, one: Callable[[str, str, Sequence[str]], object]) -> None:
-        """An instruction `op type a, b` by elements: one(type, target, operands)."""
-        kind, rest = take_type(ins.rest)
-        sides = [self.elements(kind, text) for text in split(rest)]
-        inner = self.module.scalars(kind)[0][1]
+    @_by_element
+    def _integer(self, op: str, kind: str, target: str, sides: Sequence[str]) -> None:
+        a, b = sides
+        if kind == "i1":
+            self.emit(f"{_OF_BITS[op]}.pred {target}, {a}, {b}")
+            return
+        name = _INTEGERS[op]
+        if op in ("sdiv", "udiv", "srem", "urem", "lshr", "ashr"):
+            a = self.clean(kind, a, name[-1] == "s")
+        if op in ("sdiv", "udiv", "srem", "urem"):
+            b = self.clean(kind, b, name[-1] == "s")
+        elif op in ("shl", "lshr", "ashr") and b.startswith("%") and family(kind) != "r":
+            b, wide = self.new("i32"), self.clean(kind, b, False)
+            self.emit(f"cvt.u32.u{container(kind)} {b}, {wide}")
+        self.emit(f"{name}{container(kind)} {target}, {self.kept(kind, a)}, {b}")
 
-        def elements(targets: list[str]) -> None:
-            for target, *own in zip(targets, *sides, strict=True):
-                one(inner, target, own)
-
-        self.make(ins.name, elements)
-
-    def _integer(self, ins: Instruction) -> None:
-        def one(kind: str, target: str, sides: Sequence[str]) -> None:
-            a, b = sides
-            if kind == "i1":
-                self.emit(f"{_OF_BITS[ins.op]}.pred {target}, {a}, {b}")
-                return
-            name = _INTEGERS[ins.op]
-            if ins.op in ("sdiv", "udiv", "srem", "urem", "lshr", "ashr"):
-                a = self.clean(kind, a, name[-1] == "s")
-            if ins.op in ("sdiv", "udiv", "srem", "urem"):
-                b = self.clean(kind, b, name[-1] == "s")
-            elif ins.op in ("shl", "lshr", "ashr") and b.startswith("%") and family(kind) != "r":
-                b, wide = self.new("i32"), self.clean(kind, b, False)
-                self.emit(f"cvt.u32.u{container(kind)} {b}, {wide}")
-            self.emit(f"{name}{container(kind)} {target}, {self.kept(kind, a)}, {b}")
-
-        if ins.rest.startswith("i128"):
-            raise Refused(f"{ins.op} of 128 bits")
-        self._each(ins, one)
-
-    def _float(self, ins: Instruction) -> None:
-        op = _FLOATING[ins.op]
-
-        def one(kind: str, target: str, sides: Sequence[str]) -> None:
-            if kind in ("float", "double") or (kind == "half" and op != "div"):
-                self.emit(f"{op}.rn.{FLOATS[kind]} {target}, {', '.join(sides)}")
-                return
-            wide = self._widened(kind, sides)
-            self.emit(f"{op}.rn.f32 {wide[0]}, {', '.join(wide)}")
-            self.emit(f"cvt.rn.{FLOATS[kind]}.f32 {target}, {wide[0]}")
-
-        self._each(ins, one)
+    @_by_element
+    def _float(self, op: str, kind: str, target: str, sides: Sequence[str]) -> None:
+        name = _FLOATING[op]
+        if kind in ("float", "double") or (kind == "half" and op != "fdiv"):
+            self.emit(f"{name}.rn.{FLOATS[kind]} {target}, {', '.join(sides)}")
+            return
+        wide = self._widened(kind, sides)
+        self.emit(f"{name}.rn.f32 {wide[0]}, {', '.join(wide)}")
+        self.emit(f"cvt.rn.{FLOATS[kind]}.f32 {target}, {wide[0]}")
 
     def _widened(self, kind: str, sides: Sequence[str]) -> list[str]:
         """Numbers of 16 bits as floats."""
@@ -715,74 +721,62 @@ class Writer:
             self.emit(f"cvt.f32.{FLOATS[kind]} {out}, {self.kept(kind, side)}")
         return wide
 
-    def _frem(self, ins: Instruction) -> None:
+    @_by_element
+    def _frem(self, op: str, kind: str, target: str, sides: Sequence[str]) -> None:
         """a - trunc(a / b) * b, which is a where b is infinite. As LLVM's NVPTX back end has it."""
-
-        def one(kind: str, target: str, sides: Sequence[str]) -> None:
-            word = FLOATS[kind]
-            if bits(kind) == 16:
-                raise Refused(f"frem of {kind}")
-            (a, b), (whole, p) = sides, (self.new(kind), self.new("i1"))
-            self.emit(f"div.rn.{word} {whole}, {a}, {b}")
-            self.emit(f"cvt.rzi.{word}.{word} {whole}, {whole}")
-            self.emit(f"neg.{word} {whole}, {whole}")
-            self.emit(f"fma.rn.{word} {whole}, {whole}, {b}, {a}")
-            self.emit(f"testp.infinite.{word} {p}, {self.kept(kind, b)}")
-            self.emit(f"selp.{word} {target}, {a}, {whole}, {p}")
-
-        self._each(ins, one)
-
-    def _sum(self, ins: Instruction) -> None:
-        """A sum with the product that is part of it: see `accesses.fused`."""
-
-        def one(kind: str, target: str, sides: Sequence[str]) -> None:
-            a, b, c = sides
-            if ins.op == "mad":
-                self.emit(f"mad.lo.s{container(kind)} {target}, {a}, {b}, {c}")
-                return
-            if ins.op == "fnma":
-                a = self._negate(kind, a, self.new(kind))
-            elif ins.op == "fms":
-                c = self._negate(kind, c, self.new(kind))
-            self.emit(f"fma.rn.{FLOATS[kind]} {target}, {a}, {b}, {c}")
-
-        if "bfloat" in take_type(ins.rest)[0]:
-            raise Refused("a product in a sum of bfloat")
-        self._each(ins, one)
-
-    def _negate(self, kind: str, operand: str, target: str) -> str:
+        word = FLOATS[kind]
         if bits(kind) == 16:
-            self.emit(f"xor.b16 {target}, {self.kept(kind, operand)}, -32768")
+            raise Refused(f"frem of {kind}")
+        (a, b), (whole, p) = sides, (self.new(kind), self.new("i1"))
+        self.emit(f"div.rn.{word} {whole}, {a}, {b}")
+        self.emit(f"cvt.rzi.{word}.{word} {whole}, {whole}")
+        self.emit(f"neg.{word} {whole}, {whole}")
+        self.emit(f"fma.rn.{word} {whole}, {whole}, {b}, {a}")
+        self.emit(f"testp.infinite.{word} {p}, {self.kept(kind, b)}")
+        self.emit(f"selp.{word} {target}, {a}, {whole}, {p}")
+
+    @_by_element
+    def _sum(self, op: str, kind: str, target: str, sides: Sequence[str]) -> None:
+        """A sum with the product that is part of it: see `accesses.fused`."""
+        a, b, c = sides
+        if kind == "bfloat":
+            raise Refused("a product in a sum of bfloat")
+        if op == "mad":
+            self.emit(f"mad.lo.s{container(kind)} {target}, {a}, {b}, {c}")
+            return
+        if op == "fnma":
+            a = self._negated(kind, a)
+        elif op == "fms":
+            c = self._negated(kind, c)
+        self.emit(f"fma.rn.{FLOATS[kind]} {target}, {a}, {b}, {c}")
+
+    def _negated(self, kind: str, operand: str) -> str:
+        out = self.new(kind)
+        self._negate("fneg", kind, out, [operand])
+        return out
+
+    def _negate(self, op: str, kind: str, target: str, sides: Sequence[str]) -> None:
+        if bits(kind) == 16:
+            self.emit(f"xor.b16 {target}, {self.kept(kind, sides[0])}, -32768")
         else:
-            self.emit(f"neg.{FLOATS[kind]} {target}, {operand}")
-        return target
+            self.emit(f"neg.{FLOATS[kind]} {target}, {sides[0]}")
 
-    def _fneg(self, ins: Instruction) -> None:
-        self._each(ins, lambda kind, target, sides: self._negate(kind, sides[0], target))
+    _fneg = _by_element(_negate)
 
-    def _compare(
-        self, ins: Instruction, one: Callable[[str, str, str, Sequence[str]], None]
-    ) -> None:
-        how, rest = ins.rest.split(None, 1)
-        plain = ins._replace(rest=rest)
-        self._each(plain, lambda kind, target, sides: one(how, kind, target, sides))
-
-    def _icmp(self, ins: Instruction) -> None:
-        def one(how: str, kind: str, target: str, sides: Sequence[str]) -> None:
-            a, b = sides
-            if kind == "i1":
-                self._compare_bits(how, target, a, b)
-                return
-            signed = how[0] == "s"
-            if kind == "ptr":
-                width, letter = 64, "u"
-            else:
-                a, b = self.clean(kind, a, signed), self.clean(kind, b, signed)
-                width, letter = container(kind), "u" if how[0] == "u" else "s"
-            name = how if how in ("eq", "ne") else how[1:]
-            self.emit(f"setp.{name}.{letter}{width} {target}, {self.kept(kind, a)}, {b}")
-
-        self._compare(ins, one)
+    @_by_element
+    def _icmp(self, how: str, kind: str, target: str, sides: Sequence[str]) -> None:
+        a, b = sides
+        if kind == "i1":
+            self._compare_bits(how, target, a, b)
+            return
+        signed = how[0] == "s"
+        if kind == "ptr":
+            width, letter = 64, "u"
+        else:
+            a, b = self.clean(kind, a, signed), self.clean(kind, b, signed)
+            width, letter = container(kind), "u" if how[0] == "u" else "s"
+        name = how if how in ("eq", "ne") else how[1:]
+        self.emit(f"setp.{name}.{letter}{width} {target}, {self.kept(kind, a)}, {b}")
 
     def _compare_bits(self, how: str, target: str, a: str, b: str) -> None:
         if how in ("eq", "ne"):
@@ -797,18 +791,16 @@ class Writer:
         self.emit(f"not.pred {out}, {low}")
         self.emit(f"{op}.pred {target}, {out}, {high}")
 
-    def _fcmp(self, ins: Instruction) -> None:
-        def one(how: str, kind: str, target: str, sides: Sequence[str]) -> None:
-            if how in ("true", "false"):
-                self.emit(f"setp.{'eq' if how == 'true' else 'ne'}.s32 {target}, 0, 0")
-                return
-            name = _COMPARED.get(how) or (how[1:] if how[0] == "o" else how[1:] + "u")
-            if bits(kind) == 16:
-                kind, sides = "float", self._widened(kind, sides)
-            a, b = self.kept(kind, sides[0]), sides[1]
-            self.emit(f"setp.{name}.{FLOATS[kind]} {target}, {a}, {b}")
-
-        self._compare(ins, one)
+    @_by_element
+    def _fcmp(self, how: str, kind: str, target: str, sides: Sequence[str]) -> None:
+        if how in ("true", "false"):
+            self.emit(f"setp.{'eq' if how == 'true' else 'ne'}.s32 {target}, 0, 0")
+            return
+        name = _COMPARED.get(how) or (how[1:] if how[0] == "o" else how[1:] + "u")
+        if bits(kind) == 16:
+            kind, sides = "float", self._widened(kind, sides)
+        a, b = self.kept(kind, sides[0]), sides[1]
+        self.emit(f"setp.{name}.{FLOATS[kind]} {target}, {a}, {b}")
 
     def _select(self, ins: Instruction) -> None:
         (chooser, test), (kind, a), (_, b) = operands(ins.rest)
