@@ -139,12 +139,12 @@ class Program:
             at = text.find("{") + 1
             inside = pieces(text[at : text.rfind("}")]) if at else ()
             self.methods[name] = [
-                self._function(space, piece.start + at + p.start, piece.start + at + p.end, p)
+                self._function(space, p, piece.start + at)
                 for p in inside
                 if p.kind == "function" and _of_host(p.head) and "~" not in p.head
             ]
         elif piece.kind == "function":
-            function = self._function(space, piece.start, piece.end, piece)
+            function = self._function(space, piece)
             if piece.kernel:
                 self.kernels[name] = function
             elif _of_host(piece.head):
@@ -157,12 +157,13 @@ class Program:
                         self.do(node, scope)
             self.globals.update({space + name: cell for name, cell in scope.maps[0].items()})
 
-    def _function(self, space: str, start: int, end: int, piece: Any) -> Function:
-        """A function that stands there in the text. space: its namespace."""
-        text, size = self.text[start:end], len(piece.head)
-        line = self.text.count("\n", 0, start + size) + 1
+    def _function(self, space: str, piece: Any, within: int = 0) -> Function:
+        """A function. space: its namespace; within: where the text begins that it is a piece of."""
+        start, end = within + piece.start, within + piece.end
+        at = start + len(piece.head)
+        head, body, line = self.text[start:at], self.text[at:end], self.text.count("\n", 0, at) + 1
         name = piece.name.split("::")[-1]
-        return Function(name, space, text[:size], text[size:], line, self.text, self._defines)
+        return Function(name, space, head, body, line, self.text, self._defines)
 
     def _holds(self, words: list[str]) -> bool:
         """Whether a condition of `#if` holds; one that is not understood does."""
@@ -347,9 +348,9 @@ class Program:
         """
         name, _, given = kind.partition("<")
         full = self._seen(self.structs, name, scope.space)
-        if not full or "{" not in self.structs[full] or "union" in self.structs[full].split("{")[0]:
+        head, opened, body = self.structs.get(full, "").partition("{")
+        if not opened or "union" in head:
             return None
-        head, _, body = self.structs[full].partition("{")
         inner, words = scope.inner(), split_commas(given.removesuffix(">"))
         self._bind(_templates(head)[: len(words)], words, inner)
         body = re.sub(r"\w+\s*\([^)]*\)[^;{}]*\{[^{}]*\}", "", body.rpartition("}")[0])
