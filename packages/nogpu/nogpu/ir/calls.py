@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nogpu.ir.text import Call, Instruction, Module, Refused, aligned, bits, by_value
-from nogpu.ir.values import Unit, Values
+from nogpu.ir.values import Unit, Values, memory_type
 
 if TYPE_CHECKING:
     from nogpu.ir.kernel import Writer
@@ -333,20 +333,20 @@ def _assembly(w: Writer, ins: Instruction, called: Call) -> None:
 # -- functions -------------------------------------------------------------------------------------
 
 
-def declared(kind: str, name: str, module: Module, words: str = "") -> str:
+def declared(kind: str, name: str, module: Module, words: str = "", of_kernel: bool = False) -> str:
     """A parameter of a function, or what it gives back, as PTX declares it.
 
-    words: with attributes, which say what is a structure passed by value.
+    words: with attributes, which say what is a structure passed by value. of_kernel: whether it is
+    one of a kernel's, whose small integers are as wide as they are.
     """
-    if structure := by_value(words):
-        align = aligned(words, module.align(structure))
-        return f".param .align {align} .b8 {name}[{module.size(structure)}]"
-    scalars = module.scalars(kind)
-    if len(scalars) > 1:
-        return f".param .align {module.align(kind)} .b8 {name}[{module.size(kind)}]"
-    return (
-        f".param .b{max(bits(scalars[0][1]), 32) if kind[0] == 'i' else bits(scalars[0][1])} {name}"
-    )
+    structure, scalars = by_value(words), module.scalars(kind)
+    if structure or len(scalars) > 1:
+        kind = structure or kind
+        align = aligned(words, module.align(kind))
+        return f".param .align {align} .b8 {name}[{module.size(kind)}]"
+    scalar = scalars[0][1]
+    width = max(bits(scalar), 32) if kind[0] == "i" else bits(scalar)
+    return f".param .{memory_type(scalar) if of_kernel else f'b{width}'} {name}"
 
 
 def _function(w: Writer, ins: Instruction, called: Call) -> None:

@@ -11,7 +11,6 @@ from nogpu.ir.accesses import Access
 from nogpu.ir.places import Places
 from nogpu.ir.spaces import GENERIC, OWN, WORD, Spaces, of_type
 from nogpu.ir.text import (
-    BITS,
     Function,
     Instruction,
     Module,
@@ -26,11 +25,20 @@ from nogpu.ir.text import (
     split,
     take_type,
 )
-from nogpu.ir.values import CASTS, CONVERSIONS, Part, Unit, Values, family, picked
+from nogpu.ir.values import (
+    CASTS,
+    CONVERSIONS,
+    FLOATS,
+    Part,
+    Unit,
+    Values,
+    family,
+    memory_type,
+    picked,
+)
 
 FAMILIES = {"p": "pred", "rs": "b16", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
 """PTX types of the families of registers."""
-FLOATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 Item = Instruction | Access
 Location = tuple[str, str, int]
 """".shared", ".global" or the like, a base, and bytes added to it."""
@@ -66,16 +74,6 @@ _ORDERED = re.compile(
     r'(.*?) (?:syncscope\("(\w+)"\) )?(unordered|monotonic|acquire|release|acq_rel|seq_cst)'
 )
 _COMPARED = {"oeq": "eq", "one": "ne", "une": "neu", "ueq": "equ", "uno": "nan", "ord": "num"}
-
-
-def memory_type(kind: str) -> str:
-    """What loads, stores and parameters call a scalar."""
-    if kind in ("float", "double"):
-        return FLOATS[kind]
-    width = max(bits(kind), 8)
-    if width not in (8, 16, 32, 64):
-        raise Refused(f"an access to {kind}")
-    return f"b{width}" if kind in BITS and kind != "ptr" else f"u{width}"
 
 
 def place(base: str, offset: int) -> str:

@@ -6,10 +6,11 @@ import re
 
 from nogpu.ir import text
 from nogpu.ir.calls import declared
-from nogpu.ir.kernel import FLOATS, Writer, memory_type, symbol
+from nogpu.ir.kernel import Writer, symbol
 from nogpu.ir.places import Places
 from nogpu.ir.spaces import SHARED
 from nogpu.ir.text import Function, Module, Refused, Variable, float_bits, take_type, within
+from nogpu.ir.values import FLOATS
 
 _LIMITS = {
     "nvvm.maxntid": ".maxntid",
@@ -80,24 +81,15 @@ def _is_named(variable: Variable) -> bool:
 def _head(module: Module, function: Function) -> str:
     """The first lines of a function: what it gives back, its name, its parameters."""
     name = symbol(function.name)
+    given = [
+        declared(p.type, f"{name}_param_{i}", module, p.words, function.is_kernel)
+        for i, p in enumerate(function.parameters)
+    ]
     if function.is_kernel:
-        given = []
-        for i, p in enumerate(function.parameters):
-            kind = p.byval or p.type
-            scalars = module.scalars(kind)
-            if p.byval or len(scalars) > 1:
-                align = text.aligned(p.words, module.align(kind))
-                given.append(f"\t.param .align {align} .b8 {name}_param_{i}[{module.size(kind)}]")
-            else:
-                given.append(f"\t.param .{memory_type(scalars[0][1])} {name}_param_{i}")
-        return f".visible .entry {name}(\n" + ",\n".join(given) + "\n)"
+        return f".visible .entry {name}(\n" + ",\n".join(f"\t{g}" for g in given) + "\n)"
     returned = ""
     if function.returns != "void":
         returned = f" ({declared(function.returns, 'func_retval0', module)})"
-    given = [
-        declared(p.type, f"{name}_param_{i}", module, p.words)
-        for i, p in enumerate(function.parameters)
-    ]
     return f".func{returned} {name}({', '.join(given)})"
 
 

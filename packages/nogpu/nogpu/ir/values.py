@@ -20,6 +20,7 @@ from nogpu.ir.text import (
     Instruction,
     Module,
     Refused,
+    bits,
     call,
     cast,
     float_bits,
@@ -33,6 +34,7 @@ from nogpu.ir.text import (
 Unit = tuple[str, int]
 CLASSES = {"i1": "p", "float": "f", "double": "fd", "pair": "r"}
 """Families of registers of the types that are not kept by their width."""
+FLOATS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 CONVERSIONS = {
     *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp")
 }
@@ -56,6 +58,16 @@ def family(kind: str) -> str:
     if width > 64:
         raise Refused(f"the type {kind}")
     return "rs" if width <= 16 else "r" if width <= 32 else "rd"
+
+
+def memory_type(kind: str) -> str:
+    """What loads, stores and parameters call a scalar."""
+    if kind in ("float", "double"):
+        return FLOATS[kind]
+    width = max(bits(kind), 8)
+    if width not in (8, 16, 32, 64):
+        raise Refused(f"an access to {kind}")
+    return f"b{width}" if kind in BITS and kind != "ptr" else f"u{width}"
 
 
 class Address(NamedTuple):
