@@ -324,9 +324,10 @@ def _peers(state: State, site: Site, address: Array, code: Array, mask: Mask | N
 
 def _own(state: State, site: Site, address: Array, mask: Mask | None) -> Where:
     """The places of lanes that mean the shared memory of their own block."""
-    seen, at, where = state.checked.get(site.index, (site, None, None))
-    if where is not None and at is address and where.mask is mask:
-        if seen is site or (seen.width == site.width and seen.op == site.op):
+    if (plan := state.checked.get(site.index)) is not None:
+        seen, at, where = plan
+        same = seen is site or (seen.width == site.width and seen.op == site.op)
+        if at is address and where.mask is mask and same:
             return where
     shift = site.offset - state.launch.program.shared_base
     offset = address + shift if shift else address

@@ -116,7 +116,7 @@ class Words:
         """columns: int64 (r, x, p, q), the column that each thread of the batch owns."""
         self.nbytes = nbytes
         self.rows = -(-nbytes // 4) or 1
-        self.columns = columns
+        self.columns, self.shape = columns, columns.shape
         self.ncolumns = int(columns.max()) + 1
         self.data = np.zeros((self.rows, self.ncolumns), u4)
         self.flat = self.data.reshape(-1)
@@ -134,10 +134,10 @@ class Words:
         r, x, p, q = word.shape
         if self.per_block and p == 1 and q == 1:
             rows = self.data.take(word.reshape(-1).astype(np.intp, copy=False), axis=0)
-            return rows.reshape(r, x, *self.columns.shape[2:])
+            return rows.reshape(r, x, *self.shape[2:])
         if self.own and word.size == 1:
             # A copy: what was loaded stays as it is when the word is written again.
-            return self.data[int(word.reshape(()))].reshape(self.columns.shape).copy()
+            return self.data[int(word.reshape(()))].reshape(self.shape).copy()
         return self.flat.take((word * self.ncolumns + self.columns).astype(np.intp, copy=False))
 
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
@@ -146,10 +146,10 @@ class Words:
         r, x, p, q = word.shape
         if mask is None and self.per_block and p == 1 and q == 1:
             r, x = max(r, value.shape[0]), max(x, value.shape[1])
-            whole = spread_to(value, (r, x, *self.columns.shape[2:]))
+            whole = spread_to(value, (r, x, *self.shape[2:]))
             self.data[spread_to(word, (r, x, 1, 1)).reshape(-1)] = whole.reshape(r * x, -1)
         elif mask is None and self.own and word.size == 1:
-            self.data[int(word.reshape(()))] = spread_to(value, self.columns.shape).reshape(-1)
+            self.data[int(word.reshape(()))] = spread_to(value, self.shape).reshape(-1)
         else:
             put(self.flat, word * self.ncolumns + self.columns, value, mask)
 

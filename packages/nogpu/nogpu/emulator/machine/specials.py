@@ -85,9 +85,13 @@ def value(state: State, name: str) -> Array:
     base, _, axis = name.partition(".")
     which = "xyzw".find(axis)  # x where there is no axis
     launch = state.launch
-    block, size = (state.bx, state.by, state.bz, _uniform(0))[which], (*launch.cluster, 1)[which]
-    lane = (state.thread % 32).astype(i4)
+    block = _uniform(0) if axis == "w" else (state.bx, state.by, state.bz)[which]
+    size = (*launch.cluster, 1)[which]
     one, full = np.int64(1), np.int64(0xFFFFFFFF)
+
+    def lane() -> Array:
+        return state.thread % 32
+
     values: dict[str, Callable[[], Array]] = {
         "tid": lambda: (state.tid_x, state.tid_y, state.tid_z, _uniform(0))[which],
         "ctaid": lambda: block,
@@ -100,17 +104,17 @@ def value(state: State, name: str) -> Array:
         "cluster_ctarank": lambda: clusters.rank_by_block(state).astype(i4),
         "cluster_nctarank": lambda: _uniform(clusters.of(state).size),
         "is_explicit_cluster": lambda: _uniform(launch.explicit_cluster, np.dtype(bool)),
-        "laneid": lambda: lane,
+        "laneid": lambda: lane().astype(i4),
         "warpid": lambda: (state.thread // 32).astype(i4),
         "nwarpid": lambda: _uniform(launch.chip.warps),
         "smid": lambda: _sm(state).astype(i4),
         "nsmid": lambda: _uniform(launch.chip.sms),
         "gridid": lambda: _uniform(launch.chip.seed % 1000 + 1, i8),
-        "lanemask_eq": lambda: (one << lane.astype(i8)).astype(i4),
-        "lanemask_lt": lambda: ((one << lane.astype(i8)) - 1).astype(i4),
-        "lanemask_le": lambda: ((one << (lane.astype(i8) + 1)) - 1).astype(i4),
-        "lanemask_gt": lambda: (full & ~((one << (lane.astype(i8) + 1)) - 1)).astype(i4),
-        "lanemask_ge": lambda: (full & ~((one << lane.astype(i8)) - 1)).astype(i4),
+        "lanemask_eq": lambda: (one << lane()).astype(i4),
+        "lanemask_lt": lambda: ((one << lane()) - 1).astype(i4),
+        "lanemask_le": lambda: ((one << lane() + 1) - 1).astype(i4),
+        "lanemask_gt": lambda: (full & ~((one << lane() + 1) - 1)).astype(i4),
+        "lanemask_ge": lambda: (full & ~((one << lane()) - 1)).astype(i4),
         "envreg1": lambda: _uniform(GRID_WORKSPACE >> 32 if launch.cooperative else 0),
         "envreg2": lambda: _uniform(GRID_WORKSPACE & 0xFFFFFFFF if launch.cooperative else 0),
         "dynamic_smem_size": lambda: _uniform(launch.shared_bytes - launch.static_shared),
