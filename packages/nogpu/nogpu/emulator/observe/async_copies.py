@@ -45,7 +45,8 @@ class AsyncCopyWatch(Observer):
             if self.state.copies is not None and self.state.copies.open:
                 self._check(site, granule, span, where.mask)
             if access.stage is Stage.BEGUN:
-                self.pending.flat()[self.pending.lanes_at(granule, span, where.mask)] += 1
+                places = self.pending.lanes_at(granule, span, where.mask)
+                self.pending.flat()[places] += 1
             return
         places = np.unique(self.pending.lanes_at(granule, span, where.mask))
         flat = self.pending.flat()

@@ -88,7 +88,9 @@ class ByGranule:
     def lanes_at(
         self, granule: Array, span: int, mask: Mask | None, owner: Array | None = None
     ) -> Array:
-        """Places in `flat` that active lanes change; where blocks differ in them they part."""
+        """Places in `flat` that active lanes change; where blocks differ in them they part, and
+        only then is `flat` what these places are of.
+        """
         if owner is not None or varies(granule, mask):
             self.part()
         at = self._at(granule, owner)
