@@ -448,28 +448,22 @@ class Writer:
 
     def _share(self, items: dict[str, list[Item]]) -> None:
         """Decide which values share a register."""
-        edges = []
+        moves: dict[tuple[str, str], list[tuple[Unit, Unit]]] = {}
         for to, phis in self._phis.items():
-            by_source: dict[str, list[tuple[Unit, Unit]]] = {}
             for name, kind, sources in phis:
                 for source, text in sources.items():
-                    moves = by_source.setdefault(source, [])
+                    own = moves.setdefault((source, to), [])
                     places = self.values.resolved(name)
                     for phi, part in zip(places, self.values.parts(kind, text), strict=True):
                         if phi.unit and part.unit:
-                            moves.append((phi.unit, part.unit))
-            edges += [registers.Edge(source, to, moves) for source, moves in by_source.items()]
-        known = {(e.source, e.to) for e in edges}
-        for name, own in items.items():
-            if own and isinstance(last := own[-1], Instruction) and last.op in ("br", "switch"):
-                for to in dict.fromkeys(re.findall(r"label %([\w.$-]+)", last.rest)):
-                    if (name, to) not in known:
-                        edges.append(registers.Edge(name, to, ()))
-        code = {name: [self._use(item) for item in own] for name, own in items.items()}
-        tops = {
-            b: [p.unit for name, _, _ in of for p in self.values.resolved(name) if p.unit]
-            for b, of in self._phis.items()
-        }
+                            own.append((phi.unit, part.unit))
+        for name, block in items.items():
+            if block and block[-1].op in ("br", "switch"):
+                for to in re.findall(r"label %([\w.$-]+)", block[-1].rest):
+                    moves.setdefault((name, to), [])
+        edges = [registers.Edge(*way, pairs) for way, pairs in moves.items()]
+        code = {name: [self._use(item) for item in block] for name, block in items.items()}
+        tops = {b: self.values.units(" ".join(p[0] for p in of)) for b, of in self._phis.items()}
         units = {u for e in edges for move in e.moves for u in move}
         units |= {u for uses in code.values() for use in uses for pair in use.tied for u in pair}
         families = {u: family(self.module.parts(self.values.types[u[0]])[u[1]]) for u in units}
@@ -478,16 +472,12 @@ class Writer:
     def _use(self, item: Item) -> registers.Use:
         if isinstance(item, Access):
             names = [] if item.is_store else [name for _, name in item.members]
-            early = True
         else:
-            names = [item.name] if item.name else []
-            early = item.op == "call"
-        makes = [p.unit for name in names for p in self.values.resolved(name) if p.unit]
-        makes = [u for u in makes if u[0] in names]
-        tied: Sequence[tuple[Unit, Unit]] = ()
-        if isinstance(item, Instruction) and item.op == "call":
-            tied = calls.tied(call(item.rest), makes, self.values)
-        return registers.Use(self.values.units(item.rest), makes, early or len(makes) > 1, tied)
+            names = [item.name]
+        makes = [u for u in self.values.units(" ".join(names)) if u[0] in names]
+        early = item.op in ("access", "call") or len(makes) > 1
+        tied = calls.tied(call(item.rest), makes, self.values) if item.op == "call" else ()
+        return registers.Use(self.values.units(item.rest), makes, early, tied)
 
     def _one(self, item: Item) -> None:
         if item.place and (loc := self._places.directive(item.place)) and loc != self._here:
