@@ -473,8 +473,9 @@ class Writer:
         if isinstance(item, Access):
             names = [] if item.is_store else [name for _, name in item.members]
         else:
-            names = [item.name]
-        makes = [u for u in self.values.units(" ".join(names)) if u[0] in names]
+            names = [item.name] if item.name else []
+        parts = (part for name in names for part in self.values.resolved(name))
+        makes = [part.unit for part in parts if part.unit and part.unit[0] in names]
         early = item.op in ("access", "call") or len(makes) > 1
         tied = calls.tied(call(item.rest), makes, self.values) if item.op == "call" else ()
         return registers.Use(self.values.units(item.rest), makes, early, tied)
@@ -905,8 +906,8 @@ class Writer:
             self.emit(f"cvt.u64.u{container(kind)} {self.target(ins)}, {operand}")
 
     def _addrspacecast(self, ins: Instruction) -> None:
-        number = self.address(cast(ins.rest)[1], self.spaces.of(ins.name))
-        self.emit(f"mov.b64 {self.target(ins)}, {number}")
+        text, space = cast(ins.rest)[1], self.spaces.of(ins.name)
+        self.emit(f"mov.b64 {self.target(ins)}, {self.address(text, space)}")
 
     # -- elements of pairs --------------------------------------------------------------------
 
