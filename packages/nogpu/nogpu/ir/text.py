@@ -239,7 +239,8 @@ class Module:
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.parts = cache(self._parts)
+        self.parts, self.scalars = cache(self._parts), cache(self._scalars)
+        self.size, self.align = cache(self._size), cache(self._align)
 
     # -- types --
 
@@ -258,7 +259,7 @@ class Module:
         count, inner = repeated(kind)
         return [inner] * count
 
-    def size(self, kind: str) -> int:
+    def _size(self, kind: str) -> int:
         """Bytes of a type in memory."""
         if self.is_structure(kind):
             offsets, align = self.offsets(kind), self.align(kind)
@@ -269,7 +270,7 @@ class Module:
             return count * self.size(inner)
         return max(bits(kind) // 8, 1)
 
-    def align(self, kind: str) -> int:
+    def _align(self, kind: str) -> int:
         """Bytes that a type is aligned to."""
         if self._spelt(kind).startswith("<{"):
             return 1
@@ -290,7 +291,7 @@ class Module:
             at += self.size(member)
         return starts
 
-    def scalars(self, kind: str) -> list[tuple[int, str]]:
+    def _scalars(self, kind: str) -> list[tuple[int, str]]:
         """Offset and type of each element that a type is made of."""
         if kind[0] not in "[{<%":
             return [(0, "ptr" if kind.startswith("ptr") else kind)]
