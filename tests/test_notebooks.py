@@ -680,14 +680,22 @@ def test_what_a_page_reads_is_seen(book: Path) -> None:
 
 
 def test_what_a_process_may_read_is_an_input_of_the_page_that_starts_it(tmp_path: Path) -> None:
-    """One that judges apart: kernels, labs and their packages; a tool that is installed: nothing;
-    Python, or what lies in the book: everything."""
+    """One that compiles a cell, and a tool that is installed: nothing; Python, or what lies in the
+    book: everything."""
     log = tmp_path / "log"
-    for starts, deep, all_ in (
-        ("apart.run('tilelabs.apart:room', {}, apart.Limits())", True, False),
-        ("subprocess.run([sys.executable, '-c', ''])", False, True),
-        (f"subprocess.run(['true', {str(ROOT / 'kernels')!r}])", False, True),
-        (f"subprocess.run(['true', {str(ROOT / '.venv' / 'lib' / 'nvdisasm')!r}])", False, False),
+    text = f'#include "common/vector.cuh"\n// {time.time_ns()}'  # no cache has it
+    compiles = (
+        "import helpers.ladder.kernel, nogpu.toolchain; from tilelabs.judging.compiling import door"
+        f"\nwith door(): nogpu.toolchain.compile({text!r})"
+    )
+    by_cache = []
+    for starts, all_ in (
+        (compiles, False),
+        (compiles, False),
+        ("apart.run('tilelabs.apart:room', {}, apart.Limits())", True),
+        ("subprocess.run([sys.executable, '-c', ''])", True),
+        (f"subprocess.run(['true', {str(ROOT / 'kernels')!r}])", True),
+        (f"subprocess.run(['true', {str(ROOT / '.venv' / 'lib' / 'nvdisasm')!r}])", False),
     ):
         log.unlink(missing_ok=True)
         code = (
@@ -696,25 +704,28 @@ def test_what_a_process_may_read_is_an_input_of_the_page_that_starts_it(tmp_path
         )
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
         seen = watching.inputs(log)
-        assert (set(watching.APART) <= set(seen)) is deep
+        if starts == compiles:
+            by_cache.append(seen)
         assert (watching.EVERYTHING in seen) is all_
         of_it = "packages/labs/tilelabs/apart.py" in seen
-        assert of_it is not (deep or all_), "what a wider input holds is not named again"
+        assert of_it is not all_, "what a wider input holds is not named again"
+    cold, warm = by_cache
+    assert cold == warm and "kernels/common/vector.cuh" in warm
 
 
-def test_all_below_a_folder_is_an_input(tmp_path: Path) -> None:
+def test_everything_is_an_input_too(tmp_path: Path) -> None:
     (tmp_path / "labs" / "a").mkdir(parents=True)
     below, beside = tmp_path / "labs" / "a" / "x", tmp_path / "labs.txt"
     keys = []
     for path, text in ((below, "1"), (below, "2"), (beside, "3"), (below.with_name("y"), "")):
         path.write_text(text)
         watching.freeze(tmp_path)
-        keys.append(watching.key([], ["labs/**"], tmp_path))
+        keys.append(watching.key([], ["*"], tmp_path))
     assert keys[0] != keys[1] == keys[2] != keys[3]
     (tmp_path / "labs" / ".pytest_cache").mkdir()
     (tmp_path / "labs" / ".pytest_cache" / "README").write_text("")
     watching.freeze(tmp_path)
-    assert watching.key([], ["labs/**"], tmp_path) == keys[3], "a cache is no input"
+    assert watching.key([], ["*"], tmp_path) == keys[3], "a cache is no input"
 
 
 @pytest.mark.slow

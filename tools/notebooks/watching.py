@@ -27,21 +27,17 @@ EVERYTHING = "*"
 reads."""
 TREES = ("helpers", "packages", "kernels", "data", "labs")
 """What EVERYTHING stands for."""
-DEEP = "/**"
-"""At the end of an input: all that is below a folder."""
-APART = tuple(
-    tree + DEEP for tree in ("kernels", "labs", "packages/labs/tilelabs", "packages/nogpu/nogpu")
-)
-"""Inputs of a page that judges a text in a process of `tilelabs.apart`: that one imports nothing
-else, and is locked out of the rest."""
+COMPILES = "tilelabs.judging.compiling:answered"
+"""What a process is told that compiles the text of a cell, if no cache holds what becomes of it.
+Of the book it reads modules that the page has imported, and headers that the page has read for the
+name in the cache: no input more, so that a cold cache gives the inputs that a warm one gives."""
 
 
 def watch(root: str, log: str) -> None:
     """From now on, append to the file `log` each path below `root` that this process reads, one a
     line.
 
-    A listed folder ends in "/"; a line "*" says that a process was started that may read the book,
-    the lines of APART that it was one of `tilelabs.apart`.
+    A listed folder ends in "/"; a line "*" says that a process was started that may read the book.
     """
     seen: set[str] = set()
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -69,10 +65,7 @@ def watch(root: str, log: str) -> None:
         elif event == "subprocess.Popen":
             words = [args[0], *(args[1] if isinstance(args[1], (list, tuple)) else [args[1]])]
             texts = [os.fsdecode(word) for word in words if word]
-            if any("from tilelabs.apart import serve" in text for text in texts):
-                for tree in APART:
-                    note(tree)
-            elif any(
+            if COMPILES not in texts and any(
                 text == sys.executable or (root in text and not text.startswith(installed))
                 for text in texts
             ):
@@ -98,8 +91,7 @@ def inputs(log: Path) -> list[str]:
         found.add(line)
     if EVERYTHING in found:
         return sorted(one for one in found if one.split("/")[0] not in TREES)
-    trees = tuple(one.removesuffix("**") for one in found if one.endswith(DEEP))
-    return sorted(one for one in found if one.endswith(DEEP) or not one.startswith(trees))
+    return sorted(found)
 
 
 def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
@@ -121,17 +113,14 @@ def freeze(root: Path) -> None:
     """Note what every file holds now: a file that is edited during a run gives that run no key of
     its new text."""
     _content.cache_clear()
-    for name in (EVERYTHING, *APART):
-        _content(root, name)
+    _content(root, EVERYTHING)
 
 
 @cache
 def _content(root: Path, name: str) -> str:
-    """A digest of a file, the names in a folder, all below one, or everything; "" for what is not
-    there."""
-    if name == EVERYTHING or name.endswith(DEEP):
-        trees = TREES if name == EVERYTHING else (name.removesuffix(DEEP),)
-        paths = [path for tree in trees for path in (root / tree).rglob("*")]
+    """A digest of a file, the names in a folder, or everything; "" for what is not there."""
+    if name == EVERYTHING:
+        paths = [path for tree in TREES for path in (root / tree).rglob("*")]
         names = sorted(path.relative_to(root).as_posix() for path in paths if path.is_file())
         # A cache, of Python or of pytest, is there or not.
         kept = (one for one in names if not re.search(r"(^|/)(\.|__pycache__/)", one))

@@ -176,7 +176,7 @@ def _started(
     }
     folder = tempfile.TemporaryDirectory(prefix="apart-")
     process = subprocess.Popen(
-        [sys.executable, "-I", "-c", _BOOT],
+        [sys.executable, "-I", "-c", _BOOT, call],  # by name in a list of processes
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
