@@ -306,3 +306,22 @@ def test_local_memory_is_that_of_the_deepest_way() -> None:
     assert need("plain") == 400  # middle calls leaf, then shallow: the larger of the two counts
     circle, times = need("circle") - 400, RECURSIONS  # odd and even in a circle, leaf below them
     assert circle >= times * 20 and circle % times == 0
+
+
+def test_a_packed_structure_is_given_and_given_back():
+    """NVRTC stores its members whole, and loads them byte by byte."""
+    source = """
+    struct __attribute__((packed)) Odd { char a; int b; short c; double d; };
+    __device__ __noinline__ Odd make(int t) {
+        Odd o; o.a = t + 1; o.b = 100000 * t; o.c = -t; o.d = t / 4.0;
+        return o;
+    }
+    __device__ __noinline__ double sum(Odd o) { return o.a + o.b + o.c + o.d; }
+    extern "C" __global__ void k(double* out) {
+        Odd o = make(threadIdx.x);
+        out[2 * threadIdx.x] = sum(o);
+        out[2 * threadIdx.x + 1] = o.d;
+    }"""
+    out, t = np.zeros((64, 2)), np.arange(64)
+    assert emulator.launch(source, "k", 1, 64, [out]).ok
+    np.testing.assert_array_equal(out.T, [t + 1 + 100000 * t - t + t / 4, t / 4])

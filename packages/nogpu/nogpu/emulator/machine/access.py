@@ -50,28 +50,23 @@ def entry_param(state: State, offset: int, kind: np.dtype[Any]) -> Array:
 
 
 def load_param(frame: dict[str, Any], name: str, offset: int, kind: np.dtype[Any]) -> Array:
-    """A parameter or return value of a device function."""
+    """A parameter or return value of a device function, or a part of one."""
     stored = frame.get(name, {})
     value = stored.get(offset)
     if value is not None and value.dtype.itemsize == kind.itemsize:
         return value.view(kind)
-    if value is not None and value.dtype.itemsize > kind.itemsize:
-        return value.view(f"u{value.dtype.itemsize}").astype(f"u{kind.itemsize}").view(kind)
-    # Put together from smaller parts.
-    total: Array | None = None
-    at = offset
+    total, at = np.zeros((1, 1, 1, 1), u8), offset
     while at < offset + kind.itemsize:
-        part = stored.get(at)
-        if part is None:
+        start = max((place for place in stored if place <= at), default=0)
+        part = stored.get(start)
+        if part is None or start + part.dtype.itemsize <= at:
             raise EmulationError(
                 f"a device function reads its argument {name} at byte {at}, which its caller did "
                 "not set. Pass plain scalars and pointers"
             )
-        size = part.dtype.itemsize
-        bits = part.view(f"u{size}").astype("u8") << np.uint64(8 * (at - offset))
-        total = bits if total is None else total | bits
-        at += size
-    assert total is not None
+        bits = part.view(f"u{part.dtype.itemsize}").astype(u8) >> np.uint64(8 * (at - start))
+        total = total | bits << np.uint64(8 * (at - offset))
+        at = start + part.dtype.itemsize
     return total.astype(f"u{kind.itemsize}").view(kind)
 
 
