@@ -358,8 +358,9 @@ def test_directed_rounding_is_that_of_the_exact_result(mode, kind):
 
 
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
-def test_a_product_is_rounded_as_directed_where_its_parts_would_overflow(mode):
-    """Splitting a factor of 2^1020 in halves overflows; what rounding cut off is still known."""
+def test_what_overflows_is_rounded_as_directed(mode):
+    """Splitting a factor of 2^1020 in halves overflows; what rounding cut off is still known. What is
+    infinite of itself stays so."""
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((2, N))
     a, b = np.ldexp(a, 1020), np.ldexp(b, -500)
@@ -369,6 +370,13 @@ def test_a_product_is_rounded_as_directed_where_its_parts_would_overflow(mode):
     away = {"rz": (False, False), "rm": (False, True), "rp": (True, False)}[mode] * 32
     beyond = np.where(away, np.inf, largest) * np.sign(over)
     same(run(f"mul.{mode}.f64 %0, %1, %2;", "f8", over, np.abs(over)), beyond)
+    same(run(f"div.{mode}.f64 %0, %1, %2;", "f8", over, np.abs(under)), beyond)
+    same(run(f"fma.{mode}.f64 %0, %1, %2, %1;", "f8", over, np.abs(over)), beyond)
+    same(run(f"add.{mode}.f64 %0, %1, %2;", "f8", np.sign(over) * largest, over * 1e100), beyond)
+    zero, infinite = np.zeros_like(over), over * np.inf
+    for exact in ("add.{}.f64 %0, %1, %1", "mul.{}.f64 %0, %1, %1", "fma.{}.f64 %0, %1, %1, %1"):
+        same(run(exact.format(mode) + ";", "f8", np.abs(infinite)), np.abs(infinite))
+    same(run(f"div.{mode}.f64 %0, %1, %2;", "f8", over, zero), infinite)
     below = np.where(away, tiny, 0.0) * np.sign(under)
     same(run(f"mul.{mode}.f64 %0, %1, %2;", "f8", under, np.abs(under)), below)
 

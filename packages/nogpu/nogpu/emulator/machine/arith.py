@@ -145,26 +145,32 @@ def div32_mode(a: Array, b: Array, mode: str) -> Array:
     return directed(np.divide(a, b, dtype=f8), mode)
 
 
-def _directed64(nearest: Array, error: Array, mode: str) -> Array:
-    """Move a float64 that was rounded to nearest, given the sign of what rounding cut off."""
+def _directed64(nearest: Array, error: Array, mode: str, *given: Array) -> Array:
+    """Move a float64 that was rounded to nearest, given the sign of what rounding cut off. Of given
+    numbers that are all finite an infinite one is too large.
+    """
+    over = np.isinf(nearest)
+    for number in given:
+        over = over & np.isfinite(number)
+    error = np.where(over, -nearest, np.where(np.isfinite(nearest), error, 0.0))
     return _moved(nearest, error < 0, error > 0, mode)
 
 
 def add64_mode(a: Array, b: Array, mode: str) -> Array:
     """float64 sum in a directed rounding mode."""
     s, e = _two_sum(*np.broadcast_arrays(a, b))
-    return _directed64(s, np.where(np.isfinite(s), e, 0.0), mode)
+    return _directed64(s, e, mode, a, b)
 
 
 def mul64_mode(a: Array, b: Array, mode: str) -> Array:
     """float64 product in a directed rounding mode."""
     p, ((x, i), (y, j)) = a * b, (np.frexp(a), np.frexp(b))
     q, e = _two_product(x, y)  # p and its error, scaled: they neither over- nor underflow
-    return _directed64(p, (q - np.ldexp(p, -(i + j))) + e, mode)
+    return _directed64(p, (q - np.ldexp(p, -(i + j))) + e, mode, a, b)
 
 
 def div64_mode(a: Array, b: Array, mode: str) -> Array:
-    """float64 quotient in a directed rounding mode, away from over- and underflow.
+    """float64 quotient in a directed rounding mode, away from underflow.
 
     What rounding cut off has the sign of a - q * b (which an fma gives exactly), turned round where
     b is negative.
@@ -172,8 +178,8 @@ def div64_mode(a: Array, b: Array, mode: str) -> Array:
     a, b = np.broadcast_arrays(a, b)
     q = a / b
     rest = fma64(-q, b, a)
-    plain = np.isfinite(q) & np.isfinite(rest) & (b != 0)
-    return _directed64(q, np.where(plain, np.where(b < 0, -rest, rest), 0.0), mode)
+    error = np.where(np.isfinite(rest), np.where(b < 0, -rest, rest), 0.0)
+    return _directed64(q, error, mode, a, np.where(b == 0, np.inf, b))
 
 
 def sqrt64_mode(x: Array, mode: str) -> Array:
@@ -189,7 +195,7 @@ def fma64_mode(a: Array, b: Array, c: Array, mode: str) -> Array:
     p, e = _two_product(*np.broadcast_arrays(a, b))
     s, t = _two_sum(p, -r)
     rest = (s + c) + (t + e)
-    return _directed64(r, np.where(np.isfinite(rest), rest, 0.0), mode)
+    return _directed64(r, np.where(np.isfinite(rest), rest, 0.0), mode, a, b, c)
 
 
 def flush(x: Array) -> Array:
