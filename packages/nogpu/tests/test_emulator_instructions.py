@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -271,12 +272,15 @@ def test_three_input_logic_and_byte_dot_products():
     a, b, c = words(33), words(34), words(35)
     same(run("lop3.b32 %0, %1, %2, %3, 0x96;", "u4", a, b, c), a ^ b ^ c)
     same(run("lop3.b32 %0, %1, %2, %3, 0xE8;", "u4", a, b, c), (a & b) | (b & c) | (a & c))
-    x, y = (v.view("i1").reshape(-1, 4).astype("i4") for v in (a, b))
-    want = (x * y).sum(axis=1, dtype="i4") + c.view("i4")
-    same(run("dp4a.s32.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
-    h = a.view("i2").reshape(-1, 2).astype("i4")
-    want = (h * y[:, :2]).sum(axis=1, dtype="i4") + c.view("i4")
-    same(run("dp2a.lo.s32.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
+    of = {"s": "i", "u": "u"}
+    for one, other in itertools.product(of, repeat=2):
+        x, y = (v.view(f"{of[k]}1").reshape(-1, 4).astype("i4") for v, k in ((a, one), (b, other)))
+        want = (x * y).sum(axis=1, dtype="i4") + c.view("i4")
+        same(run(f"dp4a.{one}32.{other}32 %0, %1, %2, %3;", "i4", a, b, c), want)
+        h = a.view(f"{of[one]}2").reshape(-1, 2).astype("i4")
+        for part, half in (("lo", y[:, :2]), ("hi", y[:, 2:])):
+            want = (h * half).sum(axis=1, dtype="i4") + c.view("i4")
+            same(run(f"dp2a.{part}.{one}32.{other}32 %0, %1, %2, %3;", "i4", a, b, c), want)
     same(run("sad.u32 %0, %1, %2, %3;", "u4", a, b, c), np.where(a > b, a - b, b - a) + c)
 
 
@@ -672,6 +676,8 @@ def test_moves_pack_and_unpack():
         run("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, l};}", "u4", a),
         (a >> 16) | (a << 16),
     )
+    turned = "{.reg .b8 p, q, r, s; mov.b32 {p, q, r, s}, %1; mov.b32 %0, {s, r, q, p};}"
+    same(run(turned, "u4", a), a.byteswap())
     x = floats(22, "f4")
     same(run("mov.b32 %0, %1;", "u4", x), x.view("u4"))
 

@@ -1,6 +1,6 @@
 """The judge of what engines do to shared memory: the copy engine, and the Tensor Cores of wgmma.
 
-An engine works on while its threads go on. Offender may touch a place is what those know who
+An engine works on while its threads go on. Who may touch a place is what those know who
 waited: for the mbarrier that counts a copy's bytes, for the group of a copy that reads, for the
 group of a product. Each such stream of work is a unit with a clock of its own (one for each
 mbarrier, each thread that stores, each warpgroup that multiplies); of each unit every warp knows a

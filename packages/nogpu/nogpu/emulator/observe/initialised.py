@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def requester(state: State, bulk: Bulk, bad: Array) -> Offender:
-    """Offender asked an engine for the first of its bad requests: bool, a row a request."""
+    """Who asked an engine for the first of its bad requests: bool, a row a request."""
     row = int(np.argwhere(bad)[0][0])
     return Offender(state, int(bulk.thread[row]), int(bulk.column[row]), int(np.count_nonzero(bad)))
 
