@@ -13,7 +13,19 @@ import pytest
 
 from helpers.record import load, store
 from helpers.record.entries import Counted, Overlapped, Point, Skipped
-from helpers.record.store import Count, Entry, Key, Maybe, Note, Positive, Text
+from helpers.record.store import (
+    Count,
+    Entry,
+    Key,
+    Maybe,
+    MaybeTally,
+    MaybeZero,
+    Note,
+    NotNegative,
+    Positive,
+    Tally,
+    Text,
+)  # fmt: skip
 from nogpu.errors import ConfigError, DataError
 from tests.common import ROOT, completed
 from tests.test_measure import FakeSession, gpu, record
@@ -68,16 +80,24 @@ class Tried(Entry):
     n: Key[Count]
     ms: Positive
     watts: Maybe
+    error: NotNegative
+    share: MaybeZero
+    spills: Tally
+    waits: MaybeTally
     recorded: Note
 
 
-GOOD: dict[str, Any] = {"kernel": "naive", "n": 64, "ms": 1.5, "watts": None, "recorded": NOTE}
+GOOD: dict[str, Any] = {
+    "kernel": "naive", "n": 64, "ms": 1.5, "watts": None, "error": 0.0, "share": None, "spills": 0,
+    "waits": None, "recorded": NOTE,
+}  # fmt: skip
 
 
 def test_annotations_say_what_fits_and_what_an_entry_is_about() -> None:
     entry = Tried(**GOOD)
     assert entry.about == ("naive", 64) == Tried.key_of(n=64, kernel="naive")
     assert entry["ms"] == entry.ms == 1.5 and dict(entry) == GOOD and entry.get("power") is None
+    replace(entry, share=0.0, waits=0)
     assert replace(entry, ms=2).about == entry.about != replace(entry, n=65).about
     with pytest.raises(KeyError):
         entry["about"]  # no field
@@ -96,6 +116,12 @@ def test_annotations_say_what_fits_and_what_an_entry_is_about() -> None:
         ({"ms": None}, "which is not positive"),
         ({"watts": 0.0}, "which is not maybe"),
         ({"watts": "600"}, "which is not maybe"),
+        ({"error": -0.1}, "which is not zero or more"),
+        ({"error": None}, "which is not zero or more"),
+        ({"share": -0.1}, "which is not zero or more, or null"),
+        ({"spills": -1}, "which is not a count or zero"),
+        ({"spills": None}, "which is not a count or zero"),
+        ({"waits": -1}, "which is not a count, zero or null"),
         ({"recorded": {}}, "does not say its date"),
         ({"recorded": {k: v for k, v in NOTE.items() if k != "cuda"}}, "does not say its cuda"),
         ({"recorded": 3}, "which is not mapping"),
