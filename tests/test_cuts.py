@@ -277,6 +277,13 @@ def test_the_model_counts_no_less_than_is_handed_over(walk: Walk, shares: int) -
     assert longest <= cuts.cost(work, walk.division).steps + 2 * (cuts.LEAST_STEPS - 1)
 
 
+@pytest.mark.parametrize("tile", [{}, *catalog["hopper_6"].candidates], ids=str)
+def test_a_tile_has_a_share_for_each_box_of_a_consumer(tile: dict[str, int]) -> None:
+    """Boxes of 16 rows and 64 columns, and two consumers."""
+    p = lay_out("hopper_6", 1024, 1024, 16384, **tile)
+    assert 2 * 16 * 64 * cuts.work_of(p, H200).shares == p.tile[0] * p.tile[1]
+
+
 FEW = ((1024, 1024, 16384), (128, 8192, 4096), (512, 4096, 4096), (16, 4096, 4096))
 
 

@@ -153,6 +153,14 @@ def test_constants_may_be_what_a_lab_allows_and_a_table_is_kept() -> None:
         assert found.sizes == {"T": 16} and found.table == "\nM | 3"
 
 
+def test_a_block_has_at_most_as_many_threads_as_a_gpu_gives_it() -> None:
+    wide = replace(ASKED, constants=(("T", 1, 2048),), block=("T", "1", "1"))
+    for threads, refused in ((1024, False), (1025, True)):
+        head = HONEST[HONEST.index("extern") : HONEST.index("{", HONEST.index("extern"))]
+        found = mark(f"const int T = {threads};\n{head}{{}}\n", wide, FEW[:1])
+        assert ("may have 1 to 1024" in found.refused) is refused, found
+
+
 @pytest.mark.parametrize(
     ("raw", "words"),
     [(HONEST + "// \ud800", "lone surrogates"), (HONEST.encode("utf-16"), "UTF-16")],

@@ -493,3 +493,26 @@ def test_a_race_says_what_the_other_thread_does_and_where_it_was_called(change, 
         "put(s, 63", "__syncthreads(); put(s, 63"
     )
     assert emulator.launch(synchronised, "k", 1, 64, [np.zeros(64, np.int32)]).ok
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "float", "int", "unsigned", "double", "half", "__half", "char", "__nv_bfloat16", "float4",
+        "float2", "int8_t", "uint8_t",
+    ],
+)  # fmt: skip
+def test_an_element_of_shared_memory_is_counted_in_its_own_size(kind):
+    source = f"""
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+{"typedef unsigned char int8_t, uint8_t;" if "_t" in kind else ""}
+extern "C" __global__ void k(const unsigned char* x, float4* out, int n) {{
+    __shared__ {kind} s[64];
+    if (threadIdx.x % 32 == 0) s[n] = *({kind}*)(x + threadIdx.x);
+    __syncthreads();
+    *({kind}*)out = s[n];
+}}"""
+    given = [np.arange(64, dtype="u1"), np.zeros(4, "f4"), 37]
+    (found,) = emulator.launch(source, "k", 1, 64, given).findings
+    assert found.kind == "race" and found.message.startswith("s[37]: "), found
