@@ -256,6 +256,21 @@ def test_what_a_peer_has_not_written_is_uninitialised():
     assert kinds(made(source, 2, 32, defines={"WHO": 0})[1]) == {"uninitialised"}
 
 
+def test_blocks_that_never_meet_are_a_cluster_too():
+    """By the address alone: nothing else in this kernel says so."""
+    source = grouped("""(int* out) {
+    __shared__ int a[32];
+    cg::cluster_group cluster = cg::this_cluster();
+    a[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[blockIdx.x * 32 + threadIdx.x] = cluster.map_shared_rank(a, cluster.block_rank() ^ 1)[threadIdx.x];
+}
+""")
+    findings = made(source, 2, 32)[1].findings
+    assert [f.kind for f in findings] == ["race", "race"]
+    assert "which may have ended by then" in findings[1].message
+
+
 def test_one_load_for_own_and_remote_lanes():
     source = grouped("""(int* out, const int* g, int* old) {
     __shared__ int a[64];
