@@ -135,11 +135,19 @@ def test_clusters_that_no_gpu_runs():
         run(PLACES, 4, 1, out, cluster="two")
 
 
-def test_a_sampled_block_brings_its_cluster():
-    out = np.full((8, 15), -1, np.int32)
-    report = run(PLACES, 8, 1, out, cluster=2, sample_blocks=[(5, 0, 0)])
-    assert (out[:, 0] >= 0).tolist() == [False] * 4 + [True] * 2 + [False] * 2
-    assert report.blocks_run == 2
+@pytest.mark.parametrize(
+    ("grid", "size", "block"),
+    [((8, 1, 1), (2, 1, 1), (5, 0, 0)), ((4, 6, 4), (2, 2, 2), (3, 5, 3))],
+)
+def test_a_sampled_block_brings_its_cluster(grid, size, block):
+    out = np.full((int(np.prod(grid)), 15), -1, np.int32)
+    report = run(PLACES, grid, 1, out, cluster=size, sample_blocks=[block])
+    first = [at - at % c for at, c in zip(block, size, strict=True)]
+    own = tuple(slice(at, at + c) for at, c in zip(first[::-1], size[::-1], strict=True))
+    ran = np.zeros(grid[::-1], bool)
+    ran[own] = True
+    assert (out[:, 0] >= 0).tolist() == ran.reshape(-1).tolist()
+    assert report.blocks_run == int(np.prod(size))
 
 
 # -- distributed shared memory -------------------------------------------------------------------
