@@ -182,6 +182,10 @@ def test_shifts_clamp_at_the_width(kind):
     right, left = (each(f, a, np.minimum(n, 200)) for f in (int.__rshift__, int.__lshift__))
     same(run(f"shr.{kind} %0, %1, %2;", dtype, a, n), cut(right, dtype))
     same(run(f"shl.b{bits} %0, %1, %2;", dtype, a, n), cut(left, dtype))
+    for amount in (0, bits - 1, bits, bits + 1):  # written out
+        right, left = (each(f, a, n * 0 + amount) for f in (int.__rshift__, int.__lshift__))
+        same(run(f"shr.{kind} %0, %1, {amount};", dtype, a), cut(right, dtype))
+        same(run(f"shl.b{bits} %0, %1, {amount};", dtype, a), cut(left, dtype))
 
 
 @pytest.mark.parametrize("direction", ["l", "r"])
