@@ -627,6 +627,9 @@ extern "C" __global__ void k(const float* x, unsigned char* bits, float* back)
     const __nv_fp8_e5m2 b(x[t]);
     bits[t] = a.__x, bits[n + t] = b.__x, bits[2 * n + t] = h.__x;
     back[t] = float(a), back[n + t] = float(b);
+    const __nv_fp8x2_e5m2 two(make_float2(x[t], x[n - 1 - t]));
+    const float2 both = float2(two);
+    back[2 * n + t] = both.x, back[3 * n + t] = both.y;
 }
 """
 
@@ -641,11 +644,14 @@ def test_floats_of_8_bits_are_those_of_cudas_own_software():
     x = np.concatenate([x, edge, [np.nan, np.inf, -np.inf, -0.0, 17, 19]]).astype("f4")
     got = {}
     for arch in ("sm_75", "sm_89"):
-        bits, back = np.zeros(3 * N, "u1"), np.zeros(2 * N, "f4")
+        bits, back = np.zeros(3 * N, "u1"), np.zeros(4 * N, "f4")
         assert emulator.launch(FP8, "k", N // 64, 64, [x, bits, back], arch=arch).ok
         got[arch] = bits, back
     np.testing.assert_array_equal(got["sm_89"][0], got["sm_75"][0])
     np.testing.assert_array_equal(got["sm_89"][1], got["sm_75"][1])
+    one, first, second = got["sm_89"][1].reshape(4, N)[1:]
+    np.testing.assert_array_equal(first, one)
+    np.testing.assert_array_equal(second, one[::-1])
     assert len(np.unique(got["sm_89"][0])) > 150
 
 
