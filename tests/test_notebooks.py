@@ -1075,16 +1075,17 @@ def test_the_time_that_is_left_follows_the_pace_of_this_machine(
         (watching, "freeze", lambda root: None),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, made)
-    for outcome, after in (
-        (running.Run({}, {}, [], 300), ["a ran in 300 s; 2 left, about 5 min"]),
-        (running.Run({}, {}, [], 30), ["a ran in 30 s; 2 left, about 30 s"]),  # as usual
-        (ExportError("no"), ["a FAILED; 2 left, about 30 s"]),
+    for outcome, after, many, told in (
+        (running.Run({}, {}, [], 300), ["a ran in 300 s; 2 left, about 5 min"], 3, "a, b, c"),
+        (running.Run({}, {}, [], 30), ["a ran in 30 s; 2 left, about 30 s"], 2, "3 pages"),
+        (ExportError("no"), ["a FAILED; 2 left, about 30 s"], 2, "3 pages"),
     ):
+        monkeypatch.setattr(commands, "MANY", many)
         ends = {"a": outcome}
         monkeypatch.setattr(
             commands, "ran", lambda p, *_, ends=ends: ends.get(p.stem, ExportError("no"))
         )
         said: list[str] = []
         commands.fresh(tmp_path, say=said.append)
-        assert "about 60 s" in said[0] and said[1] == "new or changed code cells: a, b, c"
+        assert "about 60 s" in said[0] and said[1] == f"new or changed code cells: {told}"
         assert said[2:3] == after

@@ -153,7 +153,7 @@ def fresh(
             why = reason(path, made[path], held.get(path.stem))
             of_reason.setdefault(why, []).append(path.stem)
         for why, stems in of_reason.items():
-            say(f"{why}: {', '.join(stems)}")
+            say(f"{why}: {', '.join(stems) if len(stems) <= MANY else f'{len(stems)} pages'}")
     with ThreadPoolExecutor(JOBS) as pool:
         running_now = {pool.submit(ran, path, made[path], book, root): path for path in waiting}
         for done in as_completed(running_now):
@@ -179,6 +179,8 @@ def reason(path: Path, bare: Notebook, page: storing.Record | None) -> str:
     return f"changed {storing.changed(page) or 'inputs'}"
 
 
+MANY = 8
+"""Pages that run for one reason: of more, their number is said, since their names stand above."""
 TYPICAL = 20
 """Seconds that a page takes of which no run is known."""
 
