@@ -235,7 +235,7 @@ def test_the_record_is_of_the_cases_of_its_tool() -> None:
 
 def test_what_is_counted_of_a_second_launch() -> None:
     """At K = 4096 and 4096 x 4096: bytes over bandwidth, over operations over the peak."""
-    gpu = device.gpu("h100")
+    gpu = device.gpu("h200")
     [row] = [row for row in tables.counted() if row["k"] == 4096]
     seconds = 4 * 4096**2 / (gpu.bandwidth_gbs * 1e9), 2 * 4096**3 / (gpu.peak_gflops("bf16") * 1e9)
     assert row["launch"] == pytest.approx(100 * seconds[0] / seconds[1])

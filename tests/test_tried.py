@@ -50,7 +50,7 @@ def test_an_edit_that_finds_nothing_is_refused() -> None:
 
 
 def test_the_record_is_of_the_kernel_as_it_is() -> None:
-    path = ROOT / "data" / "validation" / "tried_h100.json"
+    path = ROOT / "data" / "validation" / "tried_h200.json"
     record = json.loads(path.read_text(encoding="utf-8"))
     assert record["source"] == fingerprint(tool.KERNEL)
     assert [(row["size"], row["change"]) for row in record["rows"]] == [

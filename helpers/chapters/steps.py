@@ -1,7 +1,6 @@
-"""What the pages show of single steps: records of an H200 and an H100, a row a link of a chain."""
+"""What the pages show of single steps: a record of an H200, a row a link of a chain."""
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from helpers.chapters import validated
@@ -12,8 +11,8 @@ from helpers.notebook.pieces import Html
 from helpers.page import table
 from helpers.page.listings import new_lines
 
-RECORDS = tuple(ROOT / "data" / "validation" / f"steps_{gpu}.json" for gpu in ("h200", "h100"))
-"""Written by `python -m tools.steps_on_a_gpu`; each has other chapters."""
+RECORD = ROOT / "data" / "validation" / "steps_h200.json"
+"""Written by `python -m tools.steps_on_a_gpu`."""
 HEADERS = {
     "change": "new", "kernel": "kernel", "lines": "new lines", "ms": "ms at 4096",
     "gain": "% quicker", "share": "% of cuBLAS", "gain_8192": "% quicker at 8192",
@@ -21,21 +20,17 @@ HEADERS = {
 FORMATS = {"ms": ".3f", "gain": "+.1f", "share": ".1f", "gain_8192": "+.1f"}
 
 
-TRIED = RECORDS[0].with_name("tried_h100.json")
+TRIED = RECORD.with_name("tried_h200.json")
 """Written by `python -m tools.tried_on_a_gpu`."""
 
 
-_record = lru_cache(maxsize=3)(validated.record)
+_record = lru_cache(maxsize=2)(validated.record)
 
 
 def _times() -> list[dict[str, Any]]:
     """Every link that was timed, at every size."""
-    return [row for file in RECORDS for row in _record(file)["times"]]
-
-
-def stamp(file: Path, how: str = "Each with the best of a few tiles, in turn") -> str:
-    """How, where and when it was recorded."""
-    return f"{how}; medians of pairs. {validated.stamp(file)}"
+    times: list[dict[str, Any]] = _record(RECORD)["times"]
+    return times
 
 
 def times_as_fast(label: str, as_this: str, size: int) -> float:
@@ -66,7 +61,7 @@ def shown_tried(caption: str) -> Html:
         headers={"change": "hopper_5", **said, "share_8192": "% of cuBLAS at 8192"},
         formats=formats,
         caption=caption,
-        note=stamp(TRIED, "In turn"),
+        note=f"In turn; medians of pairs. {validated.stamp(TRIED)}",
     )
 
 
@@ -100,11 +95,10 @@ def rows(chain: str) -> list[dict[str, Any]]:
 
 def shown(chain: str, caption: str) -> Html:
     """The table of a chain: what is new, where, for how many lines, and what it is worth."""
-    label = CHAINS[chain][0].label
-    file = next(f for f in RECORDS if label in {row["label"] for row in _record(f)["times"]})
+    stamp = validated.stamp(RECORD, chain.split(",")[0])
     return table(
         rows(chain), columns=list(HEADERS), headers=HEADERS, formats=FORMATS, caption=caption,
-        note=stamp(file),
+        note=f"Each with the best of a few tiles, in turn; medians of pairs. {stamp}",
     )  # fmt: skip
 
 

@@ -22,10 +22,10 @@ def by_kernel(rows: Iterable[Row], *case: str) -> dict[tuple[Any, ...], dict[str
     return found
 
 
-def stamp(file: Path) -> str:
-    """A sentence: where and when it was recorded."""
+def stamp(file: Path, chapter: str = "") -> str:
+    """A sentence: where and when it was recorded, or what of it belongs to a chapter."""
     kept = record(file)
-    of = kept["recorded"]
+    of = kept.get("later", {}).get(chapter, kept["recorded"])
     return (
         f"Recorded {of['date']} on one {kept['gpu']['name']}, driver {of['driver']}, cuBLAS "
         f"{of['cublas']}, commit {of['commit']}."

@@ -116,12 +116,12 @@ number(
 )
 
 
-_H100 = gpu("h100")
-_SHORT = 2 * _H100.peak_gflops("bf16") / _H100.bandwidth_gbs  # K where both take the same time
+_H200 = gpu("h200")
+_SHORT = 2 * _H200.peak_gflops("bf16") / _H200.bandwidth_gbs  # K where both take the same time
 
 number(
     "22.5",
-    "K from which on a second launch takes less than a twentieth of the product, H100",
+    "K from which on a second launch takes less than a twentieth of the product, H200",
     20 * _SHORT,
     tolerance=0.01,
     what="K",

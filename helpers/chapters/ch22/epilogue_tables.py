@@ -1,4 +1,4 @@
-"""What the page on epilogues shows: bytes and clocks by counting, and the record of an H100."""
+"""What the page on epilogues shows: bytes and clocks by counting, and the record of an H200."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from nogpu import device
 from nogpu.bfloat16 import to_bfloat16
 from nogpu.errors import DataError
 
-RECORD = ROOT / "data" / "validation" / "epilogue_h100.json"
+RECORD = ROOT / "data" / "validation" / "epilogue_h200.json"
 """Written by `python -m tools.epilogue_on_a_gpu`."""
 record, stamp = partial(validated.record, RECORD), partial(validated.stamp, RECORD)
 DEPTHS = (768, 2048, 4096, 16384)
@@ -34,9 +34,9 @@ def without_meeting() -> str:
 
 
 def counted() -> list[dict[str, float]]:
-    """A row a K, in percent of the product at the H100's peak: the second launch at its bandwidth,
+    """A row a K, in percent of the product at the H200's peak: the second launch at its bandwidth,
     and GELU at SPECIAL a clock. M and N cancel."""
-    gpu = device.gpu("h100")
+    gpu = device.gpu("h200")
     second = 100 * 2 * gpu.peak_gflops("bf16") / gpu.bandwidth_gbs
     gelu = 100 * gpu.tensor_fp16_flop_per_clock_per_sm / (2 * SPECIAL)
     return [{"k": K, "launch": second / K, "gelu": gelu / K} for K in DEPTHS]

@@ -1,4 +1,4 @@
-"""What the page on FP8 shows: errors by how operands are scaled, and the record of an H100."""
+"""What the page on FP8 shows: errors by how operands are scaled, and the record of an H200."""
 
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from helpers.ladder.kernel import ROOT
 from nogpu import device
 from nogpu.errors import DataError
 
-RECORD = ROOT / "data" / "validation" / "fp8_h100.json"
+RECORD = ROOT / "data" / "validation" / "fp8_h200.json"
 """Written by `python -m tools.fp8_on_a_gpu`."""
 record, stamp = partial(validated.record, RECORD), partial(validated.stamp, RECORD)
 NOTES = "fp8.md"
@@ -85,7 +85,7 @@ def errors() -> dict[str, dict[str, float]]:
 
 
 def checked(file: Path = RECORD) -> dict[str, int]:
-    """Launches that were compared on the H100, their elements, and how many of these were wrong,
+    """Launches that were compared on the H200, their elements, and how many of these were wrong,
     had other bits in a second run (`again`), or in the emulator (`differ`)."""
     rows = validated.record(file)["shapes"]
     return {"launches": len(rows)} | {
@@ -144,7 +144,7 @@ def promotion() -> list[dict[str, Any]]:
 def feed(rows: int) -> dict[str, float]:
     """Bytes a clock of shared memory if the Tensor Cores never waited, for blocks of so many rows:
     read by wgmma, 64 rows by 128 columns at a time, and written by the copy engine."""
-    per_clock = device.gpu("h100").tensor_fp16_flop_per_clock_per_sm  # twice BF16's multiply-adds
+    per_clock = device.gpu("h200").tensor_fp16_flop_per_clock_per_sm  # twice BF16's multiply-adds
     clocks = rows * fp8.BLOCK / per_clock  # for one step of k
     read = (rows // 64) * (64 + fp8.BLOCK) / clocks
     written = (rows + fp8.BLOCK) / clocks

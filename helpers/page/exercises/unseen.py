@@ -106,7 +106,7 @@ def _resources(kernel: Unseen) -> usage.Resources:
     )  # fmt: skip
 
 
-MEASURED = ROOT / "data" / "validation" / "unseen_h100.json"
+MEASURED = ROOT / "data" / "validation" / "unseen_h200.json"
 """What the clock of one Hopper card says, by `python -m tools.unseen_on_a_gpu`."""
 
 
