@@ -35,7 +35,7 @@ LEAST = 0.9
 PACKAGES = (".", "packages/nogpu", "packages/labs")
 """Where Python finds the project's packages, before those that are installed."""
 _EMULATOR = (
-    "emulator_machine emulator_faults emulator_findings emulator_instructions emulator_warps"
+    "ptx_syntax emulator_machine emulator_faults emulator_findings emulator_instructions emulator_warps"
     " emulator_waits emulator_mbarriers emulator_calls emulator_bulk emulator_cluster"
     " emulator_tensor emulator_warpgroups emulator_tensor_memory emulator_loading"
     " emulator_counts emulator_requests emulator_unset emulator_causes emulator"

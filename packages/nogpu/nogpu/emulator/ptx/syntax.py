@@ -303,8 +303,8 @@ _SPECIAL = re.compile(
     r"|nctarank))(?:\.[xyzw])?$"
 )
 _DECLARED = re.compile(
-    r"\.(reg|local|shared|global|const|param)\b((?:\s*\.(?:align\s+\d+|v[248]|[a-z]+\d*(?:x2)?"
-    r"(?:::\w+)?|ptr|attribute\([^)]*\)))*)\s*(.*)$",
+    r"\.(local|shared|global|const|param)\b((?:\s*\.(?:attribute\([^)]*\)|align\s+\d+|v[248]"
+    r"|[a-z]+\d*(?:x2)?(?:::\w+)?))*)\s*(.*)$",
     re.DOTALL,
 )
 
@@ -370,9 +370,8 @@ def parse(text: str, main_file: str = "") -> Module:
         if scan.match(_FILE) or scan.match(_LOC):
             continue
         if scan.starts(".section"):
-            scan.at = text.find("{", scan.at)
-            if scan.at < 0:
-                raise EmulationError("the PTX has a .section without a body")
+            scan.until("{")
+            scan.at -= 1
             scan.block()
         elif target := scan.match(_TARGET):
             module.target = target[1]
@@ -463,9 +462,9 @@ class _Body:
         self.line = 0
         self.place: tuple[str, ...] = ()
         self.scopes: list[dict[str, str]] = []
-        # Of each scope: where its instructions begin, and what its own labels are called in the
-        # function.
-        self.labels: list[tuple[int, dict[str, str]]] = []
+        # Of each scope: where its instructions and its tables begin, and what its own labels are
+        # called in the function.
+        self.labels: list[tuple[int, int, dict[str, str]]] = []
         self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
         self.wide: set[str] = set()  # registers of 128 bits
         self.renamed = 0
@@ -501,28 +500,29 @@ class _Body:
 
     def _open(self) -> None:
         self.scopes.append({})
-        self.labels.append((len(self.function.code), {}))
+        self.labels.append((len(self.function.code), len(self.function.tables), {}))
 
     def _close(self) -> None:
-        """End a scope: branches in it mean its own labels, which may come after them."""
+        """End a scope: what branches in it means its own labels, which may come after it."""
         self.scopes.pop()
-        start, own = self.labels.pop()
-        for ins in self.function.code[start:] if own else ():
-            if ins.op.ends == "jump":
+        code, tables = self.function.code, self.function.tables
+        start, first, own = self.labels.pop()
+        for ins in code[start:] if own else ():
+            if ins.op.ends in ("jump", "table"):
                 ins.operands = tuple(
                     Symbol(own.get(o.name, o.name)) if type(o) is Symbol else o
                     for o in ins.operands
                 )
+        for name in list(tables)[first:]:
+            tables[name] = tuple(own.get(n, n) for n in tables[name])
 
     def _label(self, name: str) -> str:
-        """Enter a label; one that another scope has, too, gets a name of its own."""
-        unique, labels = name, self.function.labels
-        while unique in labels:
+        """Enter a label; one of an inner scope gets a name of its own."""
+        unique = name
+        if len(self.scopes) > 1:
             self.renamed += 1
-            unique = f"{name}#{self.renamed}"
-        if unique != name:
-            self.labels[-1][1][name] = unique
-        labels[unique] = len(self.function.code)
+            unique = self.labels[-1][-1][name] = f"{name}#{self.renamed}"
+        self.function.labels[unique] = len(self.function.code)
         return unique
 
     def _locate(self, loc: re.Match[str]) -> None:
@@ -587,13 +587,12 @@ class _Body:
         for scope in reversed(self.scopes):
             if name in scope:
                 return Register(scope[name])
-        if name in self.function.registers:
-            return Register(name)
         family = re.match(r"(%?[A-Za-z_$]+)\d+$", name)
         if family:
             for prefix, kind in self.families:
                 if prefix == family.group(1):
                     self.function.registers[name] = kind
+                    self.scopes[0][name] = name
                     return Register(name)
         return None
 
