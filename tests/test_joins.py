@@ -134,6 +134,73 @@ def test_places_of_a_base_are_read_with_its_shifted_bits_and_what_nothing_sets()
     assert len({p.base for p in read[:3]}) == 1 and not {p.base for p in read[3:]} & {read[0].base}
 
 
+# Instructions, and by base and offset (bytes) what `ld` and `st` behind them touch: (a), then (b) ...
+SUMS = {
+    "add.s32 b, a, 8; sub.s32 c, a, 4; add.s32 d, b, -3;": "0+0 0+8 0-4 0+5",
+    "add.s32 c, a, b; add.s32 d, b, a;": "0+0 1+0 2+0 2+0",
+    "sub.s32 c, a, b; add.s32 d, c, b;": "0+0 1+0 2+0 0+0",
+    "shl.b32 b, a, 2; mul.lo.s32 c, a, 4; mul.lo.s32 d, 4, a;": "0+0 1+0 1+0 1+0",
+    "mad.lo.s32 c, a, 4, b; shl.b32 d, a, 2; add.s32 d, d, b;": "0+0 1+0 2+0 2+0",
+    "mad.lo.s32 c, 3, a, b; mad.lo.s32 d, a, 3, 8; sub.s32 d, d, 4; mul.lo.s32 b, a, 3;":
+        "0+0 1+0 2+0 1+4",
+    "mul.lo.s32 b, a, a; mul.lo.s32 c, a, a; mul.lo.s32 d, a, b;": "0+0 1+0 1+0 2+0",
+    "mul.hi.s32 b, a, 4; mul.hi.s32 c, a, 4; shl.b32 d, a, 2;": "0+0 1+0 1+0 2+0",
+    "mul.wide.s32 x, a, 4; cvt.u32.u64 b, x; shl.b32 c, a, 2; cvt.s32.s64 d, x;": "0+0 1+0 1+0 1+0",
+    "add.s64 y, x, 8; cvt.u32.u64 a, x; cvt.u32.u64 b, y; cvt.rzi.u32.f64 c, f; cvt.u16.u64 d, y;":
+        "0+0 0+8 1+0 2+0",
+    "shl.b32 a, d, 3; or.b32 b, a, 7; or.b32 c, a, 8;": "0+0 0+7 1+0 2+0",
+    "shl.b32 a, d, 3; add.s32 a, a, 4; or.b32 b, a, 3; or.b32 c, a, 4; or.b32 d, a, -1;":
+        "0+4 0+7 1+0 2+0",
+    "or.b32 b, a, 0; or.b32 c, a, 1; or.b32 d, c, b;": "0+0 0+0 1+0 2+0",
+    "shl.b32 b, a, 0; shl.b32 c, a, 31; shl.b32 d, a, 32;": "0+0 0+0 1+0 2+0",
+    "shl.b32 b, a, c; shl.b32 d, a, -1;": "0+0 1+0 2+0 3+0",
+    "mov.b32 a, t; mov.b32 b, t+8; mov.b32 c, 16; mov.b32 d, -8;": "0+0 0+8 1+16 1-8",
+    "mov.b32 a, %tid.x; mov.b32 b, %tid.x; mov.b32 c, %clock; mov.b32 d, %clock;": "0+0 0+0 1+0 1+0",
+    "add.s32 a, %clock, 1; add.s32 b, %tid.x, 1; add.s32 c, %tid.x, 5;": "0+1 1+1 1+5 2+0",
+    "not.b32 a, %clock; not.b32 b, %clock; not.b32 c, %globaltimer_lo; not.b32 d, %globaltimer_lo;":
+        "0+0 1+0 2+0 3+0",
+    "cvta.to.shared.u64 y, x; cvta.to.global.u64 y, y; cvt.u32.u64 a, y; cvta.to.shared.u64 y, x;"
+    "cvt.u32.u64 b, y; cvt.u32.u64 c, x; cvta.shared.u64 y, x; cvt.u32.u64 d, y;": "0+0 1+0 1+0 2+0",
+    "add.cc.u32 b, a, 4; add.f32 c, a, 4; add.sat.s32 d, a, 4;": "0+0 1+0 2+0 3+0",
+    "@p add.s32 b, a, 4; @p add.s32 c, a, 4; mov.b64 {d, a}, x;": "0+0 1+0 2+0 3+0",
+    "ld.global.b32 a, [x]; ld.global.b32 b, [x]; not.b32 c, b; not.b32 d, b;": "0+0 1+0 2+0 2+0",
+    "shfl.sync.up.b32 a, d, 1, 0, -1; shfl.sync.up.b32 b, d, 1, 0, -1;"
+    "not.volatile.b32 c, d; not.volatile.b32 d, d;": "0+0 1+0 2+0 3+0",
+    "@p bra L; add.s32 b, a, 4; L: add.s32 c, b, 4; mov.b32 d, a; sub.s32 d, d, 1;": "0+0 0+4 0+8 0-1",
+    "add.s32 b, a, 4; @p bra L; mov.b32 b, 3; L:": "0+0 1+0 2+0 3+0",
+}  # fmt: skip
+TOUCHED = "ld.shared.u32 e, [a]; ld.shared.u32 e, [b]; ld.shared.u32 e, [c]; ld.shared.u32 e, [d];"
+
+
+def read(body):
+    """Places of a kernel, each with the number of its base, in the order in which bases come."""
+    declared = ".reg .pred p, q; .reg .b32 a, b, c, d, e; .reg .b64 x, y; .reg .f64 f;"
+    text = f".version 8.0\n.target sm_80\n.shared .b32 t[99];\n.entry k() {{ {declared} {body} }}"
+    found = places(syntax.parse(text).functions["k"])
+    bases = list(dict.fromkeys(p.base for p in found))
+    return [(bases.index(p.base), p) for p in found]
+
+
+@pytest.mark.parametrize("body", SUMS)
+def test_addresses_that_differ_by_a_constant_share_a_base(body):
+    assert " ".join(f"{n}{p.offset:+d}" for n, p in read(body + TOUCHED)) == SUMS[body]
+
+
+def test_a_place_has_a_width_a_step_and_those_who_reach_it():
+    body = """ld.shared.v4.u32 {a, b, c, d}, [x+16]; st.shared::cta.u8 [x], a; ld.global.u32 a, [x];
+    st.shared.v2.b64 [x], {y, y}; @p ld.shared.b16 a, [x]; @!p ld.shared.b16 a, [x+2];
+    @p st.volatile.shared.f64 [x], f; @p ld.shared.b16 a, [x]; @q ld.shared.b16 a, [x];"""
+    found = read(body)
+    assert [(n, p.op, p.offset, p.width, p.instruction, p.step) for n, p in found] == [
+        (0, "load", 16, 16, 0, 0), (1, "store", 0, 1, 1, 0), (1, "store", 0, 16, 3, 0),
+        (2, "load", 0, 2, 4, 0), (3, "load", 2, 2, 5, 0), (4, "store", 0, 8, 6, 0),
+        (2, "load", 0, 2, 7, 0), (5, "load", 0, 2, 8, 0),
+    ]  # fmt: skip
+    body = """L: ld.shared.u32 e, [a]; shl.b32 d, a, 2; sub.s32 d, d, b; ld.shared.u32 e, [d]; ld.shared.u32 e, [c];
+    add.s32 a, a, 8; sub.s32 b, b, 3; add.s32 c, c, b; @p bra L;"""
+    assert [p.step for _, p in read(body)] == [8, 35, 0]
+
+
 def test_words_of_the_machine_code_are_read():
     code = [
         toolchain.SassInstruction(0, "LDS.128", "R8, [R5.X4+UR6+0x10]", "", 3),
