@@ -4,6 +4,7 @@ What differs is a fault of `ptx.scalars` or `machine.ports`.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -16,6 +17,7 @@ from nogpu import emulator
 from nogpu.emulator.launching import run
 from nogpu.emulator.launching.report import Report
 from nogpu.emulator.machine import ports
+from nogpu.emulator.ptx import blocks, syntax, unset
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -255,6 +257,128 @@ def test_accesses_that_nobody_tells_are_noticed(
 ) -> None:
     monkeypatch.setattr(ports.Port, "settle", lambda self: None)
     assert not same(usual, kernel(0), operands(0))
+
+
+# One instruction each, of registers 1 to 3 of their kinds: s of 16 bits, r of 32, l of 64, f and d
+# floats, p predicates. Numbers take these, and arrays those below.
+NUMBERS = [
+    *(f"{op}.{t} L9, L1, L2" for op in ("add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max")
+      for t in ("s16", "u16", "s32", "u32", "s64", "u64")),
+    *(f"{op}.{t} L9, L1" for op in ("neg", "abs") for t in ("s16", "s32", "s64", "f32", "f64")),
+    *(f"{op}.{t} L9, L1, L2" for op in ("and", "or", "xor") for t in ("b16", "b32", "b64", "pred")),
+    *(f"not.{t} L9, L1" for t in ("b16", "b32", "b64", "pred")),
+    *(f"{op}.{t} L9, L1, {n}" for n in ("r2", "r3", "0", "7", "31", "64", "-1") for op, t in (
+        ("shl", "b16"), ("shl", "b32"), ("shl", "b64"), ("shr", "b16"), ("shr", "b32"), ("shr", "u64"),
+        ("shr", "s16"), ("shr", "s32"), ("shr", "s64"), ("shr", "u32"))),
+    "mul.wide.s16 r9, s1, s2", "mul.wide.u16 r9, s1, s2", "mul.wide.s32 l9, r1, r2",
+    "mul.wide.u32 l9, r1, r2", "mul.wide.s32 l9, r1, -3", "mad.wide.s32 l9, r1, r2, l3",
+    "mad.wide.u32 l9, r1, r2, l3", "mad.wide.u16 r9, s1, s2, r3", "mad.lo.s32 r9, r1, r2, r3",
+    "mad.lo.u16 s9, s1, s2, s3", "mad.lo.s64 l9, l1, l2, l3", "mad.hi.s32 r9, r1, r2, r3",
+    "mad.hi.u32 r9, r1, r2, r3", "add.s32 r9, r1, 2147483647", "add.s64 l9, l1, -1",
+    *(f"{op}.{t} L9, L1, L2" for op in ("add", "sub", "mul", "add.rn") for t in ("f32", "f64")),
+    "fma.rn.f32 f9, f1, f2, f3", "fma.rn.f32 f9, f1, 0f40400000, f3", "div.rn.f32 f9, f1, f2",
+    "div.full.f32 f9, f1, f2", "div.approx.f32 f9, f1, f2", "add.f64 d9, d1, 0dBFF8000000000000",
+    *(f"setp.{op}.{t} p9, L1, L2" for op in ("eq", "ne", "lt", "le", "gt", "ge")
+      for t in ("s16", "u16", "s32", "u32", "s64", "u64", "f32", "f64")),
+    *(f"setp.{op}.{t} p9, L1, L2" for op in ("lo", "ls", "hi", "hs") for t in ("u32", "u64", "u16")),
+    *(f"setp.{op}.{t} p9, L1, L2" for op in ("neu", "ltu", "leu", "gtu", "geu") for t in ("f32", "f64")),
+    *(f"setp.lt.{op}.s32 p9|p8, r1, r2, {p}" for op in ("and", "or", "xor") for p in ("p3", "!p3")),
+    "setp.gt.and.f32 p9, f1, f2, p3", "setp.eq.s32 p8|p9, r1, r2", "setp.eq.u32 p9|_, r1, 3",
+    *(f"selp.{t} L9, L1, L2, p3" for t in ("b16", "b32", "u64", "f32", "f64")),
+    *(f"mov.{t} L9, L1" for t in ("b16", "b32", "b64", "f32", "f64", "pred")),
+    "mov.u32 r9, 4294967295", "mov.b32 r9, -5", "mov.f32 f9, 0fC0490FDB", "mov.f64 d9, 0d400921FB54442D18",
+    "mov.b32 r9, %tid.y", "mov.u32 r9, %ntid.x", "mov.u32 r9, %nctaid.z", "mov.u32 r9, %laneid",
+    "mov.u64 l9, table", "mov.u64 l9, table+8", "cvta.to.global.u64 l9, l1", "mov.u16 s9, 65535",
+    *(f"cvt.{a}.{b} {d}9, {s}1" for d, to in (("s", "su8 su16"), ("r", "su8 su16 su32"), ("l", "su32 su64"))
+      for a in (f"{k}{t[2:]}" for t in to.split() for k in "su")
+      for s, frm in (("s", "su8 su16"), ("r", "su16 su32"), ("l", "su8 su32 su64"))
+      for b in (f"{k}{t[2:]}" for t in frm.split() for k in "su")),
+    *(f"cvt.rn.{a}.{b} {a[0] == 'f' and 'fd'[a[1:] == '64']}9, {s}1" for a in ("f32", "f64")
+      for b, s in (("s32", "r"), ("u32", "r"), ("s16", "s"), ("u8", "s"))),
+    "cvt.f64.f32 d9, f1", "cvt.rn.f32.f64 f9, d1",
+    "@p3 add.s32 r9, r1, r2", "@!p3 mov.b32 r9, r1", "@p3 mul.f64 d9, d1, d2", "@p3 setp.lt.s32 p9, r1, r2",
+    *(f"ld.{g}.{t} {d}9, [{a}]" for g in ("global", "const") for a in ("table", "table+8") for t, d in (
+        ("u8", "s"), ("s8", "r"), ("b8", "r"), ("s8", "l"), ("u16", "r"), ("s16", "l"), ("b16", "s"),
+        ("b32", "r"), ("u32", "l"), ("s32", "l"), ("f32", "f"), ("b64", "l"), ("f64", "d"))),
+    "ld.global.v2.b32 {r9, r8}, [l0+8]", "ld.global.v4.f32 {f9, _, f8, f7}, [l0]", "ld.b32 r9, [l0+4]",
+    "ld.global.v2.b64 {_, l9}, [l0]", "st.global.v2.b32 [l0], {r1, r2}; mov.b32 r9, r1",
+    "st.global.b16 [l0+2], s1; mov.b16 s9, s1", "st.b64 [l0], l1; mov.b64 l9, l1", "st.local.b32 [8], r1; ld.local.b32 r9, [8]",
+]  # fmt: skip
+ARRAYS = [
+    "add.rz.f32 f9, f1, f2", "add.ftz.f32 f9, f1, f2", "mul.sat.f32 f9, f1, f2", "fma.rn.f64 d9, d1, d2, d3",
+    "add.sat.s32 r9, r1, r2", "div.rn.f64 d9, d1, d2", "div.rz.f32 f9, f1, f2", "min.f32 f9, f1, f2",
+    "max.f64 d9, d1, d2", "setp.equ.f32 p9, f1, f2", "setp.num.f64 p9, d1, d2", "setp.lt.ftz.f32 p9, f1, f2",
+    "cvt.rn.f32.s64 f9, l1", "cvt.rn.f64.u64 d9, l1", "cvt.rzi.s32.f32 r9, f1", "cvt.rni.f32.f32 f9, f1",
+    "cvt.sat.u8.s32 r9, r1", "cvt.rz.f32.s32 f9, r1", "mov.b32 r9, f1", "mov.b64 l9, d1",
+    "mov.b64 l9, {r1, r2}", "popc.b32 r9, r1", "mov.b32 r9, %lanemask_lt", "mov.f32 f9, 0f7F800000",
+    "cvta.to.shared.u64 l9, l1", "cvta.shared.u64 l9, l1", "abs.ftz.f32 f9, f1", "neg.ftz.f32 f9, f1",
+    "sqrt.rn.f32 f9, f1", "st.shared.b32 [tile], r1; ld.shared.b32 r9, [tile]",
+]  # fmt: skip
+LETTERS = {"b16": "s", "s16": "s", "u16": "s", "f32": "f", "f64": "d", "pred": "p"}
+MOVES = {"s": "b16", "r": "b32", "l": "b64", "f": "f32", "d": "f64"}
+DECLARED = """.version 8.0 .target sm_80 .address_size 64
+.global .align 8 .b32 table[4] = {0x8081F2F3, 0x12345678, 0x89ABCDEF, 0xFEDC1234}; .shared .b32 tile[4];
+.entry k(.param .u64 us, .param .u64 ls, .param .u64 ss, .param .u64 fs, .param .u64 ds, .param .u64 out, .param .u32 n) {
+.reg .b16 s<10>; .reg .b32 r<10>; .reg .b64 l<10>, at, o, given; .reg .f32 f<10>; .reg .f64 d<10>; .reg .pred p<10>, again;
+.reg .b32 i, bit; .local .align 8 .b8 own[32];
+"""
+
+
+def line(text: str) -> str:
+    """An instruction of the table, with the registers of its type."""
+    kind = text.partition(" ")[0].rpartition(".")[2]
+    return text.replace("L", LETTERS.get(kind, "l" if kind[1:] == "64" else "r"))
+
+
+def boxed(*texts: str) -> bool:
+    """Whether arrays are made for these instructions."""
+    body = "; ".join(["mov.u64 l0, table", *map(line, texts)])
+    made = blocks.translate(syntax.parse(f"{DECLARED} {body}; }}"), "k", alone=True)
+    code = marshal.loads(made.functions["k"].code)
+    return any("box_" in name for c in code.co_consts for name in getattr(c, "co_names", ()))
+
+
+def test_plain_instructions_need_no_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays are slow; a form that numbers do not know is left to them."""
+    monkeypatch.setattr(unset, "shadowed", lambda function: function)
+    assert not boxed(*NUMBERS), [text for text in NUMBERS if boxed(text)]
+    assert [text for text in ARRAYS if not boxed(text)] == []
+
+
+def listed(table: list[str]) -> str:
+    """A kernel that runs these for elements of arrays, and stores what each leaves."""
+    kinds = dict(zip("rlsfd", ("us", "ls", "ss", "fs", "ds"), strict=True))
+    loads = [
+        f"ld.param.u64 given, [{array}]; add.s64 given, given, at; "
+        + " ".join(f"ld.global.{MOVES[letter]} {letter}{j}, [given+{8 * j}];" for j in (1, 2, 3))
+        for letter, array in kinds.items()
+    ]
+    stores = []
+    for k, text in enumerate(map(line, table)):
+        letter = text.split("9")[0][-1]
+        keep = "selp.b32 r9, 5, 7, p9;" if letter == "p" else ""
+        letter = "r" if letter == "p" else letter
+        reset = "mov.b32 r9, 1; mov.f64 d9, 0d0000000000000000; setp.eq.s32 p9, r1, r1;"
+        stores.append(f"{reset} {text}; {keep} st.global.{MOVES[letter]} [o+{8 * k}], {letter}9;")
+    return f"""{DECLARED} mov.b32 i, 0; ld.param.u64 o, [out];
+    AGAIN: mul.wide.u32 at, i, 8; mov.u64 l0, table; {" ".join(loads)}
+    and.b32 bit, r1, 2; setp.ne.s32 p3, bit, 0; setp.lt.s32 p1, r1, r2; setp.lt.s32 p2, r2, r3;
+    {" ".join(stores)}
+    add.s64 o, o, {8 * len(table)}; add.s32 i, i, 1; ld.param.u32 bit, [n]; setp.lt.u32 again, i, bit;
+    @again bra AGAIN; ret; }}"""
+
+
+def test_each_instruction_does_the_same(usual: Launch) -> None:
+    table = NUMBERS + ARRAYS
+    by_kind = dict(zip(TYPES.values(), operands(3), strict=False))
+    arrays = [
+        np.resize(by_kind[kind], 2 * ROUNDS).astype(kind) for kind in ("u4", "u8", "u2", "f4", "f8")
+    ]
+    wide = [np.zeros(2 * ROUNDS, "u8") for _ in arrays]
+    for into, values in zip(wide, arrays, strict=True):
+        into.view(values.dtype)[:: 8 // values.itemsize] = values
+    out = np.zeros(ROUNDS * len(table), "u8")
+    assert same(usual, listed(table), [*wide, out, ROUNDS])
 
 
 def test_what_waits_or_calls_is_left_to_arrays() -> None:
