@@ -157,6 +157,8 @@ SUMS = {
     "mov.b32 a, t; mov.b32 b, t+8; mov.b32 c, 16; mov.b32 d, -8;": "0+0 0+8 1+16 1-8",
     "mov.b32 a, %tid.x; mov.b32 b, %tid.x; mov.b32 c, %clock; mov.b32 d, %clock;": "0+0 0+0 1+0 1+0",
     "add.s32 a, %clock, 1; add.s32 b, %tid.x, 1; add.s32 c, %tid.x, 5;": "0+1 1+1 1+5 2+0",
+    "mov.b32 a, 1; shl.b32 b, a, 31; shl.b32 c, a, 32; mov.b32 d, a;": "0+1 0+2147483648 1+0 0+1",
+    "mov.b32 a, 0; or.b32 b, a, 12; or.b32 c, a, d;": "0+0 0+12 1+0 2+0",
     "not.b32 a, %clock; not.b32 b, %clock; not.b32 c, %globaltimer_lo; not.b32 d, %globaltimer_lo;":
         "0+0 1+0 2+0 3+0",
     "cvta.to.shared.u64 y, x; cvta.to.global.u64 y, y; cvt.u32.u64 a, y; cvta.to.shared.u64 y, x;"

@@ -1,4 +1,4 @@
-"""PTX text as data: what each piece of its grammar is read as, and what is said of what is none."""
+"""PTX text as data: what its grammar is read as, what is said of what is none, what programs need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import struct
 
 import pytest
 
+from nogpu.emulator.ptx import blocks
 from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.program import Program, SharedSymbol, demangle
 from nogpu.emulator.ptx.sites import calls_of
 from nogpu.errors import EmulationError
 
@@ -21,10 +23,13 @@ DECLARED = """.reg .pred p, %p<3>; .reg .b32 a, b, c, d, %r<4>; .reg .b64 x, y; 
 R, N, S = P.Register, P.Immediate, P.Symbol
 
 
-def kernel(body: str, before: str = "", params: str = "", limits: str = "") -> P.Function:
+def kernel(body: str, before: str = "", params: str = "") -> P.Function:
     """A kernel of these instructions, in whose module this stands before."""
-    text = f"{HEAD}{before}\n.visible .entry k({params}) {limits}\n{{ {DECLARED}\n{body}\n}}\n"
-    return P.parse(text, "kernel.cu").functions["k"]
+    return P.parse(kernel_text(body, before, params), "kernel.cu").functions["k"]
+
+
+def kernel_text(body: str, before: str = "", params: str = "") -> str:
+    return f"{HEAD}{before}\n.visible .entry k({params})\n{{ {DECLARED}\n{body}\n}}\n"
 
 
 def double(value: float) -> P.Immediate:
@@ -271,3 +276,122 @@ def test_others_in_place_of_each_instruction_move_the_labels():
     twice = P.rewritten(function, lambda ins: [ins, ins] if ins.root == "add" else [], {"z": "b64"})
     assert [i.root for i in twice.code] == ["add", "add"]
     assert twice.labels == {"A": 0, "B": 0, "C": 2} and twice.registers["z"] == "b64"
+
+
+# -- what a whole program needs --------------------------------------------------------------------
+
+PARAMS = ".param .u64 px, .param .u32 n, .param .u64 py, .param .align 8 .b8 both[16]"
+USED = """.reg .b16 s; .reg .f32 f; .reg .f64 g; .reg .b64 z; .local .align 8 .b8 own[20];
+ld.param.u64 x, [px]; ld.param.u64 y, [py]; ld.param.u32 d, [n]; mov.b16 s, 0; mov.f64 g, 0d0000000000000000;
+mov.b32 a, 0; mov.b32 b, 0; mov.b32 c, 0;"""
+MODULE = """.target sm_100a
+.global .b64 table[2] = {other, 0}; .global .b32 other; .global .b32 lonely;
+.shared .align 2 .b8 little[3]; .shared .b64 wide; .shared .b32 idle; .extern .shared .align 64 .b8 rest[];
+.func stores(.param .b64 p) { .reg .b64 q; .local .b32 l[4]; ld.param.b64 q, [p]; st.global.b32 [q], 1; ret; }
+.func loads(.param .b64 p) { .reg .b64 q; .reg .b32 r; ld.param.b64 q, [p]; ld.global.b32 r, [q]; ret; }
+.func again(.param .b64 p) { .local .b32 l[4]; call again, (p); call loads, (p); ret; }
+"""
+
+
+def program(body: str) -> Program:
+    """A translated kernel of these instructions, beside variables and functions."""
+    return blocks.translate(P.parse(kernel_text(USED + body, MODULE, PARAMS)), "k")
+
+
+FACTS = {  # instructions: what of a program is not as without them
+    "ld.global.u8 s, [x];": {"granule": 1}, "st.global.b16 [x], s;": {"granule": 2},
+    "ld.const.s8 s, [x];": {"granule": 1}, "ldu.global.u16 s, [x];": {"granule": 2},
+    "ld.global.v4.b64 {x, y, x, y}, [x];": {}, "ld.param.b8 s, [both];": {},
+    "atom.cas.b16 s, [x], s, s;": {"granule": 2}, "atom.add.f64 g, [x], g;": {}, "mov.b16 s, 1;": {},
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {a}, [a];": {},
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [a], {b};": {"granule": 2},
+    "membar.gl;": {"fences": True}, "fence.acq_rel.gpu;": {"fences": True},
+    "ld.acquire.gpu.global.b32 a, [x];": {"fences": True}, "ld.relaxed.gpu.global.b32 a, [x];": {},
+    "st.release.cta.shared.b32 [a], b;": {"fences": True}, "atom.acq_rel.add.u32 a, [x], b;": {"fences": True},
+    "mbarrier.init.shared.b64 [a], 1;": {"mbarriers": True},
+    "cp.async.mbarrier.arrive.shared.b64 [a];": {"mbarriers": True},
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [x], b, [c];":
+        {"mbarriers": True, "engines": True},
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [a], [x], b, [c], s;":
+        {"mbarriers": True, "engines": True, "clusters": True},
+    "cp.async.ca.shared.global [a], [x], 4;": {}, "wgmma.fence.sync.aligned;": {"mbarriers": True, "engines": True},
+    "tcgen05.wait::ld.sync.aligned;": {"mbarriers": True, "engines": True, "tensor_memory": True},
+    "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;":
+        {"mbarriers": True, "engines": True, "tensor_memory": True, "pairs": True, "clusters": True},
+    "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, w;": {"cancels": True, "unset": True},
+    "bar.sync 0;": {}, "barrier.cluster.arrive;": {"clusters": True}, "barrier.cluster.wait;": {"clusters": True},
+    "mapa.u64 x, y, a;": {"clusters": True}, "getctarank.u64 a, x;": {},
+    "mov.u32 a, %envreg2;": {"cooperative": True}, "mov.u32 a, %smid;": {},
+    "mov.u64 z, table;": {"used": {"table", "other"}}, "mov.u64 z, lonely;": {"used": {"lonely"}},
+    "mov.u64 z, loads;": {"pointed": {"loads"}}, "mov.b32 a, %r1; st.shared.b32 [a], a;": {"unset": True},
+    "ld.local.b32 a, [own];": {"follows_local": True}, "mov.b64 z, own;": {},
+    "L: ld.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra L;": {"waits": True},
+    "L: ld.volatile.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra L;": {"waits": True, "polls": True},
+    "L: add.s32 d, d, 1; setp.eq.s32 p, d, 0; @p bra L;": {}, "L: bra L;": {"waits": True},
+    "mov.u32 a, wide; mov.u32 b, rest;": {"used": {"wide", "rest"}, "shared_offsets": {"wide": 0, "rest": 64}, "static_shared": 8, "dynamic_shared": True},
+    "mov.u32 a, little; mov.u32 b, wide;": {"used": {"little", "wide"}, "shared_offsets": {"little": 0, "wide": 8}, "static_shared": 16},
+    "mov.u32 a, little; mov.u32 b, rest;": {"used": {"little", "rest"}, "shared_offsets": {"little": 0, "rest": 64}, "static_shared": 3, "dynamic_shared": True},
+    "mov.u32 a, %reserved_smem_offset_1; mov.u32 b, little;":
+        {"used": {"little"}, "shared_offsets": {"little": 0, "%reserved_smem_offset_1": 16}, "static_shared": 304},
+    "call stores, (px);": {"local_bytes": 32 + 16, "stored_params": None},
+    "call again, (px);": {"local_bytes": 32 + 64 * 16}, "call loads, (px);": {},
+}  # fmt: skip
+PLAIN = {
+    "granule": 4, "fences": False, "mbarriers": False, "engines": False, "tensor_memory": False, "pairs": False,
+    "cancels": False, "clusters": False, "cooperative": False, "used": set(), "pointed": set(), "unset": False,
+    "follows_local": False, "waits": False, "polls": False, "shared_offsets": {}, "static_shared": 0,
+    "dynamic_shared": False, "local_bytes": 32, "shared_base": 1024, "scalar": False,
+    "param_offsets": {"px": 0, "n": 8, "py": 16, "both": 24}, "stored_params": set(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", FACTS)
+def test_a_program_says_what_its_launch_needs(body):
+    made = program(body)
+    plain = (
+        {**PLAIN, "stored_params": made.stored_params}
+        if "stored_params" not in FACTS[body]
+        else PLAIN
+    )
+    assert {name: getattr(made, name) for name in PLAIN} == {**plain, **FACTS[body]}
+
+
+STORED = {  # instructions: bytes of the parameters through whose pointers they store
+    "st.global.b32 [x], d;": {0}, "st.global.v2.b64 [y+8], {x, x};": {16}, "st.b32 [x], d; st.b32 [y], d;": {0, 16},
+    "cvt.s64.s32 z, d; add.s64 x, x, z; cvta.to.global.u64 z, x; st.global.b32 [z], d;": {0},
+    "setp.eq.s32 p, d, 0; selp.b64 z, x, y, p; st.global.b32 [z+4], d;": {0, 16},
+    "ld.param.u64 z, [both+8]; st.global.b32 [z], d;": {32}, "ld.global.b32 a, [x];": set(),
+    "cvt.u64.u32 z, d; st.global.b32 [z], d;": None, "ld.global.b64 z, [x]; st.global.b32 [z], d;": None,
+    "st.global.b32 [table], d;": set(), "st.shared.b32 [d], d; st.local.b32 [own], d;": set(),
+    "red.global.add.u32 [x], d;": set(), "red.global.add.u32 [x], d; membar.gl;": {0},
+    "atom.global.add.u32 a, [y], d; fence.sc.gpu;": {16}, "atom.shared.add.u32 a, [d], d; membar.cta;": set(),
+    "cp.async.bulk.global.shared::cta.bulk_group [x], [d], d;": None, "cp.async.bulk.commit_group;": set(),
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [d], [x], d, [d];": set(),
+    "L: add.s64 x, x, 4; st.global.b32 [x], d; setp.eq.s32 p, d, 0; @p bra L;": {0},
+    "call loads, (px);": set(), "call stores, (px);": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", STORED)
+def test_arrays_that_are_stored_to_are_known_by_their_pointers(body):
+    assert program(body).stored_params == STORED[body]
+
+
+def test_an_element_has_its_indices_where_the_shape_is_known():
+    def text(offset: int, size: int = 24, *shape: int) -> str:
+        return SharedSymbol("t", 0, size, 4, shape).index_text(offset)
+
+    assert [text(o, 24, 2, 3) for o in (0, 4, 20, 23, 24, -4)] == [
+        "t[0][0]", "t[0][1]", "t[1][2]", "t[1][2]", "t[6]", "t[-1]",
+    ]  # fmt: skip
+    assert (text(20, 24, 6), text(20), text(20, 28, 2, 3)) == ("t[5]", "t[5]", "t[5]")
+
+
+NAMES = {
+    "x": "x", "_Z1kPf": "_Z1kPf", "_ZZ4tilePfE6A_tile": "A_tile", "_ZZN2ns1fEvE4tile_0": "tile",
+    "_ZZ1kvE1a_12": "a", "_ZN2ns5valueE": "value", "_Z3fooi": "_Z3fooi", "_ZZ4k123vE4t123": "t123",
+}  # fmt: skip
+
+
+def test_a_symbol_has_the_name_that_the_source_gave_it():
+    assert {name: demangle(name) for name in NAMES} == NAMES

@@ -10,6 +10,7 @@ term from the start of each basic block on, so nothing is said about two blocks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
@@ -123,7 +124,8 @@ class _Reader:
         value = self.values.get(name)
         if value is None:  # set in another block, perhaps further down
             value = self.values[name] = self._term((name, self.block))
-            self.entered[value.terms[0][0]] = name
+            ((number, _),) = value.terms
+            self.entered[number] = name
             self.times.setdefault(name, 1)
         return value
 
@@ -166,12 +168,12 @@ def _sum(ins: P.Instruction, values: Sequence[Sum]) -> Sum | None:
     that is cut from a 64-bit one is the same address.
     """
     root, parts = ins.root, ins.parts
-    if any(p.startswith("f") or p in ("cc", "sat") for p in parts[1:]):
+    if any(p.startswith("f") or p in ("cc", "sat") for p in parts):
         return None
-    if root == "mov" or (root == "cvta" and "shared" in parts and "to" in parts):
-        return values[0]
-    if root == "cvt" and len(parts) == 3 and parts[1] in ("u32", "s32") and parts[2][1:] == "64":
-        return values[0]
+    to_shared = root == "cvta" and {"to", "shared"} <= set(parts)
+    if root == "mov" or to_shared or re.fullmatch(r"cvt\.[us]32\.[us]64", ins.opcode):
+        (value,) = values
+        return value
     if root in ("add", "sub"):
         return values[0].plus(values[1], 1 if root == "add" else -1)
     if root == "or" and not values[1].terms and 0 <= values[1].constant < values[0].zeros:
