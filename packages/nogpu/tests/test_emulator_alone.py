@@ -312,6 +312,7 @@ ARRAYS = [
     "cvt.sat.u8.s32 r9, r1", "cvt.rz.f32.s32 f9, r1", "mov.b32 r9, f1", "mov.b64 l9, d1",
     "mov.b64 l9, {r1, r2}", "popc.b32 r9, r1", "mov.b32 r9, %lanemask_lt", "mov.f32 f9, 0f7F800000",
     "cvta.to.shared.u64 l9, l1", "cvta.shared.u64 l9, l1", "abs.ftz.f32 f9, f1", "neg.ftz.f32 f9, f1",
+    *(f"{op}.s16 r9, s1, s2" for op in ("add", "div")), "shl.b16 r9, s1, 3", "neg.s16 r9, s1", "mul.wide.s16 l9, s1, s2",
     "sqrt.rn.f32 f9, f1", "st.shared.b32 [tile], r1; ld.shared.b32 r9, [tile]",
 ]  # fmt: skip
 LETTERS = {"b16": "s", "s16": "s", "u16": "s", "f32": "f", "f64": "d", "pred": "p"}

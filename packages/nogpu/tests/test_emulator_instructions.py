@@ -879,3 +879,198 @@ def test_constants_and_registers_of_every_width_are_stored_bit_by_bit():
     assert emulator.launch(source, "k", 1, 1, [y, 0.1, -2.5, -2]).ok
     double, single = int(np.float64(0.1).view("u8")), int(np.float32(-2.5).view("u4"))
     assert y.tolist() == [7, double, 0x3FF0000000000001, single, single << 32 | single, 0xFFFE]
+
+
+# -- rarer forms, by PTX that is written here -----------------------------------------------------
+
+REGISTERS = {"s": "u2", "r": "u4", "l": "u8", "f": "f4", "d": "f8"}
+FORMS_HEAD = """.version 8.6 .target sm_100a .address_size 64
+.visible .entry k(.param .u64 given, .param .u64 out) {
+.reg .b16 s<20>; .reg .b32 r<20>; .reg .b64 l<20>; .reg .f32 f<20>; .reg .f64 d<20>; .reg .pred p<20>;
+.reg .b64 base, at; .reg .b32 t; .reg .f32 g; .reg .b64 x;
+mov.u32 t, %tid.x; mul.wide.u32 at, t, 8; ld.param.u64 base, [given]; add.s64 base, base, at;
+"""
+
+
+def forms() -> dict[str, np.ndarray]:
+    """What registers 1 to 3 of each kind hold, element by element."""
+    given = {}
+    for j in (1, 2, 3):
+        given |= {f"r{j}": words(90 + j), f"l{j}": words(93 + j, "u8"), f"f{j}": floats(96 + j)}
+        given |= {f"d{j}": floats(100 + j, "f8"), f"s{j}": moderate(103 + j, "f2").view("u2")}
+    given["f3"][:8] = [1e-39, -1e-39, 0.25, 0.75, 2, -2, 1 + 2**-11, -0.0]
+    given["f1"][40:60] = given["f2"][40:60] = np.arange(20) / 8 - 1
+    given["r2"][60:90] = given["r1"][60:90]
+    return given
+
+
+def pairs(bits: np.ndarray) -> np.ndarray:
+    return bits.view("f2").reshape(-1, 2)
+
+
+def bf(bits: np.ndarray) -> np.ndarray:
+    """Values of bfloat16, or of pairs of them."""
+    halves = bits.view("u2").reshape(-1, 2) if bits.itemsize == 4 else bits
+    return from_bf16(halves)
+
+
+def tiny(x: np.ndarray, least: float = 2.0**-126) -> np.ndarray:
+    """What is subnormal flushed to a zero of its sign."""
+    return np.where(np.abs(x) < least, np.copysign(x.dtype.type(0), x), x)
+
+
+def s4(x: np.ndarray) -> np.ndarray:
+    return x.view("i4").astype("i8")
+
+
+def low24(x: np.ndarray) -> np.ndarray:
+    return (x.astype("i8") << 40) >> 40
+
+
+def ones(where: np.ndarray, dtype: str) -> np.ndarray:
+    return np.where(where, np.array(-1).astype(dtype), np.array(0, dtype))
+
+
+def saturated(x: np.ndarray) -> np.ndarray:
+    return np.nan_to_num(np.clip(x, 0, 1), nan=0.0)
+
+
+FORMS = {
+    "sub.sat.s32 r9, r1, r2": lambda v: np.clip(s4(v["r1"]) - s4(v["r2"]), -(2**31), 2**31 - 1).astype("i4"),
+    "mul24.lo.u32 r9, r1, r2": lambda v: (v["r1"] & 0xFFFFFF) * (v["r2"] & 0xFFFFFF),
+    "mul24.hi.s32 r9, r1, r2": lambda v: (low24(v["r1"]) * low24(v["r2"]) >> 16).astype("i4"),
+    "mad24.lo.s32 r9, r1, r2, r3": lambda v: (low24(v["r1"]) * low24(v["r2"]) + v["r3"]).astype("i4"),
+    "max.relu.s32 r9, r1, r2": lambda v: np.maximum(np.maximum(s4(v["r1"]), s4(v["r2"])), 0).astype("i4"),
+    "min.relu.s32 r9, r1, r2": lambda v: np.maximum(np.minimum(s4(v["r1"]), s4(v["r2"])), 0).astype("i4"),
+    "min.NaN.f32 f9, f1, f2": lambda v: np.minimum(v["f1"], v["f2"]),
+    "max.ftz.f32 f9, f1, f3": lambda v: np.fmax(tiny(v["f1"]), tiny(v["f3"])),
+    "min.f16x2 r9, r1, r2": lambda v: np.fmin(pairs(v["r1"]), pairs(v["r2"])),
+    "max.NaN.f16x2 r9, r1, r2": lambda v: np.maximum(pairs(v["r1"]), pairs(v["r2"])),
+    "abs.f16x2 r9, r1": lambda v: np.abs(pairs(v["r1"])), "neg.f16x2 r9, r1": lambda v: -pairs(v["r1"]),
+    "mul.rn.f16x2 r9, r1, r2": lambda v: pairs(v["r1"]) * pairs(v["r2"]),
+    "sub.rn.sat.f16x2 r9, r1, r2": lambda v: saturated(pairs(v["r1"]) - pairs(v["r2"])),
+    "sub.rn.ftz.f16x2 r9, r1, r2": lambda v: tiny(tiny(pairs(v["r1"]), 2**-14) - tiny(pairs(v["r2"]), 2**-14), 2**-14),
+    "add.rn.sat.f16 s9, s1, s2": lambda v: saturated(v["s1"].view("f2") + v["s2"].view("f2")),
+    "mul.rn.bf16 s9, s1, s2": lambda v: bf16(bf(v["s1"]) * bf(v["s2"])),
+    "sub.rn.bf16x2 r9, r1, r2": lambda v: bf16(bf(v["r1"]) - bf(v["r2"])),
+    "fma.rn.relu.bf16 s9, s1, s2, s3": lambda v: bf16(
+        np.maximum((bf(v["s1"]).astype("f8") * bf(v["s2"]) + bf(v["s3"])).astype("f4"), 0)),
+    "sub.rz.f32 f9, f1, f2": lambda v: directed(Fraction.__sub__, "rz", v["f1"], v["f2"]),
+    "sub.rp.f64 d9, d1, d2": lambda v: directed(Fraction.__sub__, "rp", v["d1"], v["d2"]),
+    "div.rm.f32 f9, f1, f3": lambda v: directed(Fraction.__truediv__, "rm", v["f1"], v["f3"]),
+    "div.full.ftz.f32 f9, f1, f3": lambda v: tiny(tiny(v["f1"]) / tiny(v["f3"])),
+    "rcp.rz.f32 f9, f3": lambda v: directed(lambda x: 1 / x, "rz", v["f3"]),
+    "fma.rp.f32 f9, f1, f2, f3": lambda v: directed(fused, "rp", v["f1"], v["f2"], v["f3"]),
+    "sqrt.approx.ftz.f32 f9, f3": lambda v: np.sqrt(tiny(v["f3"])),
+    "add.cc.u32 t, r1, r2; addc.cc.u32 t, r2, r3; addc.u32 r9, r1, r1": lambda v: cut(each(
+        lambda a, b, c: (a + b + (b + c << 32) + (a + a << 64)) >> 64, v["r1"], v["r2"], v["r3"]), "u4"),
+    "sub.cc.s32 t, r1, r2; subc.cc.s32 t, r2, r3; subc.s32 r9, r1, r3": lambda v: cut(each(
+        lambda a, b, c: (a - b + (b - c << 32) + (a - c << 64)) >> 64, v["r1"], v["r2"], v["r3"]), "u4"),
+    "add.cc.u64 x, l1, l2; addc.u64 l9, l2, l3": lambda v: cut(each(
+        lambda a, b, c: (a + b + (b + c << 64)) >> 64, v["l1"], v["l2"], v["l3"]), "u8"),
+    "mad.lo.cc.u32 t, r1, r2, r3; madc.lo.cc.u32 t, r3, r3, r1; addc.u32 r9, r2, 0": lambda v: cut(each(
+        lambda a, b, c: ((a * b & 0xFFFFFFFF) + c + ((c * c & 0xFFFFFFFF) + a << 32) + (b << 64)) >> 64,
+        v["r1"], v["r2"], v["r3"]), "u4"),
+    "set.lt.f32.s32 f9, r1, r2": lambda v: (v["r1"].view("i4") < v["r2"].view("i4")).astype("f4"),
+    "set.le.ftz.s32.f32 r9, f1, f3": lambda v: ones(tiny(v["f1"]) <= tiny(v["f3"]), "i4"),
+    "set.gt.f16.f16 s9, s1, s2": lambda v: (v["s1"].view("f2") > v["s2"].view("f2")).astype("f2"),
+    "set.gt.bf16.bf16 s9, s1, s2": lambda v: bf16((bf(v["s1"]) > bf(v["s2"])).astype("f4")),
+    "set.neu.u32.f16x2 r9, r1, r2": lambda v: ones(
+        ~(pairs(v["r1"]) == pairs(v["r2"])), "u2").view("u2"),
+    "set.geu.bf16x2.bf16x2 r9, r1, r2": lambda v: bf16((~(bf(v["r1"]) < bf(v["r2"]))).astype("f4")),
+    "setp.ge.s32 p1, r3, 0; set.eq.and.u32.u32 r9, r1, r2, p1": lambda v: ones(
+        (v["r1"] == v["r2"]) & (v["r3"].view("i4") >= 0), "u4"),
+    "setp.ge.s32 p1, r3, 0; set.eq.xor.u32.u32 r9, r1, r2, !p1": lambda v: ones(
+        (v["r1"] == v["r2"]) ^ (v["r3"].view("i4") < 0), "u4"),
+    "setp.equ.f16x2 p1|p2, r1, r2; selp.b32 r9, 1, 0, p1; @p2 add.u32 r9, r9, 2": lambda v: (
+        ~((pairs(v["r1"]) < pairs(v["r2"])) | (pairs(v["r1"]) > pairs(v["r2"])))) @ np.array([1, 2], "u4"),
+    "setp.num.bf16 p1, s1, s2; selp.b16 s9, 1, 0, p1": lambda v: (
+        ~(np.isnan(bf(v["s1"])) | np.isnan(bf(v["s2"])))).astype("u2"),
+    "slct.ftz.b32.f32 r9, r1, r2, f3": lambda v: np.where(tiny(v["f3"]) >= 0, v["r1"], v["r2"]),
+    "slct.f64.s32 d9, d1, d2, r3": lambda v: np.where(v["r3"].view("i4") >= 0, v["d1"], v["d2"]),
+    "mov.b64 l9, {s1, s2, s3, s1}": lambda v: np.stack([v["s1"], v["s2"], v["s3"], v["s1"]], 1).view("u8")[:, 0],
+    "mov.b64 {s5, _, _, s9}, l1; xor.b16 s9, s9, s5": lambda v: v["l1"].view("u2")[3::4] ^ v["l1"].view("u2")[::4],
+    "mov.b32 r9, {s1, s3}": lambda v: np.stack([v["s1"], v["s3"]], 1).view("u4")[:, 0],
+    "cvt.rn.relu.f16x2.f32 r9, f1, f2": lambda v: np.maximum(np.stack([v["f2"], v["f1"]], 1).astype("f2"), 0),
+    "cvt.rn.relu.bf16x2.f32 r9, f1, f2": lambda v: bf16(np.maximum(np.stack([v["f2"], v["f1"]], 1), 0)),
+    "cvt.rn.ftz.f16.f32 s9, f3": lambda v: tiny(v["f3"]).astype("f2"),
+    "cvt.ftz.f32.f32 f9, f3": lambda v: tiny(v["f3"]), "cvt.ftz.f64.f32 d9, f3": lambda v: tiny(v["f3"]).astype("f8"),
+    "cvt.rn.ftz.f32.f64 f9, d1": lambda v: tiny(v["d1"].astype("f4")),
+    "cvt.f32.f16 f9, s1": lambda v: v["s1"].view("f2").astype("f4"),
+    "cvt.f64.f16 d9, s1": lambda v: v["s1"].view("f2").astype("f8"),
+    "cvt.rni.f16.f16 s9, s1": lambda v: np.rint(v["s1"].view("f2")),
+    "cvt.rn.f16.f64 s9, d1": lambda v: v["d1"].astype("f2"),
+    "cvt.rn.f16.s32 s9, r1": lambda v: v["r1"].view("i4").astype("f8").astype("f2"),
+    "cvt.sat.f16.f32 s9, f1": lambda v: saturated(v["f1"]).astype("f2"),
+    "cvt.rn.sat.f32.s32 f9, r1": lambda v: saturated(v["r1"].view("i4").astype("f4")),
+    "cvt.f32.bf16 f9, s1": lambda v: bf(v["s1"]), "cvt.rn.relu.bf16.f32 s9, f1": lambda v: bf16(np.maximum(v["f1"], 0)),
+    "cvt.rpi.bf16.bf16 s9, s1": lambda v: bf16(np.ceil(bf(v["s1"]))),
+    "cvt.rna.tf32.f32 r9, f3": lambda v: v["f3"].view("u4") + 0x1000 & 0xFFFFE000,
+    "cvt.rz.tf32.f32 r9, f3": lambda v: v["f3"].view("u4") & 0xFFFFE000,
+    "cvt.rzi.u16.f32 s9, f1": lambda v: np.clip(np.trunc(np.nan_to_num(v["f1"], nan=0)), 0, 65535).astype("u2"),
+    "cvt.rmi.s64.f64 l9, d3": lambda v: np.array([int(np.clip(np.floor(x), -(2.0**63), 2**63)) if x < 2.0**63
+        else 2**63 - 1 if x == x else -(2**63) for x in v["d3"].tolist()], "i8"),
+    "tanh.approx.f16 s9, s1": lambda v: np.tanh(v["s1"].view("f2").astype("f8")).astype("f2"),
+    "ex2.approx.f16x2 r9, r1": lambda v: np.exp2(pairs(v["r1"]).astype("f8")).astype("f2"),
+    "ex2.approx.ftz.bf16 s9, s1": lambda v: bf16(np.exp2(bf(v["s1"]).astype("f8")).astype("f4")),
+    "tanh.approx.bf16x2 r9, r1": lambda v: bf16(np.tanh(bf(v["r1"]).astype("f8")).astype("f4")),
+    "rsqrt.approx.f64 d9, d1": lambda v: 1 / np.sqrt(v["d1"]),
+    "rcp.approx.ftz.f64 d9, d1": lambda v: tiny(1 / v["d1"], 2.0**-1022),
+    "testp.subnormal.f32 p1, f3; selp.b32 r9, 1, 0, p1": lambda v: (
+        (np.abs(v["f3"]) < 2.0**-126) & (v["f3"] != 0)).astype("u4"),
+    "copysign.f32 f9, f1, f3": lambda v: np.copysign(v["f3"], v["f1"]),
+    "bfind.shiftamt.s32 r9, r1": lambda v: np.array([31 - n if n >= 0 else n for n in (
+        (x ^ x >> 31).bit_length() - 1 for x in v["r1"].view("i4").tolist())], "i4"),
+    "sad.s16 s9, s1, s2, s3": lambda v: cut(each(lambda a, b, c: abs(a - b) + c, *(
+        v[s].view("i2") for s in ("s1", "s2", "s3"))), "u2"),
+    "lop3.b32 r9, r1, r2, r3, 0xCA": lambda v: (v["r1"] & v["r2"]) | (~v["r1"] & v["r3"]),
+    "setp.ne.s32 p1, r1, 0; selp.f64 d9, d1, d2, p1": lambda v: np.where(v["r1"] != 0, v["d1"], v["d2"]),
+}  # fmt: skip
+
+
+def directed(function, mode: str, *arrays: np.ndarray) -> np.ndarray:
+    """A function in rational arithmetic, rounded once; NaN where it is not finite or not normal."""
+    dtype = arrays[0].dtype
+    least, most = (float(x) for x in (np.finfo(dtype).tiny, np.finfo(dtype).max))
+    out = []
+    for row in zip(*(a.tolist() for a in arrays), strict=True):
+        try:
+            value = exactly(function, *(np.array([x], dtype) for x in row), mode=mode)[0]
+        except (ValueError, OverflowError, ZeroDivisionError):
+            value = np.nan
+        out.append(value if least <= abs(value) <= most else np.nan)
+    return np.array(out, dtype)
+
+
+def test_rarer_forms_do_what_the_ptx_isa_says():
+    given = forms()
+    loads = " ".join(
+        f"ld.global.{'f' if k in 'fd' else 'b'}{8 * int(REGISTERS[k][1])} {name}, [base+{8 * N * i}];"
+        for i, name in enumerate(given)
+        for k in name[0]
+    )
+    body = ""
+    for i, text in enumerate(FORMS):
+        kind = text.split("9")[0][-1]
+        body += f"{text}; st.global.b{8 * int(REGISTERS[kind][1])} [base+{8 * N * i}], {kind}9;\n"
+    text = f"{FORMS_HEAD}{loads} ld.param.u64 base, [out]; add.s64 base, base, at;\n{body} ret; }}"
+    held = np.zeros((len(given), N), "u8")
+    for row, values in zip(held, given.values(), strict=True):
+        row.view(values.dtype)[:: 8 // values.itemsize] = values
+    out = np.zeros((len(FORMS), N), "u8")
+    report = emulator.launch(text, "k", 1, N, [held, out], arch="sm_100a")
+    assert report.ok, report
+    for row, (form, function) in zip(out, FORMS.items(), strict=True):
+        want = function(given)
+        got = np.ascontiguousarray(row.view("u1").reshape(N, 8)[:, : want.nbytes // N])
+        got = got.view(want.dtype).reshape(want.shape)
+        loose = "rz." in form or "rm." in form or "rp." in form
+        where = ~np.isnan(want) if want.dtype.kind == "f" and loose else np.ones(want.shape, bool)
+        assert where.sum() > N // 4, form
+        np.testing.assert_array_equal(got[where], want[where], err_msg=form)
+        if want.dtype.kind == "f":
+            number = where & ~np.isnan(want)
+            open_ = any(
+                word in form for word in ("max", "min", "sat", "relu")
+            )  # the sign of a zero
+            assert open_ or (np.signbit(got[number]) == np.signbit(want[number])).all(), form

@@ -32,8 +32,7 @@ def suits(functions: Sequence[P.Function]) -> bool:
     if len(functions) > 1:
         return False
     for ins in functions[0].code:
-        runtime = ins.call is None or bool(ins.call[1])
-        if ins.op.ends not in _ENDS or ins.op.warpgroup or not runtime:
+        if ins.op.ends not in _ENDS or ins.op.warpgroup:
             return False
         if ins.op.touches in ("mbarrier", "bulk") or (ins.op.ends == "barrier" and ins.writes):
             return False
