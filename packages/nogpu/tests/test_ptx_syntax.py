@@ -293,9 +293,10 @@ MODULE = """.target sm_100a
 """
 
 
-def program(body: str) -> Program:
+def program(body: str, target: str = "sm_100a") -> Program:
     """A translated kernel of these instructions, beside variables and functions."""
-    return blocks.translate(P.parse(kernel_text(USED + body, MODULE, PARAMS)), "k")
+    module = MODULE.replace("sm_100a", target)
+    return blocks.translate(P.parse(kernel_text(USED + body, module, PARAMS)), "k")
 
 
 FACTS = {  # instructions: what of a program is not as without them
@@ -395,3 +396,181 @@ NAMES = {
 
 def test_a_symbol_has_the_name_that_the_source_gave_it():
     assert {name: demangle(name) for name in NAMES} == NAMES
+
+
+SITES = {  # instructions: of each of their accesses space, what, kind, elements a lane, offset
+    "ld.global.b32 a, [x+8];": "global load i4 1 8", "ld.u16 s, [x];": "generic load u2 1 0",
+    "ld.global.v4.f32 {f, f, f, f}, [x-16];": "global load f4 4 -16", "ld.const.s8 s, [x];": "const load i1 1 0",
+    "ld.global.u32 a, [x];": "global load i4 1 0", "ld.global.b32 f, [x];": "global load f4 1 0",
+    "ld.shared.b8 a, [a+3];": "shared load u1 1 3", "ld.local.b64 z, [own];": "local load i8 1 0",
+    "st.shared::cta.v2.b64 [a], {z, z};": "shared store i8 2 0", "st.global.b32 [x], f;": "global store f4 1 0",
+    "st.global.b32 [x], 3;": "global store i4 1 0", "st.global.u8 [x+1], s;": "global store u1 1 1",
+    "ld.volatile.global.b32 a, [x];": "global load i4 1 0 strong volatile",
+    "ld.relaxed.gpu.global.b32 a, [x];": "global load i4 1 0 strong relaxed",
+    "ld.acquire.cta.global.b32 a, [x];": "global load i4 1 0 strong acquire=0",
+    "st.release.gpu.global.b32 [x], a;": "global store i4 1 0 strong release=1",
+    "atom.global.acq_rel.sys.add.u32 a, [x], b;": "global atomic u4 1 0 strong acquire=1 release=1",
+    "atom.shared.cas.b64 z, [a], z, z;": "shared atomic i8 1 0 strong",
+    "red.relaxed.cta.global.add.f64 [x+8], g;": "global atomic f8 1 8 strong relaxed",
+    "mbarrier.arrive.shared.b64 _, [a+8];": "shared atomic i8 1 8 strong",
+    "cp.async.mbarrier.arrive.noinc.shared.b64 [a];": "shared atomic i8 1 0 strong",
+    "cp.async.ca.shared.global [a+4], [x+8], 8;": "global load u4 2 8, shared store u4 2 4",
+    "cp.async.cg.shared.global [a], [x], 16, b;": "global load u4 4 0, shared store u4 4 0",
+    "cp.async.bulk.global.shared::cta.bulk_group [x], [a], b;": "global store u4 4 0, shared load u4 4 0",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [x+16], b, [c];":
+        "shared store u4 4 0, global load u4 4 16, shared atomic i8 1 0 strong",
+    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [a], [b], b, [c+8];":
+        "shared store u4 4 0, shared load u4 4 0, shared atomic i8 1 8 strong",
+    "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [x, {b}], [a+32];": "shared load u4 4 32",
+    "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [a], [x, {b}], [c];":
+        "shared store u4 4 0, shared atomic i8 1 0 strong",
+    "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {a, b}, [c+16];": "shared load i4 4 16",
+    "stmatrix.sync.aligned.m8n8.x1.b16 [x], {a};": "shared store i4 4 0",
+    "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [x], {f, f, f, f, f, f, f, f};": "global store f4 1 0",
+    "wmma.store.d.sync.aligned.col.m8n8k4.shared.f64 [a], {g, g}, b;": "shared store f8 1 0",
+    "wmma.load.a.sync.aligned.row.m16n16k16.f16 {a, a, a, a, a, a, a, a}, [x], b;": "generic load i4 1 0",
+    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [a], [b];":
+        "shared store u4 4 0, shared atomic i8 1 0 strong",
+    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [a], 32;": "shared store i4 1 0",
+    "tcgen05.alloc.cta_group::1.sync.aligned.b32 [x], 32;": "generic store i4 1 0",
+    "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [a];": "shared atomic i8 1 0 strong",
+    "tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [x];": "generic atomic i8 1 0 strong",
+    "tcgen05.cp.cta_group::1.128x256b [a], x;": "shared load i4 4 0",
+    "tcgen05.mma.cta_group::1.kind::f16 [a], x, y, b, p;": "shared load i4 4 0, shared load i4 4 0",
+    "tcgen05.mma.cta_group::1.kind::f16 [a], [c], y, b, p;": "shared load i4 4 0",
+    "tcgen05.ld.sync.aligned.32x32b.x1.b32 {a}, [b];": "", "prefetch.global.L2 [x];": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", SITES)
+def test_an_instruction_says_what_it_accesses(body):
+    told = []
+    for site in program(f"setp.eq.s32 p, a, b; mov.f32 f, 0f00000000; mov.b64 z, x; {body}").sites:
+        words = [site.space, site.op, site.kind.str[1:], site.count, f"{site.offset}"]
+        words += [w for w in ("strong", "volatile", "relaxed") if getattr(site, w)]
+        words += [f"{w}={n}" for w in ("acquire", "release") if (n := getattr(site, w)) is not None]
+        told.append(" ".join(map(str, words)))
+    assert ", ".join(told) == SITES[body]
+    assert all(site.text == body[:-1] for site in program(body).sites[-len(told) or 9 :])
+
+
+FOUR, EIGHT = "{f, f, f, f}", "{a, a, a, a, a, a, a, a}"
+FORBIDDEN = {  # instructions: what is said of them. Behind each stands a twin that is translated.
+    "st.const.b32 [x], a;": "constant memory cannot be written",
+    "atom.global.v2.f32.add {f, f}, [x], {f, f};": "vector atomics are not emulated",
+    "red.global.v2.f32.add [x], {f, f};": "vector atomics are not emulated",
+    "atom.global.u32 a, [x], b;": "does not say which operation",
+    "mbarrier.init.shared::cluster.b64 [a], 1;": "of its own shared memory alone",
+    "mbarrier.arrive_drop.expect_tx.shared.b64 _, [a], 1;": "only mbarrier.arrive announces bytes",
+    "mbarrier.shared.b64 [a];": "not among the operations on mbarriers",
+    "@p mbarrier.try_wait.shared.b64 q, [a], x;": "under a predicate is not emulated",
+    "mbarrier.test_wait.shared::cluster.b64 q, [a], x;": "mbarriers of its own shared memory alone",
+    "ld.global.b32 a, x;": "an address in brackets is expected",
+    "mov.b32 a, nothing;": "unknown symbol 'nothing'", "mov.b32 a, %pm3;": "%pm3 is not emulated; remove it",
+    "mov.b32 a, %reserved_smem_offset_0;": "is not emulated; remove it",
+    "add.s32 a, b, p;": "a predicate is mixed with a number", "add.s32 3, a, b;": "cannot write to",
+    "add.s32 a, [x], b;": "cannot use", "mov.b64 x, {a, b, c, d, a, a, a, a};": "this packing is not emulated",
+    "cvt.rn.satfinite.e4m3x2.e5m2x2 s, s;": "only conversions of e4m3x2 and e5m2x2",
+    "cvt.rn.e5m2x2.f32 s, f, f;": "only conversions of e4m3x2 and e5m2x2",
+    "bra nowhere;": "the PTX label 'nowhere' does not exist", "@p bar.sync 0;": "a barrier under a predicate",
+    "brx.idx a, nowhere;": "its branch table is missing", "call strange, (px);": "which has no definition",
+    "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [x], [a];": "a tensor map and a place in it",
+    "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [a], [x], [c];":
+        "only boxes between global and shared memory",
+    "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [a], [x, {b}];":
+        "only boxes between global and shared memory",
+    f"mma.sync.aligned.m16n8k8.row.col.f32.f16.bf16.f32 {FOUR}, {{a, b}}, {{c}}, {FOUR};": "this shape and type",
+    f"mma.sync.aligned.m16n8k32.row.col.s32.s8.e4m3.s32 {FOUR}, {{a, b}}, {{c}}, {FOUR};": "this shape and type",
+    f"mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32 {FOUR}, {{a, b}}, {{c}}, {FOUR};": "m16n8k4 tf32",
+    f"mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {FOUR}, {{a, b}}, {{c}}, {FOUR}, a, 0;": "sparse matrices",
+    f"wmma.load.a.sync.aligned.row.m16n16k32.global.f16 {EIGHT}, [x];": "this shape or type is not emulated",
+    "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {a, b}, [c];": "only ldmatrix.m8n8 of b16",
+    "tcgen05.ld.sync.aligned.32x32b.x2.b32 {a}, [b];": ".32x32b.x2 has 2 registers",
+    "tcgen05.st.sync.aligned.16x256b.x1.b32 [b], {a};": ".16x256b.x1 has 4 registers",
+    "tcgen05.st.sync.aligned.16x128b.x2.b32 [b], {a, a};": ".16x128b.x2 has 4 registers",
+    "tcgen05.cp.cta_group::1.64x128b [a], x;": ".64x128b goes with .warpx2",
+    "tcgen05.cp.cta_group::1.32x128b [a], x;": ".32x128b with .warpx4",
+    "tcgen05.cp.cta_group::1.128x128b.warpx4 [a], x;": ".32x128b with .warpx4",
+    "tcgen05.cp.cta_group::1.128x128b.warpx2::02_13 [a], x;": ".64x128b goes with",
+    "tcgen05.mma.cta_group::1.kind::f16 [a], x, y, b, p, 1;": "scale-input-d is not emulated",
+    "tcgen05.mma.cta_group::1.kind::f16 [a], x, y, b, {a, a, a}, p;": "disable-output-lane has four words",
+    "tcgen05.mma.cta_group::2.kind::f16 [a], x, y, b, {a, a, a, a}, p;": "disable-output-lane has four words",
+    "tcgen05.mma.cta_group::1.kind::f16.ashift [a], x, y, b, p;": ".ashift moves the rows of A",
+    "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale [a], x, y, b, [a], [a], p;": "needs .scale_vec::2X",
+    "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::2X [a], x, y, b, [a], [a], p;":
+        ".scale_vec::2X is not of kind::mxf8f6f4",
+    "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.block16 [a], x, y, b, [a], [a], p;": ".block16 is not of",
+    "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::4X [a], x, y, b, [a], [a], p;": ".scale_vec::4X is",
+    "tcgen05.mma.cta_group::1.kind::i8.block_scale [a], x, y, b, [a], [a], p;": "kind::i8 needs no .block_scale",
+    "tcgen05.ld.sync.aligned.32x32b.x1.b32 {a}, b;": "an address of tensor memory in brackets",
+    "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {f, f, f, f}, x, y, p, 1, 1, 0, 0;":
+        "wgmma is of sm_90a alone",
+}  # fmt: skip
+ALLOWED = [
+    "tcgen05.mma.cta_group::1.kind::f16 [a], x, y, b, p, 0;", "tcgen05.mma.cta_group::1.kind::f16.ashift [a], [a], y, b, p;",
+    "tcgen05.mma.cta_group::1.kind::f16 [a], x, y, b, {a, a, a, a}, p;",
+    f"tcgen05.mma.cta_group::2.kind::f16 [a], x, y, b, {EIGHT}, p;",
+    *(f"tcgen05.mma.cta_group::1.kind::{kind} [a], x, y, b, [a], [a], p;" for kind in (
+        "mxf8f6f4.block_scale", "mxf8f6f4.block_scale.scale_vec::1X", "mxf8f6f4.block_scale.block32",
+        "mxf4.block_scale", "mxf4.block_scale.scale_vec::2X", "mxf4.block_scale.block32",
+        "mxf4nvf4.block_scale.scale_vec::2X", "mxf4nvf4.block_scale.scale_vec::4X", "mxf4nvf4.block_scale.block16")),
+    "tcgen05.mma.ws.cta_group::1.kind::f16 [a], x, y, b, p, x;", "tcgen05.cp.cta_group::1.64x128b.warpx2::01_23 [a], x;",
+    "tcgen05.cp.cta_group::1.32x128b.warpx4.b8x16.b4x16_p64 [a], x;", "tcgen05.ld.sync.aligned.16x256b.x1.b32 {a, a, a, a}, [b];",
+    "tcgen05.st.sync.aligned.16x128b.x2.unpack::16b.b32 [b], {a, a, a, a};", "mbarrier.complete_tx.expect_tx.shared.b64 [a], 1;",
+    f"mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {FOUR}, {{a, b, a, b}}, {{c, c}}, {FOUR};",
+    "cvt.rn.satfinite.e5m2x2.f16x2 s, a;", "mov.u64 z, %clock64; mov.u64 z, %gridid; mov.u64 z, %globaltimer;",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", FORBIDDEN)
+def test_a_form_that_is_not_emulated_says_why(body):
+    with pytest.raises(EmulationError) as caught:
+        program(f".reg .pred q; {body}")
+    assert FORBIDDEN[body] in str(caught.value)
+
+
+@pytest.mark.parametrize("body", ALLOWED)
+def test_a_form_beside_those_is_translated(body):
+    assert program(body)
+    if "tcgen05" in body:
+        with pytest.raises(EmulationError, match="tcgen05 is of sm_100a and its family"):
+            program(body, target="sm_90a")
+
+
+SHAPES = {  # types of D, A and B with n and k: what is said of them; "" where they are multiplied
+    "n8k16.f32.f16.f16": "", "n256k16.f16.f16.f16": "", "n8k16.f32.bf16.bf16": "", "n16k8.f32.tf32.tf32": "",
+    "n24k32.s32.s8.u8": "", "n32k32.s32.u8.s8": "", "n240k32.s32.u8.u8": "", "n8k32.f16.e4m3.e5m2": "",
+    "n264k16.f32.f16.f16": "n264 is not among the shapes of f16: n is a multiple of 8 up to 256",
+    "n12k16.f32.f16.f16": "n12 is not among", "n0k16.f32.f16.f16": "n0 is not", "n40k32.s32.s8.s8": "from 32 on of 16",
+    "n8k8.f32.f16.f16": "a product of f16 is k16 long, not k8", "n8k16.f32.e4m3.e4m3": "e4m3 is k32 long",
+    "n8k16.f16.bf16.bf16": "the sums of bf16 by bf16 are f32, not f16", "n8k32.f32.s8.s8": "are s32, not f32",
+    "n8k16.f64.f16.f16": "are f16 or f32, not f64", "n8k16.f32.f16.bf16": "wgmma does not multiply f16 by bf16",
+    "n8k32.s32.s8.e4m3": "wgmma does not multiply s8 by e4m3", "n8k16.f32.f16": "a shape such as m64n128k16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SHAPES)
+def test_a_product_of_a_warpgroup_has_the_shapes_of_the_ptx_isa(words):
+    n, (d, a) = int(words[1:].partition("k")[0]), words.split(".")[1:3]
+    sums = n // 4 if d == "f16" else n // 2
+    signs = ", 1, -1" if a not in ("s8", "u8") else ""
+    turns = ", 0, 1" if a in ("f16", "bf16") else ""
+
+    def made(count=sums, left="x", rest=signs + turns):
+        register = {"f32": "f", "f64": "g"}.get(d, "a")
+        names = ", ".join([register] * count)
+        text = f"wgmma.mma_async.sync.aligned.m64{words} {{{names}}}, {left}, y, p{rest};"
+        return program(text, target="sm_90a")
+
+    if SHAPES[words]:
+        with pytest.raises(EmulationError) as caught:
+            made()
+        assert SHAPES[words] in str(caught.value)
+        return
+    assert (
+        len(made().sites) == 2 and len(made(left="{a, a, a, a}", rest=signs + turns[3:]).sites) == 1
+    )
+    for wrong in ({"count": sums - 1}, {"left": "{a, a, a}", "rest": signs + turns[3:]}, {"rest": signs + turns + ", 0"},
+                  {"rest": (signs + turns).replace("1", "2")} if signs else {"rest": ", 1"}):  # fmt: skip
+        with pytest.raises(EmulationError):
+            made(**wrong)

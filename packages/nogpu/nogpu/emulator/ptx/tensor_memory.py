@@ -11,11 +11,12 @@ from nogpu.emulator.ptx.words import NUMPY, items
 _REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
 """Registers of each shape for x1."""
 _FIRST = 0xFEFFFFFF
-_VECTORS_OF = {
-    1: ("scale_vec::1X", "block32"),
-    2: ("scale_vec::2X", "block32"),
-    4: ("scale_vec::4X", "block16"),
+_SCALES = {
+    "mxf8f6f4": {"": 1, "scale_vec::1X": 1, "block32": 1},
+    "mxf4": {"": 2, "scale_vec::2X": 2, "block32": 2},
+    "mxf4nvf4": {"scale_vec::2X": 2, "block32": 2, "scale_vec::4X": 4, "block16": 4},
 }
+"""Scales of a row of A for one product, by kind and by what an instruction says of them."""
 
 
 def _target(e: Emitter) -> None:
@@ -103,12 +104,11 @@ def _scales(e: Emitter, ins: P.Instruction) -> int:
     """Scales of a row of A for one product."""
     kind = _kind(ins)
     said = next((p for p in ins.parts if p.startswith(("scale_vec::", "block16", "block32"))), "")
-    if not said and kind == "mxf4nvf4":
-        raise e.fail("kind::mxf4nvf4 needs .scale_vec::2X, ::4X, .block16 or .block32")
-    count = 1 if kind == "mxf8f6f4" else 4 if said in ("scale_vec::4X", "block16") else 2
-    if said and said not in _VECTORS_OF[count]:
-        raise e.fail(f".{said} is not of kind::{kind}")
-    return count
+    counts = _SCALES.get(kind, {})
+    if said not in counts:
+        needs = " or ".join(f".{word}" for word in counts) or "no .block_scale"
+        raise e.fail(f".{said} is not of kind::{kind}" if said else f"kind::{kind} needs {needs}")
+    return counts[said]
 
 
 @lowers("tcgen05.cp")
