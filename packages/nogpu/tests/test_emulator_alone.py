@@ -284,6 +284,7 @@ NUMBERS = [
     *(f"setp.{op}.{t} p9, L1, L2" for op in ("neu", "ltu", "leu", "gtu", "geu") for t in ("f32", "f64")),
     *(f"setp.lt.{op}.s32 p9|p8, r1, r2, {p}" for op in ("and", "or", "xor") for p in ("p3", "!p3")),
     "setp.gt.and.f32 p9, f1, f2, p3", "setp.eq.s32 p8|p9, r1, r2", "setp.eq.u32 p9|_, r1, 3",
+    "setp.hi.u32 p9, r1, 3", "setp.lo.s32 p9, r1, -3",
     *(f"selp.{t} L9, L1, L2, p3" for t in ("b16", "b32", "u64", "f32", "f64")),
     *(f"mov.{t} L9, L1" for t in ("b16", "b32", "b64", "f32", "f64", "pred")),
     "mov.u32 r9, 4294967295", "mov.b32 r9, -5", "mov.f32 f9, 0fC0490FDB", "mov.f64 d9, 0d400921FB54442D18",
@@ -312,6 +313,7 @@ ARRAYS = [
     "cvt.sat.u8.s32 r9, r1", "cvt.rz.f32.s32 f9, r1", "mov.b32 r9, f1", "mov.b64 l9, d1",
     "mov.b64 l9, {r1, r2}", "popc.b32 r9, r1", "mov.b32 r9, %lanemask_lt", "mov.f32 f9, 0f7F800000",
     "cvta.to.shared.u64 l9, l1", "cvta.shared.u64 l9, l1", "abs.ftz.f32 f9, f1", "neg.ftz.f32 f9, f1",
+    "setp.lt.bf16 p9, s1, s2", "setp.lt.f16x2 p9|p8, r1, r2",
     *(f"{op}.s16 r9, s1, s2" for op in ("add", "div")), "shl.b16 r9, s1, 3", "neg.s16 r9, s1", "mul.wide.s16 l9, s1, s2",
     "sqrt.rn.f32 f9, f1", "st.shared.b32 [tile], r1; ld.shared.b32 r9, [tile]",
 ]  # fmt: skip
@@ -391,3 +393,12 @@ extern "C" __global__ void k(int* x) { x[2] = f(x); }"""
     assert program(kernel(0)).scalar
     assert not program(waits).scalar
     assert not program(calls).scalar
+    ways = "{ .reg .b32 w; mov.b32 w, 0; way: .branchtargets A, B; brx.idx w, way; A: B: }"
+    for text in (
+        ways, "mbarrier.init.shared.b64 [tile], 1;", "bar.red.popc.u32 r1, 0, p1;", "wgmma.fence.sync.aligned;",
+        "mbarrier.try_wait.shared.b64 p1, [tile], l1;", "cp.async.bulk.commit_group;",
+        "cp.async.bulk.global.shared::cta.bulk_group [table], [tile], 16;",
+    ):  # fmt: skip
+        module = syntax.parse(f"{DECLARED} {text} ret; }}".replace("sm_80", "sm_90a"))
+        alone = blocks.translate(module, "k", alone=True)
+        assert alone.scalar == ("commit" in text), text

@@ -167,3 +167,64 @@ def test_clang_says_when_a_variable_has_no_value(monkeypatch):
         report = emulator.launch(f"{HEAD}{text}\n}}", "k", 1, 8, [x, y, 8])
         said = [n for n in report.notes if "'v' is used without a value whenever" in n]
         assert report.ok and len(said) == notes
+
+
+# -- one instruction at a time, by PTX that is written here ---------------------------------------
+
+HAND = """.version 8.6 .target sm_90 .address_size 64
+.visible .entry k(.param .u64 px, .param .u64 py) {
+.reg .b32 t, u, v, w, a, b, c; .reg .b64 x, y, z, big; .reg .pred p, q, r, s, up, both; .reg .f32 f;
+.local .align 8 .b8 own[32]; .local .align 4 .b8 more[16];
+mov.u32 t, %tid.x; ld.param.u64 x, [px]; ld.param.u64 y, [py]; mul.wide.u32 z, t, 4; add.s64 y, y, z;
+setp.ge.u32 p, t, 5; setp.lt.u32 q, t, 16; mov.b32 w, 3; mov.b32 a, 0;
+.loc 1 9 1
+@p mov.b32 u, 7; @q mov.b32 v, 1; @p setp.eq.s32 up, t, 0;
+.loc 1 20 1
+"""
+SAYS = {"S": "stores", "A": "takes an address from", "D": "decides by"}
+SHOWN = {  # instructions: what is told, and of how many lanes. u and up lack a value in 5, v in 16.
+    "st.global.b32 [y], u;": "S5", "st.global.b32 [y], t;": "", "st.b32 [y], u;": "S5", "@q st.global.b32 [y], v;": "",
+    "st.global.v2.b32 [x], {u, t};": "S5", "st.global.v2.b32 [x], {v, u};": "S21", "@!p st.global.b32 [y], u;": "S5",
+    "@p st.global.b32 [y], u;": "", "add.s32 a, u, v; st.global.b32 [y], a;": "S21", "mov.b32 u, 3; st.global.b32 [y], u;": "",
+    "and.b32 a, u, w; st.global.b32 [y], a;": "", "or.b32 a, u, v; st.global.b32 [y], a;": "", "or.b32 a, u, u; st.global.b32 [y], a;": "S5",
+    "lop3.b32 a, u, u, w, 0x80; st.global.b32 [y], a;": "", "xor.b32 a, u, w; st.global.b32 [y], a;": "S5",
+    "prmt.b32 a, u, w, 0x3210; st.global.b32 [y], a;": "", "bfi.b32 a, u, t, 0, 8; st.global.b32 [y], a;": "",
+    "mov.b64 z, {u, w}; st.global.b64 [x], z;": "", "mov.b64 z, {u, v}; st.global.b64 [x], z;": "",
+    "mov.b64 z, {u, u}; mov.b64 {a, b}, z; st.global.b32 [y], b;": "S5",
+    "selp.b32 a, u, t, q; st.global.b32 [y], a;": "S5", "selp.b32 a, t, u, q; st.global.b32 [y], a;": "",
+    "selp.b32 a, t, w, up; st.global.b32 [y], a;": "S5", "selp.b32 a, v, u, p; st.global.b32 [y], a;": "S21",
+    "@up bra L; st.global.b32 [y], t; L:": "D5", "@p bra L; st.global.b32 [y], u; L:": "S5", "@up exit;": "D5",
+    "@up st.global.b32 [y], t;": "D5", "@up mov.b32 a, 1; st.global.b32 [y], a;": "S5", "@up mov.b32 a, 1;": "",
+    "@up add.s32 a, a, v; st.global.b32 [y], a;": "S5", "@up mov.b32 a, 1; mov.b32 a, 2; st.global.b32 [y], a;": "",
+    "setp.lt.s32 r, u, 3; @r bra L; st.global.b32 [y], t; L:": "D5", "setp.lt.s32 r|s, v, 3; @s exit;": "D16",
+    "and.pred r, up, q; @r exit;": "D5", "and.pred r, up, p; @r exit;": "", "or.pred r, up, p; @r exit;": "D5",
+    "or.pred r, up, q; @r exit;": "", "and.pred r, p, up; @r exit;": "", "or.pred r, q, up; @r exit;": "",
+    "not.pred r, up; @!r exit;": "D5", "xor.pred r, up, p; @r exit;": "D5",
+    "mul.wide.u32 z, u, 4; add.s64 z, x, z; @p ld.global.b32 a, [z];": "", "cvt.u64.u32 z, u; prefetch.global.L2 [z];": "",
+    "mul.wide.u32 z, u, 0; add.s64 z, x, z; ld.global.b32 a, [z];": "A5",
+    "mul.wide.u32 z, u, 0; add.s64 z, x, z; st.global.b32 [z+4], v;": "A21",
+    "ld.global.b32 a, [y]; atom.global.add.u32 b, [x], u;": "S5", "red.global.add.u32 [x], v;": "S16",
+    "mul.wide.u32 z, u, 0; add.s64 z, x, z; ld.global.b32 a, [z]; st.global.b32 [y], a;": "A5",
+    "shfl.sync.idx.b32 a, u, 31, 31, -1; st.global.b32 [y], a;": "", "vote.sync.any.pred r, up, -1; @r exit;": "",
+    "activemask.b32 a; match.any.sync.b32 b, v, -1; st.global.b32 [y], b;": "",
+    "ways: .branchtargets A, B; and.b32 u, u, 0; @p mov.b32 u, 1; brx.idx u, ways; A: B:": "D5",
+    "st.local.b32 [own], u; ld.local.b32 b, [own]; st.global.b32 [y], b;": "S5",
+    "st.local.v2.b32 [own+8], {t, v}; ld.local.v2.b32 {b, c}, [own+8]; st.global.b32 [y], b;": "",
+    "st.local.v2.b32 [own+8], {t, v}; ld.local.v2.b32 {b, c}, [own+8]; st.global.b32 [y], c;": "S16",
+    "st.local.b32 [own], t; ld.local.b32 b, [own+4]; st.global.b32 [y], b;": "S32", "st.local.b32 [own], u;": "",
+    "st.local.b32 [own+4], v; st.local.b32 [own+4], t; ld.local.b32 b, [own+4]; st.global.b32 [y], b;": "",
+    "mov.u64 z, own; cvta.local.u64 z, z; st.b32 [z], u; ld.b32 b, [z]; st.global.b32 [y], b;": "S5",
+    "L: st.global.b32 [y], c; mov.b32 c, 1; add.s32 a, a, 1; setp.lt.s32 r, a, 3; @r bra L;": "S32",
+    "@q bra M; mov.b32 c, 1; M: @q bra N; st.global.b32 [y], c; N:": "", "bra M; M: st.global.b32 [y], u;": "S5",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", SHOWN)
+def test_what_each_instruction_shows_of_a_register_without_a_value(body):
+    x, y = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    found = emulator.launch(f"{HAND}{body} ret; }}", "k", 1, 32, [x, y], arch="sm_90").findings
+    found = [f for f in found if f.kind == "uninitialised"]
+    told = {says: name for name, says in SAYS.items()}
+    kinds = [next(told[says] for says in told if says in f.message) for f in found]
+    assert [f"{kind}{f.count}" for kind, f in zip(kinds, found, strict=True)] == SHOWN[body].split()
+    assert {f.line for f in found} <= {20}
