@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
 
-from nogpu.emulator.ptx import blocks
+from nogpu.emulator.ptx import accumulators, blocks, causes, ends, waits
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.program import Program, SharedSymbol, demangle
 from nogpu.emulator.ptx.sites import calls_of
@@ -574,3 +575,186 @@ def test_a_product_of_a_warpgroup_has_the_shapes_of_the_ptx_isa(words):
                   {"rest": (signs + turns).replace("1", "2")} if signs else {"rest": ", 1"}):  # fmt: skip
         with pytest.raises(EmulationError):
             made(**wrong)
+
+
+# -- blocks, waits, products under way ------------------------------------------------------------
+
+
+def test_a_block_says_where_it_begins_and_ends_and_what_it_runs():
+    made = program(""".loc 1 5 1
+    add.s32 a, a, d; add.s32 a, a, 1; .loc 1 6 1
+    bar.sync 0; .loc 1 7 1
+    A: setp.eq.s32 p, a, 0; .loc 1 8 1
+    @p bra B; .loc 1 9 1
+    @!p bra C; D: @p exit; B: ret; C: .loc 1 10 2
+    trap; bra D;""")
+    function = made.functions["k"]
+    blocks_ = list(function.blocks.values())[1:]
+    assert [(b.start, b.line, b.end_line, b.cost) for b in blocks_] == [
+        (11, 7, 8, 3), (13, 9, 9, 2), (14, 9, 9, 2), (15, 9, 9, 2), (16, 10, 10, 2), (17, 10, 10, 2),
+        (18, 0, 0, 1),
+    ]  # fmt: skip
+    first = function.blocks[0]
+    assert (first.end_line, first.cost, first.end_place) == (6, 12, ("1", "6", "1"))
+    assert first.opcodes == {
+        "ld.param.u64": 2, "ld.param.u32": 1, "mov.b16": 1, "mov.f64": 1, "mov.b32": 3, "add.s32": 2,
+        "bar.sync": 1,
+    } and blocks_[0].opcodes == {"setp.eq.s32": 1, "bra": 1}  # fmt: skip
+    assert [b.end for b in (first, *blocks_)] == [
+        ends.Barrier(11), ends.Branch(15, 13), ends.Branch(16, 14), ends.Exit(15, True), ends.Exit(-1),
+        ends.Exit(-1, True), ends.Jump(14), ends.Exit(),
+    ]  # fmt: skip
+    assert function.exits == (15, 16, 18) and [b.number for b in made.blocks] == list(range(8))
+    assert function.rank == {0: 0, 11: 1, 13: 2, 16: 3, 17: 4, 14: 5, 15: 6, 18: 7}
+    assert function.kinds == ["i4", "b1"] and program("ret;").functions["k"].rank is None
+    assert [made.functions["k"].blocks[n].ways for n in (0, 11)] == [None, None]
+
+
+def test_a_register_holds_what_is_put_there_first_or_most_often():
+    """PTX as others write it declares all as bits: floats are told by their sums."""
+    sums = "mov.b32 %r1, 0; add.f32 %r0, %r1, %r1; add.f32 %r1, %r0, %r0; mov.b32 %r2, %r0; mul.f64 z, y, y;"
+    keep = "@p bra L; L: st.global.v4.b32 [x], {%r0, %r1, %r2, %r3}; st.global.b64 [x], z;"
+    use = "st.global.f32 [x], f; st.global.f64 [x], g; st.global.b16 [x], h; st.global.b16 [x], s;"
+    made = program(
+        f".reg .f16 h; mov.b32 %r3, 1; mov.f32 f, 0f00000000; mov.b16 h, s; {sums} {keep} {use}"
+    ).functions["k"]
+    assert made.kinds == ["f4", "i4", "i4", "i4", "f4", "f8", "f2", "b1", "i2", "i8", "f8"]
+
+
+WAITS = {  # instructions: of each loop that waits its line, whether what it reads is strong, and its reads
+    "L: ld.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra L;": [(1, False, {0})],
+    "L: ld.volatile.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra L;": [(1, True, {0})],
+    "L: atom.global.add.u32 a, [x], 1; setp.eq.s32 p, a, 0; @p bra L;": [(1, True, {0})],
+    "L: red.global.add.u32 [x], 1; add.s32 a, a, 1; setp.eq.s32 p, a, 9; @p bra L;": [],
+    "L: ld.global.nc.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra L;": [],
+    "L: ld.const.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra L;": [],
+    "L: ld.local.b32 a, [8]; setp.eq.s32 p, a, 0; @p bra L;": [],
+    "L: ld.param.b32 a, [n]; setp.eq.s32 p, a, 0; @p bra L;": [],
+    "L: call (back), f, (n); ld.param.b32 a, [back]; setp.eq.s32 p, a, 0; @p bra L;": [(1, True, {1})],
+    "L: ld.global.b32 b, [x]; add.s32 a, a, 1; setp.eq.s32 p, a, 9; @p bra L;": [],
+    "L: ld.global.b32 b, [x]; add.s32 a, b, 1; mul.lo.s32 c, a, a; setp.eq.s32 p, c, 9; @p bra L;": [(1, False, {0})],
+    "L: bra L;": [(1, False, set())], "L: add.s32 a, a, 1; bra L;": [(1, False, set())],
+    "L: add.s32 a, a, 1; @p exit; bra L;": [], "L: trap; bra L;": [],
+    "L: ld.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p exit; bra L;": [(1, False, {0})],
+    # A plain read decides only where the branch leaves the loop.
+    "L: ld.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra M; add.s32 b, b, 1; M: setp.lt.s32 q, b, 9; @q bra L;": [],
+    "L: ld.relaxed.gpu.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra M; add.s32 b, b, 1; M: setp.lt.s32 q, b, 9; @q bra L;":
+        [(1, True, {0})],
+    "mov.b32 a, 0; L: M: ld.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra M; setp.eq.s32 p, b, 0; @p bra L;":
+        [(1, False, {1})],
+    "L: setp.lt.s32 q, c, 9; M: ld.global.b32 a, [x]; setp.eq.s32 p, a, 0; @p bra M; add.s32 c, c, 1; @q bra L;":
+        [(1, False, {1})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", WAITS)
+def test_a_loop_waits_that_may_end_by_what_others_do(body):
+    function = kernel(f".reg .pred q; .loc 2 1 1\n{body} ret;", params=".param .b32 n")
+    found = waits.loops(function)
+    assert [(w.line, w.strong, set(w.reads)) for w in found] == WAITS[body]
+    for wait in found:
+        inside = range(wait.head, max(function.spans[latch] for latch in wait.latches))
+        assert wait.registers == {name for i in inside for name in function.code[i].writes}
+        assert all(function.code[function.spans[latch] - 1].root == "bra" for latch in wait.latches)
+
+
+def test_reads_like_those_of_a_loop_count_with_them():
+    function = kernel("""ld.volatile.global.b32 a, [x]; ld.volatile.global.b32 b, [y];
+    ld.global.b32 c, [x]; .loc 2 7 1
+    L: ld.volatile.global.b32 a, [x]; ld.volatile.global.b32 c, [x+4]; setp.eq.s32 p, a, 0; @p bra L;""")
+    assert waits.same_reads(function, waits.loops(function)) == {0, 3, 4}
+
+
+GATES = {  # instructions: what stands before them where a loop waits, and where none does
+    "shfl.sync.up.b32 a, b, 1, 0, d;": ("R", ""), "vote.sync.any.pred p, p, 3;": ("N", ""),
+    "bar.warp.sync c;": ("R", ""), "shfl.up.b32 a, b, 1, 0;": ("", ""), "@p bar.warp.sync c;": ("", ""),
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {a}, [b];": ("N", ""), "add.s32 a, a, b;": ("", ""),
+    "wgmma.fence.sync.aligned; wgmma.commit_group.sync.aligned; L: wgmma.commit_group.sync.aligned;": ("W W", "W W"),
+    "activemask.b32 a; elect.sync a|p, d;": ("R", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", GATES)
+def test_what_lanes_do_together_has_a_gate_before_it(body):
+    for warps, want in zip((True, False), GATES[body], strict=True):
+        function = kernel(body)
+        whole = waits.gated(function, warps=warps)
+        gates = [i for i in whole.code if i.root == "gate"]
+        told = ["W" if "warpgroup" in i.parts else "NR"[type(i.operands[0]) is R] for i in gates]
+        assert " ".join(told) == want
+        assert (whole is function) == (not gates)
+        assert [i for i in whole.code if i.root != "gate"] == function.code
+
+
+MULTIPLY = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {a, b, c, d}, x, y, p, 1, 1, 0, 0;"
+COMMIT, WAIT = "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"
+TOUCHES = {  # instructions: which touch sums of products, what they read and write
+    f"add.s32 a, a, b; {MULTIPLY}": {0: ((), (("a", ""),))},
+    f"mov.b32 a, 0; {MULTIPLY} {COMMIT} {WAIT} add.s32 %r1, a, b;": {0: ((), (("a", "#"),))},
+    f"{MULTIPLY} add.s32 %r1, a, b;": {1: (("a", "b"), ())},
+    f"{MULTIPLY} {WAIT} add.s32 %r1, a, b;": {2: (("a", "b"), ())},
+    f"{MULTIPLY} {COMMIT} wgmma.wait_group.sync.aligned 1; add.s32 %r1, a, b;": {3: (("a", "b"), ())},
+    f"{MULTIPLY} {COMMIT} @p {WAIT} add.s32 %r1, a, b;": {3: (("a", "b"), ())},
+    f"{MULTIPLY} @p {COMMIT} {WAIT} add.s32 %r1, a, b;": {3: (("a", "b"), ())},
+    f"{MULTIPLY} {COMMIT} {MULTIPLY} {WAIT} add.s32 %r1, a, b;": {4: (("a", "b"), ())},
+    f"mov.b32 %r1, %r2; mov.b32 a, %r1; {MULTIPLY} mov.b32 %r3, b;": {
+        0: ((), (("%r1", "%r2"),)), 1: ((), (("a", "%r1"),)), 3: ((), (("%r3", "b"),))},
+    f"{MULTIPLY} @p add.s32 a, %r1, %r1;": {1: ((), (("a", ""),))},
+    f"{MULTIPLY} @p add.s32 a, a, %r1;": {1: ((), (("a", ""),))}, f"{MULTIPLY} mov.b64 {{a, %r1}}, x;": {1: ((), (("a", ""),))},
+    f"{COMMIT} add.s32 %r1, a, b; {MULTIPLY}": {}, "add.s32 a, a, b;": {},
+    f"bra M; L: add.s32 %r1, a, b; bra N; M: {MULTIPLY} bra L; N:": {1: (("a", "b"), ())},
+    MULTIPLY.replace("x, y", "{%r0, %r1, %r2, %r3}, y") + " mov.b32 %r2, 1;": {1: ((), (("%r2", "#"),))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", TOUCHES)
+def test_who_touches_registers_of_products_is_found(body):
+    found = accumulators.touches(kernel(body))
+    assert {i: (t.reads, t.writes) for i, t in found.items()} == TOUCHES[body]
+
+
+# -- other layouts to try --------------------------------------------------------------------------
+
+
+def test_other_layouts_are_tried_one_by_one():
+    module = P.parse(f"""{HEAD}.entry k() {{ {DECLARED} .loc 2 4 1
+    ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {{a}}, [b]; stmatrix.sync.aligned.m8n8.x1.shared.b16 [b], {{a}}; .loc 2 3 1
+    ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{a}}, [b]; .loc 2 2 1
+    {MULTIPLY} }}""", "kernel.cu")  # fmt: skip
+    tried = list(causes.changes(module))
+    opcodes = [i.opcode for i in module.functions["k"].code]
+    turned = [[i.opcode for i in c.module.functions["k"].code] for c in tried[:2]]
+    bare, trans = (
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16",
+        "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16",
+    )
+    store = "stmatrix.sync.aligned.m8n8.x1.trans.shared.b16"
+    assert turned == [[*opcodes[:2], trans, opcodes[3]], [bare, store, *opcodes[2:]]]
+    assert [c.line for c in tried] == [3, 4, *[2] * 38]
+    assert [c.says for c in tried[:2]] == ["ldmatrix had .trans", "stmatrix had .trans"]
+    swizzles = dict(zip((128, 64, 32, 0), (1, 2, 3, 0), strict=True))
+    old = {"x": 0x7FFF_1234_5678_9ABC, "y": 0x0123_4567_89AB_CDEF}
+    seen = set()
+    for change in tried[2:38]:
+        held = dict(old)
+        *steps, product = change.module.functions["k"].code[3:]
+        for ins in steps:
+            to, a, b = ins.operands
+            held[to.name] = held[a.name] & b.value if ins.root == "and" else held[a.name] | b.value
+        a, b = (held[o.name] for o in product.operands[1:3])
+        want = {"A": old["x"], "B": old["y"]}
+        which = re.search(r"descriptors? of (A and of B|A|B) said (.*)", change.says)
+        for name in re.findall("[AB]", which[1]):
+            if swizzle := re.search(r"swizzle of (\d+)", which[2]):
+                want[name] = want[name] & ~(3 << 62) | swizzles[int(swizzle[1])] << 62
+            if stride := re.search(r"offset of (\d+)", which[2]):
+                want[name] = want[name] & ~(0x3FFF << 32) | int(stride[1]) // 16 << 32
+        assert (a, b) == (want["A"], want["B"]), change.says
+        assert change.says.startswith(
+            "the descriptors" if " and of " in which[1] else "the descriptor of"
+        )
+        seen.add(change.says)
+    assert len(seen) == 36
+    numbers = [[o.value for o in c.module.functions["k"].code[3].operands[4:]] for c in tried[38:]]
+    assert numbers == [[1, 1, 0, 1], [1, 1, 1, 0]]
+    assert ["imm-trans-b" in c.says for c in tried[38:]] == [True, False]
