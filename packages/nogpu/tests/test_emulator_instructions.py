@@ -1024,6 +1024,21 @@ FORMS = {
     "sad.s16 s9, s1, s2, s3": lambda v: cut(each(lambda a, b, c: abs(a - b) + c, *(
         v[s].view("i2") for s in ("s1", "s2", "s3"))), "u2"),
     "lop3.b32 r9, r1, r2, r3, 0xCA": lambda v: (v["r1"] & v["r2"]) | (~v["r1"] & v["r3"]),
+    "add.u32 r9, r1, WARP_SZ": lambda v: v["r1"] + np.uint32(32), "xor.b16 s9, s1, -1": lambda v: ~v["s1"],
+    "add.f32 f9, f1, 1.5": lambda v: v["f1"] + np.float32(1.5), "mul.f64 d9, d1, 0.1": lambda v: v["d1"] * 0.1,
+    "add.f32 f9, f1, 0d3FF8000000000000": lambda v: v["f1"] + np.float32(1.5),
+    "add.f32 f9, f1, 0x40000000": lambda v: v["f1"] + np.float32(2),
+    "add.f16 s9, s1, 0x3C00": lambda v: v["s1"].view("f2") + np.float16(1),
+    "add.f16 s9, s1, 0f3F800000": lambda v: v["s1"].view("f2") + np.float16(1),
+    "add.f16 s9, s1, 1.0": lambda v: v["s1"].view("f2") + np.float16(1),
+    "xor.b32 r9, r1, 0f3F800000": lambda v: v["r1"] ^ np.uint32(0x3F800000),
+    "xor.b64 l9, l1, 0d3FF0000000000000": lambda v: v["l1"] ^ np.uint64(0x3FF0000000000000),
+    "cvt.u64.s16 l9, s1": lambda v: v["s1"].view("i2").astype("i8"), "cvt.u16.u32 s9, r1": lambda v: v["r1"].astype("u2"),
+    "cvt.u8.u32 s9, r1": lambda v: (v["r1"] & 255).astype("u2"), "cvt.s8.s32 s9, r1": lambda v: v["r1"].astype("i1").astype("i2"),
+    "cvta.shared.u64 l9, l1; cvta.to.shared.u64 l9, l9; isspacep.shared p1, l9; selp.b64 l9, 0, l9, p1": lambda v: v["l1"],
+    "cvta.local.u64 l9, l1; cvta.shared.u64 x, l1; sub.u64 l9, l9, x": lambda v: np.full(N, 1 << 56, "u8"),
+    "cvta.global.u64 l9, l1; cvta.to.global.u64 l9, l9": lambda v: v["l1"], "mov.u64 l9, %clock64; mov.b64 l9, 3": lambda v: np.full(N, 3, "u8"),
+    "mov.b32 r9, %laneid; add.u32 r9, r9, %ntid.x": lambda v: np.arange(N, dtype="u4") % 32 + N,
     "setp.ne.s32 p1, r1, 0; selp.f64 d9, d1, d2, p1": lambda v: np.where(v["r1"] != 0, v["d1"], v["d2"]),
 }  # fmt: skip
 

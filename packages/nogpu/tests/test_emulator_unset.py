@@ -183,7 +183,7 @@ setp.ge.u32 p, t, 5; setp.lt.u32 q, t, 16; mov.b32 w, 3; mov.b32 a, 0;
 """
 SAYS = {"S": "stores", "A": "takes an address from", "D": "decides by"}
 SHOWN = {  # instructions: what is told, and of how many lanes. u and up lack a value in 5, v in 16.
-    "st.global.b32 [y], u;": "S5", "st.global.b32 [y], t;": "", "st.b32 [y], u;": "S5", "@q st.global.b32 [y], v;": "",
+    "st.global.b32 [y], u;": "S5", "st.global.b32 [y], t;": "", "st.b32 [y], u;": "S5", "st.b32 [y], t; st.global.b32 [x], u;": "S5", "@q st.global.b32 [y], v;": "",
     "st.global.v2.b32 [x], {u, t};": "S5", "st.global.v2.b32 [x], {v, u};": "S21", "@!p st.global.b32 [y], u;": "S5",
     "@p st.global.b32 [y], u;": "", "add.s32 a, u, v; st.global.b32 [y], a;": "S21", "mov.b32 u, 3; st.global.b32 [y], u;": "",
     "and.b32 a, u, w; st.global.b32 [y], a;": "", "or.b32 a, u, v; st.global.b32 [y], a;": "", "or.b32 a, u, u; st.global.b32 [y], a;": "S5",
