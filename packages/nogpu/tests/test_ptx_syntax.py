@@ -538,6 +538,19 @@ def test_a_form_beside_those_is_translated(body):
             program(body, target="sm_90a")
 
 
+def test_words_for_the_scales_of_a_row_that_mean_the_same_become_the_same():
+    def code(kind):
+        text = f"tcgen05.mma.cta_group::1.kind::{kind} [a], x, y, b, [a], [a], p;"
+        return program(text).functions["k"].code
+
+    twos = [f"mxf4nvf4.block_scale.{word}" for word in ("scale_vec::2X", "block32")]
+    fours = [f"mxf4nvf4.block_scale.{word}" for word in ("scale_vec::4X", "block16")]
+    for kind, vectors in (("mxf8f6f4", "scale_vec::1X"), ("mxf4", "scale_vec::2X")):
+        words = ("", f".{vectors}", ".block32")
+        assert len({code(f"{kind}.block_scale{word}") for word in words}) == 1
+    assert code(twos[0]) == code(twos[1]) != code(fours[0]) == code(fours[1])
+
+
 SHAPES = {  # types of D, A and B with n and k: what is said of them; "" where they are multiplied
     "n8k16.f32.f16.f16": "", "n256k16.f16.f16.f16": "", "n8k16.f32.bf16.bf16": "", "n16k8.f32.tf32.tf32": "",
     "n24k32.s32.s8.u8": "", "n32k32.s32.u8.s8": "", "n240k32.s32.u8.u8": "", "n8k32.f16.e4m3.e5m2": "",

@@ -143,7 +143,7 @@ class Emitter:
     def temporary(self, expression: str) -> str:
         """Keep an expression in a new variable."""
         self.temporaries += 1
-        name = f"x{self.temporaries if self.temporaries <= 64 else self.temporaries % 64}"
+        name = f"x{self.temporaries % 64}"
         self.emit(f"{name} = {expression}")
         return name
 

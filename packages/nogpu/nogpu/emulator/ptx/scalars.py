@@ -217,7 +217,7 @@ class ScalarEmitter(Emitter):
     ) -> None:
         """Load elements of a NumPy type, one for each target."""
         try:
-            if space not in SPACES or kind == "f2":
+            if space not in SPACES:
                 raise _OtherwiseError
             for t in targets:
                 own = self.kinds[t.name] if isinstance(t, P.Register) else kind
