@@ -335,12 +335,17 @@ def line(text: str) -> str:
     return text.replace("L", LETTERS.get(kind, "l" if kind[1:] == "64" else "r"))
 
 
-def boxed(*texts: str) -> bool:
-    """Whether arrays are made for these instructions."""
+def called(*texts: str) -> set[str]:
+    """Functions that the Python of these instructions names."""
     body = "; ".join(["mov.u64 l0, table", *map(line, texts)])
     made = blocks.translate(syntax.parse(f"{DECLARED} {body}; }}"), "k", alone=True)
     code = marshal.loads(made.functions["k"].code)
-    return any("box_" in name for c in code.co_consts for name in getattr(c, "co_names", ()))
+    return {name for c in code.co_consts for name in getattr(c, "co_names", ())}
+
+
+def boxed(*texts: str) -> bool:
+    """Whether arrays are made for these instructions."""
+    return any("box_" in name for name in called(*texts))
 
 
 def test_plain_instructions_need_no_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,6 +353,10 @@ def test_plain_instructions_need_no_arrays(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(unset, "shadowed", lambda function: function)
     assert not boxed(*NUMBERS), [text for text in NUMBERS if boxed(text)]
     assert [text for text in ARRAYS if not boxed(text)] == []
+    one = "ld.global.b32 r9, [l0]", "ld.global.f32 f9, [l0]", "st.global.b32 [l0], r1"
+    several = "ld.global.v2.b32 {r9, r8}, [l0]", "st.global.v2.b32 [l0], {r1, r2}"
+    assert {"load_number", "load_float", "store"} <= called(*one)
+    assert called(*one, *several) - called(*one) == {"load_all", "store_all"}
 
 
 def listed(table: list[str]) -> str:
