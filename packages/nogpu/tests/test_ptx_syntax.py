@@ -269,7 +269,9 @@ def test_what_an_instruction_reads_and_writes():
         (("x", "a", "b", "y"), (), ()),
     ]  # fmt: skip
     assert [i for i, ins in enumerate(code) if ins.has_target] == [0, 1, 3, 4, 6, 8]
-    assert code[4].types == ("s32",)
+    assert code[4].types == ("s32",) and {ins.guard for ins in code} == {None, "p"}
+    assert [i for i, ins in enumerate(code) if ins.guard] == [1, 5]
+    assert [i for i, ins in enumerate(code) if ins.guard_negated] == [5]
 
 
 def test_others_in_place_of_each_instruction_move_the_labels():
@@ -628,8 +630,9 @@ def test_a_register_holds_what_is_put_there_first_or_most_often():
     sums = "mov.b32 %r1, 0; add.f32 %r0, %r1, %r1; add.f32 %r1, %r0, %r0; mov.b32 %r2, %r0; mul.f64 z, y, y;"
     keep = "@p bra L; L: st.global.v4.b32 [x], {%r0, %r1, %r2, %r3}; st.global.b64 [x], z;"
     use = "st.global.f32 [x], f; st.global.f64 [x], g; st.global.b16 [x], h; st.global.b16 [x], s;"
+    every = " ".join(f".reg .{kind} of_{kind};" for kind, n in P.BITS.items() if n < 128)
     made = program(
-        f".reg .f16 h; mov.b32 %r3, 1; mov.f32 f, 0f00000000; mov.b16 h, s; {sums} {keep} {use}"
+        f"{every} .reg .f16 h; mov.b32 %r3, 1; mov.f32 f, 0f00000000; mov.b16 h, s; {sums} {keep} {use}"
     ).functions["k"]
     assert made.kinds == ["f4", "i4", "i4", "i4", "f4", "f8", "f2", "b1", "i2", "i8", "f8"]
 

@@ -347,7 +347,7 @@ class _Scanner:
         """Text between a brace pair that begins here."""
         depth, start = 0, self.at
         for match in re.compile(r"[{}]").finditer(self.text, start):
-            depth += 1 if match.group() == "{" else -1
+            depth += {"{": 1, "}": -1}[match.group()]
             if depth == 0:
                 self.at = match.end()
                 return self.text[start + 1 : match.start()]
