@@ -1,5 +1,6 @@
 """The machine inside: ends of basic blocks, and where threads go from there."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching import declarations, grids, run
+from nogpu.emulator.machine import scheduler
 from nogpu.emulator.machine.attribution import below_zero
 from nogpu.emulator.ptx import ends, syntax
 from nogpu.errors import EmulationError
@@ -190,6 +192,21 @@ def test_an_access_at_an_edge_of_its_memory(space, width):
                 assert out[2] == int.from_bytes(bytes_[at : at + min(width, 4)].tobytes(), "little")
 
 
+@pytest.mark.parametrize("threads", [1, 32])
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_a_wide_access_to_little_shared_memory(threads, at):
+    source = """
+    extern "C" __global__ void k(float4* out, int at) {
+        __shared__ float s[1];
+        s[0] = 5;
+        __syncthreads();
+        out[threadIdx.x] = *(float4*)(s + at);
+    }"""
+    (found,) = emulator.launch(source, "k", 1, threads, [np.ones((32, 4), "f4"), at]).findings
+    assert (found.kind, found.count) == ("out-of-bounds", threads)
+    assert f"reads byte {4 * at} of shared memory, {4 * at + 12} byte(s) past" in found.message
+
+
 # -- how many threads run together ----------------------------------------------------------------
 
 SIZES = {
@@ -224,3 +241,192 @@ def test_as_many_threads_run_together_as_there_is_room_for(
     assert room >= threads * size  # a cluster always
     assert room == threads * size or fits(room)
     assert not fits(room + threads * size)  # with shared memory it is blocks that are counted
+
+
+# -- how long a launch may take -------------------------------------------------------------------
+
+LOOP = """.version 8.0
+.target sm_75
+.visible .entry k(.param .u32 rounds) {
+    .reg .b32 i, n;
+    .reg .pred p;
+    ld.param.u32 n, [rounds];
+    mov.u32 i, 0;
+L:  .loc 1 7 1
+    add.u32 i, i, 1;
+    setp.lt.u32 p, i, n;
+    @p bra L;
+    .loc 1 9 1
+    ret;
+}"""
+
+
+@pytest.mark.parametrize("threads", [1, 64])
+def test_a_launch_takes_as_many_steps_as_it_may_and_no_more(threads):
+    """A step is an instruction that is run, or a basic block that is come to."""
+    steps = emulator.launch(LOOP, "k", 1, threads, [10]).steps
+    assert steps == (2 + 1) + 10 * (3 + 1) + (1 + 1)
+    assert emulator.launch(LOOP, "k", 1, threads, [10], max_steps=steps).ok
+    for limit, line in ((steps - 1, 9), (20, 7)):
+        (found,) = emulator.launch(LOOP, "k", 1, threads, [10], max_steps=limit).findings
+        assert (found.kind, found.line) == ("step-budget", line)
+        assert f"more than {limit} instructions" in found.message
+
+
+@pytest.mark.parametrize(("threads", "blocks"), [(1, 1), (64, 1), (64, 3)])
+def test_a_launch_takes_as_long_as_it_may_and_looks_at_the_clock_now_and_then(
+    threads, blocks, monkeypatch
+):
+    for now, ok in ((5, True), (6, False)):
+        looks = itertools.count()
+        monkeypatch.setattr(scheduler, "seconds", lambda n=now, c=looks: n if next(c) else 0)
+        options = {"max_seconds": 5, "lanes": threads}
+        report = emulator.launch(LOOP, "k", blocks, threads, [3200], **options)
+        assert report.ok == ok
+        if ok:
+            assert abs(next(looks) - blocks * 3200 / 32) < 2 + blocks
+        else:
+            assert "larger max_seconds" in report.findings[0].message
+
+
+def test_functions_call_each_other_so_many_levels_deep():
+    source = """
+    __device__ __noinline__ int f(int x, int deep) { return deep > 1 ? f(x + 1, deep - 1) + 1 : x; }
+    extern "C" __global__ void k(int* out, int deep) { out[threadIdx.x] = f(threadIdx.x, deep); }
+    """
+    out = np.zeros(64, np.int32)
+    assert emulator.launch(source, "k", 1, 64, [out, 32]).ok
+    assert (out == np.arange(64) + 2 * 31).all()
+    with pytest.raises(EmulationError, match="32 levels deep at '_Z1fii'"):
+        emulator.launch(source, "k", 1, 64, [out, 33])
+
+
+# -- special registers ----------------------------------------------------------------------------
+
+
+def test_each_special_register_holds_what_it_is_for():
+    """PTX ISA, special registers; smid and the like: the H200 of `nogpu.device`."""
+    grid, block, cluster, seed = (4, 2, 3), (33, 2, 2), (2, 1, 3), 7
+    t, b = np.arange(np.prod(block)), np.arange(np.prod(grid))[:, None]
+    tid = np.array(np.unravel_index(t, block[::-1]))[::-1]
+    cta = np.array(np.unravel_index(b, grid[::-1]))[::-1]
+    lane, one = t % 32, np.int64(1)
+    within, whole = (c % n for c, n in zip(cta, cluster, strict=True)), np.array(grid) // cluster
+    within = list(within)
+    want = {
+        "lanemask_eq": one << lane, "lanemask_lt": (one << lane) - 1, "laneid": lane,
+        "lanemask_le": (one << lane + 1) - 1, "lanemask_gt": (1 << 32) - (one << lane + 1),
+        "lanemask_ge": (1 << 32) - (one << lane), "warpid": t // 32, "nwarpid": 64,
+        "smid": (b + seed) % 132, "nsmid": 132, "cluster_nctarank": 6, "envreg1": 0, "envreg2": 0,
+        "cluster_ctarank": within[0] + 2 * (within[1] + within[2]), "total_smem_size": 48 + 100,
+        "dynamic_smem_size": 100, "aggr_smem_size": 48 + 100, "tid.w": 0, "ctaid.w": 0,
+        "ntid.w": 1, "nctaid.w": 1, "envreg3": 0,
+    }  # fmt: skip
+    for i, axis in enumerate("xyz"):
+        want |= {f"tid.{axis}": tid[i], f"ntid.{axis}": block[i], f"ctaid.{axis}": cta[i]}
+        want |= {f"nctaid.{axis}": grid[i], f"cluster_ctaid.{axis}": within[i]}
+        want |= {f"clusterid.{axis}": cta[i] // cluster[i], f"nclusterid.{axis}": whole[i]}
+        want |= {f"cluster_nctaid.{axis}": cluster[i]}
+    moves = "\n".join(
+        f"mov.u32 r, %{name}; st.global.u32 [at + {4 * i}], r;" for i, name in enumerate(want)
+    )
+    n = len(want)
+    text = f""".version 8.0
+    .target sm_90
+    .extern .shared .align 4 .b8 more[];
+    .visible .entry k(.param .u64 out) {{
+    .reg .b32 r, a, c; .reg .b64 at, i; .shared .align 4 .b8 s[48];
+    ld.param.u64 at, [out];
+    mov.u32 r, %ctaid.z; mov.u32 a, %nctaid.y; mov.u32 c, %ctaid.y; mad.lo.u32 r, r, a, c;
+    mov.u32 a, %nctaid.x; mov.u32 c, %ctaid.x; mad.lo.u32 r, r, a, c;
+    mov.u32 a, %ntid.z; mov.u32 c, %tid.z; mad.lo.u32 r, r, a, c;
+    mov.u32 a, %ntid.y; mov.u32 c, %tid.y; mad.lo.u32 r, r, a, c;
+    mov.u32 a, %ntid.x; mov.u32 c, %tid.x; mad.lo.u32 r, r, a, c;
+    mul.wide.u32 i, r, {4 * n}; add.u64 at, at, i;
+    mov.u32 r, s; mov.u32 r, more;
+    {moves}
+    ret;
+    }}"""
+    out = np.zeros((np.prod(grid), np.prod(block), n), np.uint32)
+    options = {"arch": "sm_90", "cluster": cluster, "shared_bytes": 100, "seed": seed}
+    assert emulator.launch(text, "k", grid, block, [out], **options).ok
+    for i, (name, value) in enumerate(want.items()):
+        np.testing.assert_array_equal(out[..., i], np.broadcast_to(value, (24, 132)), name)
+
+
+# -- the device heap ------------------------------------------------------------------------------
+
+MALLOC = """
+extern "C" __global__ void k(long long* out, const long long* sizes, int n, int at) {
+    char* p = nullptr;
+    for (int i = 0; i < n; ++i) {
+        p = (char*)malloc(sizes[i]);
+        out[i] = (long long)p;
+        if (sizes[i] % 2) free(p);
+    }
+    free(nullptr);
+    if (at > -100) p[at] = 1;
+}"""
+
+
+def given_out(*sizes, at=-100):
+    """Where malloc puts blocks of these sizes, of which odd ones are freed at once, from the first
+    on; 1: nowhere. And the findings, where byte `at` of the last is written."""
+    out = np.zeros(len(sizes), np.int64)
+    report = emulator.launch(MALLOC, "k", 1, 1, [out, np.array(sizes), len(sizes), at])
+    return [int(p - out[0]) if p else 1 for p in out], report.findings
+
+
+def test_malloc_gives_out_what_there_is():
+    whole = 8 << 20
+    assert given_out(0, 16, 18, 32)[0] == [0, 16, 48, 96]  # 16 bytes at least lie between
+    assert given_out(15, 16, 2)[0] == [0, 0, 32]  # what was freed is used again
+    assert given_out(1, 17, 16)[0] == [0, 32, 0]
+    assert given_out(2, whole - 48)[0] == [0, 32]
+    assert given_out(2, whole - 46, -1, 2)[0] == [0, 1, 1, 32]
+    assert given_out(15, -1, -16, 0)[0] == [0, 1, 1, 32]
+
+
+@pytest.mark.parametrize("size", [0, 4, 16, 18])
+def test_a_byte_beside_a_block_of_the_heap_is_said_to_be_there(size):
+    room = -(-size // 16) * 16 + 16
+    for at, far in (
+        (size, "1 byte(s) past the end"), (size + 64, "65 byte(s) past the end"),
+        (size + 65, "in no block"), (-1, f"{room - size} byte(s) past the end"),
+    ):  # fmt: skip
+        placed, (found,) = given_out(size, size, at=at)
+        assert placed == [0, room] and found.kind == "out-of-bounds"
+        block = f" of a block of {size} bytes" if "past" in far else ""
+        assert f"writes byte {room + at} of the device heap, {far}{block}: malloc" in found.message
+    assert "heap, in no block: malloc" in given_out(size, at=-1)[1][0].message
+    assert bool(given_out(size, at=size - 1)[1]) == (not size)
+
+
+CLOCKS = """.version 8.0
+.target sm_75
+.visible .entry k(.param .u64 out, .param .u32 rounds) {
+    .reg .b32 i, n, lo, hi; .reg .b64 at, r; .reg .pred p;
+    ld.param.u64 at, [out]; ld.param.u32 n, [rounds];
+    mov.u64 r, %clock64; mov.u32 lo, %clock; mov.u32 hi, %clock_hi;
+    st.global.u64 [at], r; st.global.u32 [at + 8], lo; st.global.u32 [at + 12], hi;
+    mov.u64 r, %globaltimer; mov.u32 lo, %globaltimer_lo; mov.u32 hi, %globaltimer_hi;
+    st.global.u64 [at + 16], r; st.global.u32 [at + 24], lo; st.global.u32 [at + 28], hi;
+    mov.u64 r, %clock64; st.global.u64 [at + 32], r;
+    mov.u32 i, 0;
+L:  add.u32 i, i, 1; setp.lt.u32 p, i, n; @p bra L;
+    mov.u64 r, %clock64; st.global.u64 [at + 40], r;
+    mov.u64 r, %globaltimer; st.global.u64 [at + 48], r;
+    ret;
+}"""
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_clocks_go_on_by_four_an_instruction_and_all_of_a_gpu_show_one_time(seed):
+    """Four clocks: what a dependent multiply-add takes. A T4 has 1590 of them in a microsecond."""
+    out = np.zeros(7, np.uint64)
+    assert emulator.launch(CLOCKS, "k", 1, 1, [out, 10_000], seed=seed).ok
+    first, low, time, shown, now, later, end = (int(v) for v in out)
+    assert low & 0xFFFFFFFF == first + 4 & 0xFFFFFFFF and low >> 32 == first >> 32
+    assert now == first + 6 * 4 and later - now > 3 * 4 * 10_000
+    assert 0 <= shown - time <= 32 and time % 32 == end % 32 == 0
+    assert abs((end - time) - (later + 4 - (first + 3 * 4)) / 1.59) <= 32

@@ -380,8 +380,7 @@ def _note_local(state: State, site: Site, offset: Array, mask: Mask | None) -> N
     """Note which words of local memory lanes write, or which elements of a load nobody wrote."""
     have = state.local_set
     if have is None:
-        shape = -(-state.local_memory().nbytes // 4), *state.shape
-        have = state.local_set = np.zeros(shape, bool)
+        have = state.local_set = np.zeros((state.local_memory().rows, *state.shape), bool)
     lanes = tuple(np.indices(state.shape, sparse=True))
     each = max(site.kind.itemsize // 4, 1)
     first = (np.broadcast_to(offset, state.shape) >> 2)[None] + np.arange(each).reshape(

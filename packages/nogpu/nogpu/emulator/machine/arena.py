@@ -42,10 +42,12 @@ class Arena:
 
     def allocate(self, size: int) -> int:
         """The address of a new block; 0 where the heap is full."""
+        if size < 0:  # as a size_t far beyond the heap
+            return 0
         room = self.room(size)
         if self.spare.get(room):
             at = self.spare[room].pop()
-        elif size >= 0 and self.top + room <= self.SIZE:
+        elif self.top + room <= self.SIZE:
             at, self.top = self.top, self.top + room
         else:
             return 0
@@ -65,7 +67,7 @@ class Arena:
 
     def room(self, size: int) -> int:
         """Bytes that a block takes, with a gap behind it."""
-        return -(-max(size, 1) // self.ALIGN) * self.ALIGN + self.ALIGN
+        return -(-size // self.ALIGN) * self.ALIGN + self.ALIGN
 
     def beyond(self, at: int) -> str:
         """Where an offset lies that no block holds."""

@@ -125,11 +125,11 @@ def _waiting(state: State) -> list[BarrierWait]:
 
 def open_complete(state: State) -> bool:
     """Open the barriers whose threads have all come; false if there are none."""
-    waiting = _waiting(state)
-    if len(waiting) == 1 and waiting[0].threads is None and waiting[0].expected is None:
-        waiting[0].running.at_barriers = []
-        _open(state, waiting, None)
-        return True
+    match waiting := _waiting(state):
+        case [all_] if all_.threads is None and all_.expected is None:
+            all_.running.at_barriers = []
+            _open(state, waiting, None)
+            return True
     ready: list[BarrierWait] = []
     opened = np.zeros((1, 1, state.p, state.q), bool)
     partial = False

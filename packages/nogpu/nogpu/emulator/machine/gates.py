@@ -36,7 +36,7 @@ def arrive_at(
     stop: Stop,
     mask: Group,
     member: Array,
-    together: int = 1,
+    together: int,
 ) -> None:
     """Lanes come to a gate: hold them until those that they name come. stop: the gate.
 

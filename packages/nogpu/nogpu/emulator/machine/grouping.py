@@ -74,7 +74,7 @@ class GateWait:
     stop: Stop
     mask: Group
     member: Array  # int64 (warps, 32, blocks)
-    together: int = 1
+    together: int
 
 
 @dataclass

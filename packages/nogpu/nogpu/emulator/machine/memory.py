@@ -36,7 +36,7 @@ class Buffer:
     shape: tuple[int, ...] = ()
     read_only: bool = False
     views: dict[np.dtype[Any], Array] = field(default_factory=dict)
-    granule: int = 4  # bytes that observers tell apart
+    granule: int = field(init=False)  # bytes that observers tell apart
     kind: np.dtype[Any] | None = None  # element type of the caller's array
     owned: Array | None = None  # bool by byte, of the device heap: what malloc gave out
 
@@ -115,7 +115,7 @@ class Words:
     def __init__(self, nbytes: int, columns: Array) -> None:
         """columns: int64 (r, x, p, q), the column that each thread of the batch owns."""
         self.nbytes = nbytes
-        self.rows = -(-nbytes // 4) or 1
+        self.rows = max(-(-nbytes // 4), 4)  # lanes that fault load up to 16 bytes of the first
         self.columns, self.shape = columns, columns.shape
         self.ncolumns = int(columns.max()) + 1
         self.data = np.zeros((self.rows, self.ncolumns), u4)

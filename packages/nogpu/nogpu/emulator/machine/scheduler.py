@@ -82,25 +82,21 @@ def _run(state: State, running: Running) -> None:
     program, pools = running.program, running.pools
     registers, frame = running.registers, running.frame
     launch = state.launch
-    counts, budget, rank = launch.counts, launch.max_steps, program.rank
+    counts, rank = launch.counts, program.rank
     while pools:
         pool = pools[-1]
         if not pool:
             pools.pop()
             continue
         at = min(pool) if rank is None else min(pool, key=rank.__getitem__)
-        if len(pool) > 1:
-            # Threads that have nothing left but to return do so at once: the others then are
-            # all that live, and need no mask.
-            at = next((e for e in program.exits if e in pool), at)
+        # Threads that have nothing left but to return do so at once: the others then are all that
+        # live, and need no mask.
+        at = next((e for e in program.exits if e in pool), at)
         mask = pool.pop(at)
         block = program.blocks[at]
         if block.ways is not None:
             block = _straight(state, running, block)
-        state.steps += block.cost
-        launch.turns += 1
-        if state.steps > budget or (not launch.turns & 31 and seconds() > launch.deadline):
-            spinning.out_of_steps(state, block.line)
+        _spend(state, block)
         active = state.live if mask is None else mask
         counts[block.number] = counts.get(block.number, 0) + state.count_warps(active)
         result = block.run(state, registers, frame, mask, active)
@@ -125,17 +121,22 @@ def _run(state: State, running: Running) -> None:
             return
 
 
+def _spend(state: State, block: Block) -> None:
+    """Count the steps of a block that runs next; stops a launch that may take no more."""
+    launch = state.launch
+    state.steps += block.cost
+    if state.steps > launch.max_steps or (
+        not next(launch.turns) & 31 and seconds() > launch.deadline
+    ):
+        spinning.out_of_steps(state, block.line)
+
+
 def _straight(state: State, running: Running, block: Block) -> Block:
     """Run the only thread of a launch to a block that ends in neither a jump nor a branch."""
     blocks, registers, frame = running.program.blocks, running.registers, running.frame
-    launch = state.launch
-    counts, budget, deadline = launch.counts, launch.max_steps, launch.deadline
-    turns = 0
+    counts = state.launch.counts
     while (ways := block.ways) is not None:
-        state.steps += block.cost
-        turns += 1
-        if state.steps > budget or (not turns & 63 and seconds() > deadline):
-            spinning.out_of_steps(state, block.line)
+        _spend(state, block)
         counts[block.number] = counts.get(block.number, 0) + 1
         taken = block.run(state, registers, frame, None, None)
         block = blocks[ways[0] if taken else ways[1]]

@@ -64,13 +64,13 @@ def now(state: State, name: str) -> Array:
     """What each thread reads now from one of `TIMED`: SMs' clocks differ, and warps take turns."""
     launch, chip = state.launch, state.launch.chip
     launch.readings += 1
+    began = np.random.default_rng(chip.seed).integers(1 << 34, 1 << 35, chip.sms)
     passed = CYCLES * (launch.before + state.steps + launch.readings)
     if name.startswith("globaltimer"):
-        value = np.array(chip.seed * 1_000_003 + passed * 1000 // chip.mhz).reshape(1, 1, 1, 1)
-        value = (_SOMEWHERE + value) // TICK * TICK
+        value = np.array(_SOMEWHERE + began[0] + passed * 1000 // chip.mhz).reshape(1, 1, 1, 1)
+        value = value // TICK * TICK
     else:
-        began = (1 << 34) + (chip.seed * 2_654_435_761 + 40_503) % (1 << 32)
-        value = began + passed + _sm(state) * 7_919 + state.thread // 32 * 2
+        value = began[_sm(state)] + passed + state.thread // 32
     if name.endswith("_hi"):
         value = value >> 32
     return np.asarray(value if name in LONG else (value & 0xFFFFFFFF).astype(i4))

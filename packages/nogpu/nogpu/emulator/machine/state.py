@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,8 +48,8 @@ class Fault:
     line: int
     message: str
     count: int
-    details: dict[str, Any] = field(default_factory=dict)
-    weight: int = 0  # of equal faults the weightiest is described
+    details: dict[str, Any]
+    weight: int  # of equal faults the weightiest is described
 
 
 class StepBudgetError(Exception):
@@ -58,37 +59,39 @@ class StepBudgetError(Exception):
 class Launch:
     """What all batches of one launch share: memory, sums, findings."""
 
+    # Set by who launches.
+    observers: Sequence[Observer]
+    params: bytes
+    shared_bytes: int
+    static_shared: int
+    dynamic_shared: int  # bytes of these that the launch asked for
+    cluster: tuple[int, int, int]  # blocks a cluster, by axis
+    explicit_cluster: bool  # the launch or the kernel says so
+    cooperative: bool  # all blocks run at once, and the grid may wait for itself
+    max_steps: int
+    deadline: float
+    chip: specials.Chip
+    sampled: bool
+    together: str  # why no more blocks run together, in words
+    remaining: int  # blocks that have not been started
+    schedule: str
+    rng: np.random.Generator
+
     def __init__(self, program: Program, heap: Heap) -> None:
         self.program = program
         self.heap = heap
-        self.observers: Sequence[Observer] = ()
         self.nearest: dict[int, Buffer] = {}  # array that each instruction accessed last
         self.counts: dict[int, int] = {}  # warp instructions by basic block id
         self.faults: dict[tuple[Any, ...], Fault] = {}
         self.output: list[str] = []
-        self.params: bytes = b""
-        self.shared_bytes = 0
-        self.static_shared = 0
-        self.cluster = (1, 1, 1)  # blocks a cluster, by axis
-        self.explicit_cluster = False  # the launch or the kernel says so
-        self.cooperative = False  # all blocks run at once, and the grid may wait for itself
-        self.dynamic_shared = 0  # bytes of these that the launch asked for
-        self.max_steps = 0
-        self.deadline = float("inf")
         self.steps = 0
-        self.turns = 0  # blocks of code that were run: the clock is not asked at each
-        self.chip = specials.Chip(sms=1, warps=32, mhz=1000)
+        self.turns = count()  # blocks of code that were run: the clock is not asked at each
         self.before = 0  # steps of the batches that have ended
         self.readings = 0  # of clocks
         self.flagged = False  # a value that others may wait for was just written
         self.writes = 0  # stores and atomics that changed memory
-        self.remaining = 0  # blocks that have not been started
         # First blocks of clusters that have not started, where the kernel may take them over.
         self.pending: deque[tuple[int, int, int]] = deque()
-        self.sampled = False
-        self.together = ""  # why no more blocks run together, in words
-        self.schedule = "ascending"
-        self.rng = np.random.default_rng(0)
         self.box_rows: set[int] = set()  # of 128 bytes, modulo 8, where swizzled boxes began
         self.notes: list[str] = []
 
@@ -133,15 +136,15 @@ class State:
         self.bx, self.by, self.bz = bx, by, bz
         row = np.arange(self.rows, dtype=i4).reshape(-1, 1, 1, 1)
         self.tid_x = np.arange(tx, dtype=i4).reshape(1, -1, 1, 1)
-        self.tid_y = row % ty if ty > 1 else row[:1] * 0
-        self.tid_z = row // ty if tz > 1 else row[:1] * 0
+        self.tid_y = row % ty if ty > 1 else row[:1]
+        self.tid_z = row // ty if tz > 1 else row[:1]
         self.thread = row.astype(i8) * tx + self.tid_x
         self.block_index = np.arange(self.blocks, dtype=i8).reshape(1, 1, self.p, self.q)
         gx, gy, _ = grid
         linear = (bz.astype(i8) * gy + by) * gx + bx
         self.linear_block = np.broadcast_to(linear, (1, 1, self.p, self.q))
         self.live: Mask | None = None
-        self.shared = Words(max(launch.shared_bytes, 4), self.block_index)
+        self.shared = Words(launch.shared_bytes, self.block_index)
         # Of each instruction the last shared access without a fault, and its address.
         self.checked: dict[int, tuple[Site, Array, Where]] = {}
         self.local: Words | None = None
@@ -153,9 +156,9 @@ class State:
         self.failed_polls = 0  # questions after such a phase since the last one was completed
         self.unchanged_polls = 0  # of these, the last ones between which no register changed
         self.last_registers: list[Array] = []  # all registers when threads last learnt "no"
-        self.idle = 0  # rounds of loops that wait in which nothing else happened
+        self.idle: int  # rounds of loops that wait in which nothing else happened
         self.snapshot: Snapshot | None = None  # of when threads last went round such loops
-        self.moved = False  # a barrier or a gate has opened since
+        self.moved: bool  # a barrier or a gate has opened since
         self.peers: Peers | None = None  # the clusters of its blocks: see `clusters.of`
         self.meetings: Meetings | None = None  # their barriers: see `cluster_barriers.of`
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
@@ -365,6 +368,5 @@ class State:
         """Local memory of all threads, made when first touched."""
         if self.local is None:
             columns = np.arange(self.lanes, dtype=i8).reshape(self.shape)
-            size = max(self.launch.program.local_bytes, 16)
-            self.local = Words(size, columns)
+            self.local = Words(self.launch.program.local_bytes, columns)
         return self.local
