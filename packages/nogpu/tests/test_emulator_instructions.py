@@ -1089,3 +1089,89 @@ def test_rarer_forms_do_what_the_ptx_isa_says():
                 word in form for word in ("max", "min", "sat", "relu")
             )  # the sign of a zero
             assert open_ or (np.signbit(got[number]) == np.signbit(want[number])).all(), form
+
+
+# -- atomics, against a loop over the threads -----------------------------------------------------
+
+ATOMICS = {
+    "u32": "add min max inc dec", "s32": "add min max", "u64": "add min max", "s64": "min max",
+    "b32": "and or xor exch cas", "b64": "and or xor exch cas", "b16": "cas", "f32": "add",
+    "f64": "add", "f16": "add", "bf16": "add", "f16x2": "add", "bf16x2": "add",
+}  # fmt: skip
+
+
+def as_numbers(kind: str, bits: np.ndarray) -> np.ndarray:
+    """Bits as numbers of a PTX type; pairs on a last axis."""
+    if kind.startswith("bf16"):
+        return from_bf16(bits.view("u2"))
+    if kind[0] == "f":
+        return bits.view(f"f{int(kind[1:3]) // 8}")
+    return bits.view(f"{'i' if kind[0] == 's' else 'u'}{bits.itemsize}")
+
+
+def updated(kind: str, op: str, old: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The bits that an atomic puts in place of others. Source: PTX ISA, atom."""
+    x, y = as_numbers(kind, old), as_numbers(kind, b)
+    new = {
+        "add": lambda: x + y, "min": lambda: np.minimum(x, y), "max": lambda: np.maximum(x, y),
+        "and": lambda: x & y, "or": lambda: x | y, "xor": lambda: x ^ y, "exch": lambda: y,
+        "inc": lambda: np.where(x >= y, 0, x + 1), "cas": lambda: np.where(x == y, c, x),
+        "dec": lambda: np.where((x == 0) | (x > y), y, x - 1),
+    }[op]()  # fmt: skip
+    return (bf16(new) if kind.startswith("bf16") else new.astype(x.dtype)).view(old.dtype)
+
+
+@pytest.mark.parametrize("places", [1, 5])
+@pytest.mark.parametrize("kind", ATOMICS)
+def test_atomics_are_served_in_the_order_of_the_threads(kind, places):
+    """Two blocks of 80 threads, of which two in nine take no part; on global and shared memory."""
+    ops, rng = ATOMICS[kind].split(), np.random.default_rng(places)
+    size = {"f16x2": 4, "bf16x2": 4, "bf16": 2}.get(kind) or int(kind[1:]) // 8
+    dtype = f"{'f' if kind in ('f32', 'f64') else 'u'}{size}"
+    letter, ctype, bits = LETTER[dtype], C_TYPE[dtype], f"u{size}"
+    body = ""
+    for o, (op, space) in enumerate(itertools.product(ops, ("global", "shared"))):
+        third = f', "{letter}"(c[i])' if op == "cas" else ""
+        noftz = ".noftz" if "16" in kind and kind != "b16" else ""
+        body += f"""
+        if (here[i]) asm volatile("atom.{space}.{op}{noftz}.{kind} %0, [%1], %2{", %3" if third else ""};"
+            : "={letter}"(v) : "l"({space}_ + {5 * (o // 2)} + at[i]), "{letter}"(b[i]){third} : "memory");
+        old[{o} * 160 + i] = v;"""
+    source = f"""extern "C" __global__ void k({ctype}* memory, {ctype}* old, const {ctype}* b,
+        const {ctype}* c, const int* at, const int* here) {{
+        __shared__ {ctype} s[{5 * len(ops)}];
+        int t = threadIdx.y * 16 + threadIdx.x, i = blockIdx.x * 80 + t;
+        {ctype}* global_ = memory;
+        unsigned long long shared = __cvta_generic_to_shared(s);
+        {ctype}* shared_ = ({ctype}*)shared;
+        if (t < {5 * len(ops)}) s[t] = memory[{5 * len(ops)} + t];
+        __syncthreads();
+        {ctype} v = 0;{body}
+        __syncthreads();
+        if (t < {5 * len(ops)}) memory[{5 * len(ops)} * (1 + blockIdx.x) + t] = s[t];
+    }}"""
+    if "f" in kind:  # whole numbers, of which sums are exact
+        whole = rng.integers(-3, 4, 2000).astype("f4")
+        halves = bf16(whole) if kind[0] == "b" else whole.astype(f"f{int(kind[1:3]) // 8}")
+        drawn = halves.view(bits)
+    else:
+        drawn = rng.integers(0, 2 if "cas" in ops else 9, 600).astype(bits)
+        drawn = np.where(rng.random(600) < 0.5, drawn, ~drawn if "cas" not in ops else drawn)
+    b, c, start = drawn[:160], drawn[160:320], np.tile(drawn[320 : 320 + 5 * len(ops)], 3)
+    at, here = rng.integers(0, places, 160).astype("i4"), (np.arange(160) % 9 > 1).astype("i4")
+    memory, old = start.copy(), np.zeros((len(ops), 2, 160), bits)
+    arrays = [memory.view(dtype), old.view(dtype), b.view(dtype), c.view(dtype), at, here]
+    report = emulator.launch(source, "k", 2, (16, 5), arrays, arch="sm_90")
+    assert {f.kind for f in report.findings} <= {"race"}, report  # of what both blocks put back
+    for o, op in enumerate(ops):
+        rows = start.reshape(3, -1, 5)[:, o].copy()
+        seen = np.zeros((2, 160), bits)
+        for i, place in enumerate(at):
+            for space, row in enumerate((rows[0], rows[1 + i // 80])):
+                if here[i]:
+                    seen[space, i] = row[place]
+                    cell = slice(place, place + 1)
+                    row[cell] = updated(kind, op, row[cell], b[i : i + 1], c[i : i + 1])
+        wait = here == 1
+        np.testing.assert_array_equal(old[o][:, wait], seen[:, wait], op)
+        np.testing.assert_array_equal(memory.reshape(3, -1, 5)[:, o], rows, op)

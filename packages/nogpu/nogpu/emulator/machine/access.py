@@ -237,7 +237,7 @@ def _first_buffer(state: State, site: Site, address: Array, mask: Mask | None) -
     first = 0
     if mask is not None:
         first = int(np.argmax(np.broadcast_to(mask.reduced(address.shape), address.shape)))
-    return state.launch.heap.at(int(address.reshape(-1)[first]) + site.offset)
+    return state.launch.heap.at(int(address.flat[first]) + site.offset)
 
 
 def _lanes_of(address: Array, mask: Mask | None) -> tuple[Array, ...]:

@@ -56,6 +56,8 @@ def apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
 def _serve(data: Array, index: Array, operation: str, kind: str, b: Array, c: Array) -> Array:
     """Run the lanes in order on data[index]; the old value that each lane saw."""
     old = np.empty(len(index), data.dtype)
+    if not len(index):
+        return old
     # Rounds: the k-th lane of every address goes in round k.
     order = np.argsort(index, kind="stable")
     sorted_index = index[order]
@@ -63,20 +65,17 @@ def _serve(data: Array, index: Array, operation: str, kind: str, b: Array, c: Ar
     start = np.flatnonzero(fresh)
     group = np.cumsum(fresh) - 1
     rank = np.arange(len(index)) - start[group]
-    rounds = int(rank.max()) + 1 if len(index) else 0
-    if rounds > 64 and operation == "add" and data.dtype.kind in "iu":
+    if operation == "add" and "f" not in kind:
         # Integer sums are exact in any order: running totals, address by address.
         total = np.cumsum(b[order], dtype=data.dtype)
         before = total - b[order]
         base = before[start][group]
         old[order] = data[sorted_index] + (before - base)
-        last = np.r_[start[1:], len(index)] - 1
-        data[sorted_index[last]] = old[order][last] + b[order][last]
+        data[sorted_index] = old[order] + b[order]  # of each address the last one stays
         return old
     by_round = np.argsort(rank, kind="stable")
-    edges = np.searchsorted(rank[by_round], np.arange(rounds + 1))
-    for k in range(rounds):
-        lanes = order[by_round[edges[k] : edges[k + 1]]]
+    edges = np.flatnonzero(np.diff(rank[by_round])) + 1
+    for lanes in np.split(order[by_round], edges):
         at = index[lanes]
         old[lanes] = data[at]
         data[at] = apply(operation, kind, old[lanes], b[lanes], c[lanes])
@@ -106,7 +105,7 @@ def _update(state: State, operation: str, kind: str, b: Array, c: Array, access:
     owners = state.block_index if where.owner is None else where.owner
     here: Any = slice(None) if where.mask is None else state.by_thread(where.mask.arr).T
     lanes = (where.offset, state.block_index, owners, state.thread, b, c)
-    at, column, owner, thread, x, y = (state.by_thread(v).T[here].reshape(-1) for v in lanes)
+    at, column, owner, thread, x, y = (state.by_thread(v).T[here].ravel() for v in lanes)
     old = _at(where.target, access.site.kind, at, owner, operation, kind, x, y)
     changed = _changed(state, operation, kind, old, x, y)
     wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
@@ -135,7 +134,7 @@ def _at(
         return _serve(target.flat.view(own), index, operation, kind, x, y)
     # Other widths: through a copy of the words in the order of each block's bytes.
     whole = np.ascontiguousarray(target.data.T)
-    flat = whole.reshape(-1).view(own)
+    flat = whole.ravel().view(own)
     old = _serve(flat, (column * target.rows * 4 + at) // size, operation, kind, x, y)
     target.data[:] = whole.T
     return old
@@ -143,17 +142,10 @@ def _at(
 
 def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
     """Lanes that put something else in place of the value they found, or all if nobody asks."""
-    launch = state.launch
+    launch, waits = state.launch, state.launch.program.waits
+    changed = apply(operation, kind, old, b, c) != old
+    if waits and changed.any():
+        launch.memory, launch.flagged = object(), True
     if operation == "cas":
-        wrote = old == b
-    elif operation == "exch" or not launch.program.waits:
-        wrote = np.ones(old.shape, bool)
-    else:
-        wrote = apply(operation, kind, old, b, c) != old
-    if launch.program.waits:
-        after = c if operation == "cas" else b
-        changed = wrote & (old != after) if operation in ("cas", "exch") else wrote
-        if changed.any():
-            launch.writes += 1
-            launch.flagged = True
-    return wrote
+        return old == b
+    return changed if waits and operation != "exch" else np.ones(old.shape, bool)

@@ -106,8 +106,8 @@ def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
     """Lanes of one warp may not name different barriers at once."""
     split = np.sum([state.warps_active(group) for group in groups], axis=0) > 1
     if split.any():
-        column = int(np.flatnonzero(split.any(axis=0))[0])
-        warp = int(np.flatnonzero(split[:, column])[0])
+        column = int(np.argmax(split.any(axis=0)))
+        warp = int(np.argmax(split[:, column]))
         _diverged(
             state,
             stop.line,
@@ -168,8 +168,8 @@ def _judge_crowd(
             state,
             here[0].stop.line,
             crowded,
-            f"{waiting.reshape(-1)[at]} threads of block {state.block_tuple(at)} wait at barrier "
-            f"{barrier}, which takes {needed.reshape(-1)[at]}: who of them meet is left to chance. "
+            f"{waiting.flat[at]} threads of block {state.block_tuple(at)} wait at barrier "
+            f"{barrier}, which takes {needed.flat[at]}: who of them meet is left to chance. "
             "Give each group of threads a barrier number of its own, or count all who meet",
         )
 
@@ -202,7 +202,7 @@ def give_up(state: State) -> bool:
             state,
             w.stop.line,
             waits > 0,
-            f"{waits.reshape(-1)[column]} of {state.threads} threads of block "
+            f"{waits.flat[column]} of {state.threads} threads of block "
             f"{state.block_tuple(column)} wait at this barrier; the others wait elsewhere or never "
             "come. Every thread of the block must reach the same barrier",
         )
@@ -276,7 +276,7 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             state,
             first,
             gone,
-            f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
+            f"{state.threads - total.flat[column]} of {state.threads} threads of block "
             f"{state.block_tuple(column)} never reach this barrier: {returned}an if or the "
             "end of a loop led them past it. Every thread of the block must reach it: guard its "
             "loads and stores instead",
@@ -285,7 +285,7 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
 
 def _first(blocks: Array) -> int:
     """The first true one of some blocks (1, 1, p, q), as its place in the batch."""
-    return int(np.flatnonzero(blocks.reshape(-1))[0])
+    return int(np.argmax(blocks))
 
 
 def _diverged(state: State, line: int, blocks: Array, message: str, other_line: int = 0) -> None:

@@ -59,6 +59,6 @@ def array_of(mask: Mask | None) -> Array:
 def flat_lanes(state: State, mask: Mask | None, *values: Array) -> list[Array]:
     """Values of four axes at the lanes of a mask (None: of all threads): flat, in one order."""
     if mask is None:
-        return [spread_to(v, state.shape).reshape(-1) for v in values]
+        return [spread_to(v, state.shape).ravel() for v in values]
     active = spread_to(mask.arr, state.shape)
     return [spread_to(v, state.shape)[active] for v in values]

@@ -119,7 +119,7 @@ class Words:
         self.columns, self.shape = columns, columns.shape
         self.ncolumns = int(columns.max()) + 1
         self.data = np.zeros((self.rows, self.ncolumns), u4)
-        self.flat = self.data.reshape(-1)
+        self.flat = self.data.ravel()
         self.own = True  # each thread means its own column: a row is in the order of the threads
         self.per_block = columns.shape[:2] == (1, 1)
 
@@ -133,7 +133,7 @@ class Words:
         """uint32 words at row indices `word` (four axes), for every thread that they vary over."""
         r, x, p, q = word.shape
         if self.per_block and p == 1 and q == 1:
-            rows = self.data.take(word.reshape(-1).astype(np.intp, copy=False), axis=0)
+            rows = self.data.take(word.ravel().astype(np.intp, copy=False), axis=0)
             return rows.reshape(r, x, *self.shape[2:])
         if self.own and word.size == 1:
             # A copy: what was loaded stays as it is when the word is written again.
@@ -147,9 +147,9 @@ class Words:
         if mask is None and self.per_block and p == 1 and q == 1:
             r, x = max(r, value.shape[0]), max(x, value.shape[1])
             whole = spread_to(value, (r, x, *self.shape[2:]))
-            self.data[spread_to(word, (r, x, 1, 1)).reshape(-1)] = whole.reshape(r * x, -1)
+            self.data[spread_to(word, (r, x, 1, 1)).ravel()] = whole.reshape(r * x, -1)
         elif mask is None and self.own and word.size == 1:
-            self.data[int(word.reshape(()))] = spread_to(value, self.shape).reshape(-1)
+            self.data[int(word.reshape(()))] = spread_to(value, self.shape).ravel()
         else:
             put(self.flat, word * self.ncolumns + self.columns, value, mask)
 

@@ -40,16 +40,16 @@ _IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All there is when threads go round a loop: writes so far, who waits where, registers."""
+    """All there is when threads go round a loop: memory, who waits where, registers."""
 
-    writes: int
+    memory: object
     groups: list[tuple[Running, int, Group]]
     registers: list[Array]
 
     def alike(self, other: Snapshot) -> bool:
         """Whether the same threads wait at the same places, and memory is as it was."""
         return (
-            self.writes == other.writes
+            self.memory is other.memory
             and len(self.registers) == len(other.registers)
             and len(self.groups) == len(other.groups)
             and all(
@@ -132,7 +132,7 @@ def judge(state: State) -> None:
         *((f, at, mask) for f in frames for at, mask in f.parked.items()),
         *((f, p.stop.resume, p.mask) for f in frames for p in f.at_mbarriers),
     ]
-    now = Snapshot(state.launch.writes, groups, [v for f in frames for v in f.registers])
+    now = Snapshot(state.launch.memory, groups, [v for f in frames for v in f.registers])
     if _nothing_changed(state, now) and state.idle in (1, _IDLE):
         _deadlock(state)
     state.snapshot, state.moved = now, False

@@ -89,7 +89,7 @@ class Launch:
         self.before = 0  # steps of the batches that have ended
         self.readings = 0  # of clocks
         self.flagged = False  # a value that others may wait for was just written
-        self.writes = 0  # stores and atomics that changed memory
+        self.memory = object()  # another one whenever a store or an atomic has changed memory
         # First blocks of clusters that have not started, where the kernel may take them over.
         self.pending: deque[tuple[int, int, int]] = deque()
         self.box_rows: set[int] = set()  # of 128 bytes, modulo 8, where swizzled boxes began
@@ -102,7 +102,7 @@ class Launch:
 
     def stored(self, site: Site) -> None:
         """Note that memory was written: those who wait may find what they wait for."""
-        self.writes += 1
+        self.memory = object()
         if site.strong:
             self.flagged = True
 
@@ -294,7 +294,7 @@ class State:
 
     def block_tuple(self, column: int) -> tuple[int, int, int]:
         """blockIdx of a block of this batch."""
-        return self.block_of(int(self.linear_block.reshape(-1)[column]))
+        return self.block_of(int(self.linear_block.flat[column]))
 
     @cached_property
     def global_thread(self) -> Array:
