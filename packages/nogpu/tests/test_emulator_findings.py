@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from foreign_kernels import cuda
@@ -351,6 +353,80 @@ def test_a_barrier_that_some_threads_miss():
     found = only(one_block("if (t < 40) __syncthreads();"), "divergent-barrier")[0]
     assert found.line == 6
     assert one_block("if (blockIdx.x < 1) __syncthreads();").ok  # whole blocks may differ
+
+
+def of_blocks(body, arch="sm_80", **options):
+    """Findings and out of a kernel of 3 x 2 blocks of 96 threads, in which `odd` are the blocks of
+    the second column."""
+    source = f"""
+extern "C" __global__ void k(int* out) {{
+    int t = threadIdx.x, got = 0, odd = blockIdx.x == 1;
+    {body}
+    out[(blockIdx.y * 3 + blockIdx.x) * 96 + t] = got;
+}}"""
+    out = np.zeros((2, 3, 96), np.int32)
+    return emulator.launch(source, "k", (3, 2), 96, [out], arch=arch, **options).findings, out
+
+
+BAR = 'asm volatile("bar.sync %0, %1;" :: "r"({}), "r"({}) : "memory");'
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("if (!odd || t < 40) __syncthreads();", ["56 of 96 threads of block {} never reach this"]),
+        (
+            "if (odd && t < 40) {\n__syncthreads(); got = 1; } else\n__syncthreads();",
+            ["threads of block {} meet here and at line 5"],
+        ),
+        (
+            f"if (!odd || t < 32) {{\n{BAR.format(1, 'odd ? 64 : 96')} got = 1; }} else\n{BAR.format(2, 96)}",
+            ["32 of 96 threads of block {} wait at this", "64 of 96 threads of block {} wait at this"],
+        ),
+        (BAR.format(1, "odd ? 64 : 96"), ["96 threads of block {} wait at barrier 1, which takes 64"]),
+        (
+            BAR.format(
+                "odd && t / 32 == 2 ? 1 + t % 2 : 0", "!odd ? 96 : t / 32 == 2 ? 32 : 64"
+            ),
+            ["lanes of warp 2 of block {} name different barriers"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_at_a_barrier_is_said_of_the_first_block_and_counted_by_blocks(
+    body, says, schedule
+):
+    found, _ = of_blocks(body, schedule=schedule)
+    assert not of_blocks(body.replace("odd", "(0 * odd)"), schedule=schedule)[0]
+    named = [f for f in found if any(s.format((1, 0, 0)) in f.message for s in says)]
+    assert len(named) == len(says), found
+    for f in named:
+        assert (f.kind, f.block) == ("divergent-barrier", (1, 0, 0)), f
+        assert f.count == 2 or (schedule == "permuted" and f.count % 2 == 0)  # warps come apart
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("few", [0, 1, 95, 96])
+def test_a_barrier_tells_its_threads_how_many_say_yes(few, schedule):
+    """`few` threads of an odd block say yes; named barriers ask the first warp, or the others."""
+    whole = (
+        "int yes = odd ? t < FEW : t == 50; got = __syncthreads_count(yes) + 1000 *"
+        " __syncthreads_and(yes) + 10000 * __syncthreads_or(yes);"
+    ).replace("FEW", str(few))
+    parts = f"""int yes = odd ? t < {few} : t == 50, all, any; asm volatile("{{.reg .pred p, q, r;
+        setp.ne.u32 p, %3, 0; bar.red.popc.u32 %0, %4, %5, p; bar.red.and.pred q, %4, %5, p;
+        bar.red.or.pred r, %4, %5, p; selp.u32 %1, 1000, 0, q; selp.u32 %2, 10000, 0, r;}}"
+        : "=r"(got), "=r"(all), "=r"(any) : "r"(yes), "r"(1 + (t < 32)), "r"(t < 32 ? 32 : 64) :
+        "memory"); got += all + any;"""
+    yes = np.zeros((2, 3, 96), bool)
+    yes[:, ::2, 50], yes[:, 1, :few] = True, True
+    for body, edges in ((whole, (0, 96)), (parts, (0, 32, 96))):
+        found, out = of_blocks(body.replace("\n", " "), schedule=schedule)
+        assert not found, found
+        for first, last in itertools.pairwise(edges):
+            those = yes[..., first:last]
+            want = those.sum(2) + 1000 * those.all(2) + 10000 * those.any(2)
+            assert (out[..., first:last] == want[..., None]).all()
 
 
 # -- cp.async ------------------------------------------------------------------------------------
