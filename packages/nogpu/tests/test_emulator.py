@@ -299,6 +299,37 @@ def test_printf_goes_to_the_report():
     assert want[0] in str(report)
 
 
+PRINTED = {
+    ("%i|%+d|% d|%05d|%-6d|", "-1, 2, 3, -4, 5"): "-1|+2| 3|-0004|5     |",
+    ("%u %x %#X %o", "-1, -1, 255, 8"): f"{2**32 - 1} ffffffff 0XFF 10",
+    ("%ld %lu %llx %zd %lli", "-1ll, -1ll, -1ll, 1ll << 40, 1ll << 63"):
+        f"-1 {2**64 - 1} {'f' * 16} {2**40} {-(2**63)}",
+    ("%d %lld %d %f %d", "1, 2ll, 3, 4.5, 5"): "1 2 3 4.500000 5",
+    ("%hd %hhu %c%c", "3, 4, 65, 321"): "3 4 AA",
+    ("%.3f %8.2f|%-8.1e|%g %G", "1.0 / 3, -2.5, 12345.0, 1e-7, 1e20"):
+        "0.333    -2.50|1.2e+04 |1e-07 1E+20",
+    ("%a", "1.0"): "0x1.0000000000000p+0",
+    ("%p", "(void*)255"): "0xff",
+    ("%5s|%-5s|%.2s", '"ab", "cd", "efg"'): "   ab|cd   |ef",
+    ("100%% %d%%", "7"): "100% 7%",
+    ("%1000d", "1"): " " * 999 + "1",
+    ("%*d", "4, 5"): "%*d",
+    ("no more", "0"): "no more",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "given"), PRINTED)
+def test_printf_writes_what_c_writes(spec, given):
+    source = f'extern "C" __global__ void k() {{ printf("{spec}", {given}); }}'
+    assert emulator.launch(source, "k", 1, 1, []).output == PRINTED[spec, given]
+
+
+def test_the_first_lines_of_many_are_kept():
+    source = 'extern "C" __global__ void k() { printf("%d,", blockIdx.x * 64 + threadIdx.x); }'
+    told = emulator.launch(source, "k", 5, 64, []).output
+    assert told == "".join(f"{i}," for i in range(200))
+
+
 @pytest.mark.parametrize(
     "spec", ["%2000000000d", "%20000000d", "%.2000000000f", "%-1001d", "%.1001f"]
 )

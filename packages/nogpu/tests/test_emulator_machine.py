@@ -185,6 +185,19 @@ def test_an_access_at_an_edge_of_its_memory(space, width):
             )  # fmt: skip
             assert {f.array for f in report.findings} <= {"mine", "shared", "local", ""}, report
             want, read = bytes_.copy(), do is LOADS[width]
+            far = (
+                f"{-at} byte(s) before its start"
+                if at < 0
+                else f"{at + width - 32} byte(s) past its end"
+            )
+            says = f"{'reads' if read else 'writes'} {width} bytes at "
+            if space == "local":
+                says += f"byte {at} of its local memory, which has 32 bytes"
+            elif kind == "misaligned":
+                says += f"mine[0], byte {at} of shared memory: an access of {width} bytes needs"
+            else:
+                says = f"byte {at} of shared memory, {far}: the block has 32 bytes"
+            assert all(says in f.message for f in report.findings), report
             if not read and not kind:
                 want[at : at + width] = 0xA5
             assert out[6] == (want.astype(int) << np.arange(32) % 8).sum(), (at, do)

@@ -44,11 +44,7 @@ def arrive_at(
     """
     if running.caller is not None:
         mask = state.within(mask)  # others of the warp may yet come into the function
-    whole = mask is None or mask.n == mask.warps * 32
-    if whole and mask is not None and together > 1:  # whole sets of so many warps, too?
-        here = state.warps_active(mask)
-        whole = bool((here == warp.of_any(here, together)).all())
-    if whole:
+    if mask is None:
         push(state, pool, stop.resume, mask)
         return
     named = warp.warps(state, member).astype(i8) & 0xFFFFFFFF
