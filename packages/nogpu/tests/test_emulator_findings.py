@@ -402,7 +402,16 @@ def test_what_is_wrong_at_a_barrier_is_said_of_the_first_block_and_counted_by_bl
     assert len(named) == len(says), found
     for f in named:
         assert (f.kind, f.block) == ("divergent-barrier", (1, 0, 0)), f
+        assert f.other_line == (5 if "at line 5" in f.message else 0)
         assert f.count == 2 or (schedule == "permuted" and f.count % 2 == 0)  # warps come apart
+
+
+def test_the_only_thread_of_a_block_waits_for_nobody():
+    source = """
+extern "C" __global__ void k(int* out) { if (blockIdx.x % 2) __syncthreads(); out[blockIdx.x] = 1; }
+"""
+    out = np.zeros(4, np.int32)
+    assert emulator.launch(source, "k", 4, 1, [out]).ok and out.all()
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])

@@ -126,11 +126,16 @@ UNDEFINED = (
     ("out[t] = t; __syncwarp(0xffff0000u);", T, 1, "does not name them"),
     ("out[t] = __ballot_sync(0xffu, 1) ? 1 : 1;", np.ones(32), 1, "does not name them"),
 )  # fmt: skip
+_ONE_BY_ONE = '_Pragma("unroll 1") '
 ABSENT = (
-    "if (t < 16) out[t] = __shfl_xor_sync(0xffffffffu, t, 1);",
-    "if (t < n) out[t] = __ballot_sync(0xffffffffu, t & 1);",
-    "for (int i = 0; i < t; ++i) out[t] += __reduce_add_sync(0xffffffffu, i);",
-    "out[t] = __match_any_sync(t < 16 ? 0x1ffffu : 0xffff0000u, t);",
+    ("if (t < 16) out[t] = __shfl_xor_sync(0xffffffffu, t, 1);", 1, range(16, 32)),
+    ("if (t < n) out[t] = __ballot_sync(0xffffffffu, t & 1);", 1, range(20, 32)),
+    (
+        _ONE_BY_ONE + "for (int i = 0; i < t; ++i) out[t] += __reduce_add_sync(0xffffffffu, i);",
+        31,
+        [0],
+    ),
+    ("out[t] = __match_any_sync(t < 16 ? 0x1ffffu : 0xffff0000u, t);", 1, [16]),
 )
 
 
@@ -170,11 +175,14 @@ def test_lanes_of_a_warp_that_is_not_whole_do_not_exist():
     assert run(guarded, block=45)[1].ok
 
 
-@pytest.mark.parametrize("body", ABSENT)
-def test_a_mask_that_names_lanes_elsewhere_is_found(body):
-    (finding,) = run(body + " __syncthreads(); out[t] += 1;")[1].findings  # else they have ended
-    assert finding.kind == "divergent-barrier" and finding.line == 3
-    assert "lanes that are not here" in finding.message
+@pytest.mark.parametrize(("body", "times", "lanes"), ABSENT)
+@pytest.mark.parametrize("warps", [1, 2])
+def test_a_mask_that_names_lanes_elsewhere_is_found(body, times, lanes, warps):
+    body = f"out += t / 32 * 32; t %= 32; {body} __syncthreads();"  # else they have ended
+    body += " out[t] += 1;"
+    (finding,) = run(body, block=32 * warps)[1].findings
+    assert (finding.kind, finding.line, finding.count) == ("divergent-barrier", 3, times * warps)
+    assert f"lanes that are not here ({', '.join(map(str, lanes))})" in finding.message
 
 
 # -- matrix instructions ---------------------------------------------------------------------------
@@ -286,6 +294,7 @@ def test_lanes_that_act_together_get_what_the_isa_says(block, groups):
     v[:, ::7] = v[:, :1]
     of = rng.integers(0, groups, (2, threads)) if groups > 1 else np.zeros((2, threads), int)
     v[of == 2] = 6  # all the same
+    v[:, :32][of[:, :32] == 1] = 7  # here in the first warp
     m = np.zeros((2, threads), np.uint32)
     want = np.zeros((len(SHARED_BY_LANES) + 1, 2, threads), np.uint32)
     for b, first, g in np.ndindex(2, -(-threads // 32), groups):

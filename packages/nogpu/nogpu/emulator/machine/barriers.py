@@ -84,7 +84,7 @@ def _parts(
     named = np.unique(pairs[here])
     parts = []
     for pair in named:
-        barrier = int(pair + (1 << 31)) >> 32
+        barrier = int(pair) >> 32
         threads = np.full((1, 1, 1, 1), pair - (barrier << 32), i8)
         group = mask if len(named) == 1 else state.narrowed(base, pairs == pair)
         parts.append((_checked(stop, barrier), None if expected is None else threads, group))

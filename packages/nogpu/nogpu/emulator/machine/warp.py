@@ -41,7 +41,7 @@ def warps(state: State, a: Array) -> Array:
 
 def threads(state: State, a: Array) -> Array:
     """Inverse of `warps`."""
-    return a.reshape(state.warp_shape.warps * 32, -1)[: state.threads].reshape(state.shape)
+    return a.reshape(-1, state.blocks)[: state.threads].reshape(state.shape)
 
 
 def of_any(flags: Array, together: int) -> Array:
