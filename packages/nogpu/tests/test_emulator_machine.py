@@ -63,9 +63,10 @@ def test_every_end_says_what_may_follow():
 # -- what findings say of places -----------------------------------------------------------------
 
 
-def findings(source, threads=64, **options):
+def findings(source, threads=64, blocks=1, **options):
     """Findings of a kernel k(int *out) on zeros."""
-    return emulator.launch(source, "k", 1, threads, [np.zeros(64, np.int32)], **options).findings
+    given = [np.zeros(64, np.int32)]
+    return emulator.launch(source, "k", blocks, threads, given, **options).findings
 
 
 def test_a_line_is_crowded_from_its_second_barrier_on():
@@ -145,10 +146,13 @@ def test_few_threads_that_take_long_are_told_why():
     extern "C" __global__ void k(int *out) {
         for (int i = 0; i < 2000; ++i) out[threadIdx.x] += out[(threadIdx.x + i) % 8];
     }"""
-    (few,) = findings(source, threads=1, max_steps=500)
-    assert "a step takes as long for 1 thread(s) as for thousands" in few.message
-    many = [f for f in findings(source, threads=64, max_steps=500) if f.kind == "step-budget"]
-    assert "as for thousands" not in many[0].message
+    for threads, options, told in (
+        (1, {}, True), (31, {}, True), (32, {}, False), (31, {"blocks": 2, "lanes": 31}, False),
+    ):  # fmt: skip
+        found = findings(source, threads, max_steps=500, **options)
+        (message,) = (f.message for f in found if f.kind == "step-budget")
+        hint = f"a step takes as long for {threads} thread(s) as for thousands"
+        assert (hint in message) == told, message
 
 
 # -- edges of a thread's and of a block's memory --------------------------------------------------

@@ -118,6 +118,42 @@ def test_who_waits_at_a_barrier_is_said():
     )
 
 
+def test_the_first_block_that_waits_is_named_and_all_threads_are_counted():
+    source = """
+    extern "C" __global__ void k(volatile int* flag)
+    {
+        if (blockIdx.x) {
+            if (threadIdx.x % 32 > 1) while (*flag == 0) { }
+            if (threadIdx.x % 32 == 1) __syncwarp();
+            __syncthreads();
+        }
+    }
+    """
+    (found,) = emulator.launch(source, "k", 3, 64, [np.zeros(1, np.int32)]).findings
+    assert (found.kind, found.line, found.block) == ("deadlock", 5, (1, 0, 0))
+    first = "thread (2, 0, 0) of block (1, 0, 0) and 119 more in the loop at line 5; thread ("
+    assert f"all threads that are left wait: {first}" in found.message
+    assert "(1, 0, 0) of block (1, 0, 0) and 3 more for their warp at line 6" in found.message
+    assert "(0, 0, 0) of block (1, 0, 0) and 3 more at the barrier of line 7" in found.message
+
+
+def test_who_waits_is_said_where_the_steps_are_used_up():
+    source = """
+    extern "C" __global__ void k(volatile int* flag, volatile int* out)
+    {
+        if (threadIdx.x < 32) while (*flag == 0) { }
+        for (int i = 0; i < 1 << 20; ++i) out[threadIdx.x] += i;
+    }
+    """
+    arrays = [np.zeros(1, np.int32), np.zeros(64, np.int32)]
+    (found,) = emulator.launch(source, "k", 1, 64, arrays, max_steps=5000).findings
+    assert (found.kind, found.line) == ("step-budget", 5)
+    assert found.message.endswith(
+        "give a larger max_steps. Waiting: thread (0, 0, 0) of block (0, 0, 0) and 31 more in the"
+        " loop at line 4"
+    )
+
+
 @pytest.mark.parametrize("schedule", run.SCHEDULES)
 def test_lanes_do_not_run_ahead_of_one_that_polls_for_them(schedule):
     source = """
