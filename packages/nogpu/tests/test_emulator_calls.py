@@ -44,6 +44,21 @@ def test_a_pointer_to_no_function():
     assert report.ok
 
 
+@pytest.mark.parametrize("words", [1, 4, 16])
+def test_all_that_a_pointer_to_no_function_gives_back_is_zero(words):
+    source = f"""
+    struct Many {{ int a[{words}]; }};
+    typedef Many (*Op)(int);
+    __device__ Op unset[1];
+    extern "C" __global__ void k(int* y) {{
+        Many many = unset[0](1);
+        for (int i = 0; i < {words}; ++i) y[threadIdx.x] += many.a[i] + 1;
+    }}"""
+    y = np.zeros(32, np.int32)
+    (finding,) = emulator.launch(source, "k", 1, 32, [y]).findings
+    assert (finding.kind, finding.count) == ("out-of-bounds", 32) and (y == words).all()
+
+
 def test_virtual_functions():
     report, y = run("by_object", 3)
     assert report.ok, report

@@ -225,8 +225,8 @@ def test_before_the_beginning_and_far_away():
 extern "C" __global__ void k(const float* x, float* y, long long where) { y[threadIdx.x] = x[where + threadIdx.x]; }
 """
 
-    def at(where):
-        x, y = np.ones(64, np.float32), np.full(32, 5, np.float32)
+    def at(where, shape=(64,)):
+        x, y = np.ones(shape, np.float32), np.full(32, 5, np.float32)
         return emulator.launch(source, "k", 1, 32, [x, y, where]), y
 
     assert at(32)[0].ok
@@ -235,6 +235,13 @@ extern "C" __global__ void k(const float* x, float* y, long long where) { y[thre
     assert (found.index, found.count) == ("x[-3]", 3)
     assert "3 elements before its start" in found.message
     np.testing.assert_array_equal(y, [0] * 3 + [1] * 29)  # a load that faults gives 0
+    report, _ = at(-3, (8, 8))
+    assert only(report, "out-of-bounds")[0].index == "x[-3]"
+    report, _ = at(63, (8, 8))
+    (found,) = only(report, "out-of-bounds")
+    assert (found.index, found.count) == ("x[64]", 31) and "x has 64 elements" in found.message
+    report, _ = at(-30, (1,))
+    assert "30 elements before its start: x has 1 element." in str(report)
     report, _ = at(10**9)
     assert only(report, "out-of-bounds")[0].array == "x"
     report, _ = at(-(2**45))
@@ -269,9 +276,10 @@ extern "C" __global__ void k() { extern __shared__ float d[]; d[threadIdx.x] = 1
     only(emulator.launch(source, "k", 1, 65, [], shared_bytes=256), "out-of-bounds")
 
 
-def test_a_null_pointer():
+@pytest.mark.parametrize("threads", [1, 32])
+def test_a_null_pointer(threads):
     source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] = 1; }'
-    report = emulator.launch(source, "k", 1, 32, [None])
+    report = emulator.launch(source, "k", 1, threads, [None])
     assert "belongs to no array" in only(report, "out-of-bounds")[0].message
 
 

@@ -225,7 +225,7 @@ def _clean(offset: Array, site: Site, buffer: Buffer, mask: Mask | None) -> bool
     outside = offset.view(u8) > np.uint64(buffer.nbytes - width)
     if outside.any() and (mask is None or (outside & mask.reduced(outside.shape)).any()):
         return False
-    if width > 1 and int(np.bitwise_or.reduce(offset, axis=None)) & (width - 1):
+    if int(np.bitwise_or.reduce(offset, axis=None)) & (width - 1):
         if mask is None:
             return False
         return not ((offset & (width - 1) != 0) & mask.reduced(offset.shape)).any()
@@ -234,9 +234,8 @@ def _clean(offset: Array, site: Site, buffer: Buffer, mask: Mask | None) -> bool
 
 def _first_buffer(state: State, site: Site, address: Array, mask: Mask | None) -> Buffer | None:
     """The buffer that the first active lane means."""
-    first = 0
-    if mask is not None:
-        first = int(np.argmax(np.broadcast_to(mask.reduced(address.shape), address.shape)))
+    here = np.True_ if mask is None else mask.reduced(address.shape)
+    first = int(np.argmax(np.broadcast_to(here, address.shape)))
     return state.launch.heap.at(int(address.flat[first]) + site.offset)
 
 
@@ -263,9 +262,8 @@ def _split(
         offset = target - buffer.base
         outside = here & ((offset < 0) | (offset > buffer.nbytes - width))
         if buffer.owned is not None:
-            at = np.clip(offset, 0, np.maximum(buffer.nbytes - width, 0))
-            last = np.minimum(at + width, buffer.nbytes) - 1
-            outside = here & ~(~outside & buffer.owned[at] & buffer.owned[last])
+            at = np.clip(offset, 0, buffer.nbytes - width)
+            outside = here & ~(~outside & buffer.owned[at] & buffer.owned[at + width - 1])
         if outside.any():
             faults.report_outside(state, site, buffer, offset, outside, width)
         misaligned = here & ~outside & (offset & (site.width - 1) != 0)
@@ -338,7 +336,7 @@ def _check_shared(state: State, site: Site, offset: Array, mask: Mask | None) ->
     """Report lanes outside shared memory or misaligned; the mask of the others."""
     width, total = site.width, state.launch.shared_bytes
     outside = (offset < 0) | (offset > total - width)
-    misaligned = offset & (width - 1) != 0 if width > 1 else np.zeros_like(outside)
+    misaligned = offset & (width - 1) != 0
     if not outside.any() and not misaligned.any():
         return mask
     _, arr = _lanes_of(offset, mask)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,22 +71,9 @@ def accuse(
     line: int,
     lane: Offender,
     message: str,
-    *,
-    array: str = "",
-    index: str = "",
-    other_line: int = 0,
-    weight: int = 0,
+    **details: Any,
 ) -> None:
     """Enter a fault of the lanes that `lane` stands for; arguments as for `State.find`."""
     lane.state.find(
-        kind,
-        line,
-        message,
-        lane.count,
-        array=array,
-        index=index,
-        threads=(lane.thread,),
-        other_line=other_line,
-        block=lane.block,
-        weight=weight,
+        kind, line, message, lane.count, threads=(lane.thread,), block=lane.block, **details
     )

@@ -22,14 +22,14 @@ class Mask:
         self.arr = arr
         self.n = n
         self.whole = False  # known to hold all lanes of each warp that it touches
-        self._warps = -1
+        self._warps: int | None = None
         self._active: ActiveLanes | None = None
         self._reduced: dict[tuple[int, ...], Array] = {}
 
     @property
     def warps(self) -> int:
         """Warps with at least one thread in the set."""
-        if self._warps < 0:
+        if self._warps is None:
             s = self.state
             lanes = s.warp_shape.lanes(self.arr, is_mask=True).any(axis=(2, 3))
             self._warps = int(np.count_nonzero(lanes)) * (s.total_warps // lanes.size)

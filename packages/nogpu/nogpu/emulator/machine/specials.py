@@ -34,7 +34,7 @@ class Chip:
     sms: int
     warps: int
     mhz: int
-    seed: int = 0
+    seed: int
 
 
 CYCLES = 4
