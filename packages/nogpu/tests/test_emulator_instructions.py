@@ -340,6 +340,13 @@ def test_fma_rounds_once(kind, dtype):
     c = (rng.standard_normal(N) * 10.0 ** rng.integers(-12, 4, N)).astype(dtype)
     c[:64] = -(a[:64] * b[:64])  # what is left is the rounding error of the product
     same(run(f"fma.rn.{kind} %0, %1, %2, %3;", dtype, a, b, c), exactly(fused, a, b, c))
+    third, one = np.array([1 / 3, 1.25]).astype(dtype)
+    third, one = third + 0 * a, one + 0 * a
+    sign, bits = ("0f", "u4") if kind == "f32" else ("0d", "u8")
+    x, y = (f"{sign}{v.view(bits)[0]:0{2 * v.itemsize}x}" for v in (third, one))
+    # Of what all threads hold there is one element.
+    same(run(f"fma.rn.{kind} %0, {x}, {y}, %1;", dtype, c), exactly(fused, third, one, c))
+    same(run(f"fma.rn.{kind} %0, {x}, %1, {y};", dtype, b), exactly(fused, third, b, one))
 
 
 def test_fma_of_a_sum_that_lies_halfway_in_float64():
@@ -390,7 +397,7 @@ def test_what_overflows_is_rounded_as_directed(mode):
 
 
 def test_flush_to_zero_and_saturation():
-    x = np.array([1e-39, -1e-39, 1e-30, 0.25, 2.0, -3.0, np.nan, 0.5] * 8, "f4")
+    x = np.array([1e-39, -1e-39, 2.0**-126, 0.25, 2.0, -3.0, np.nan, -(2.0**-126)] * 8, "f4")
     one = np.ones_like(x)
     got = run("mul.rn.ftz.f32 %0, %1, %2;", "f4", x, one)
     same(got, np.where(np.abs(x) < 2.0**-126, np.copysign(0, x), x))
@@ -819,7 +826,7 @@ def test_only_cc_leaves_a_carry(op):
 
 
 def test_half_precision_flushes_what_is_subnormal():
-    x = np.resize(np.array([3e-6, -3e-6, 1e-4, -1.5, 7e-5, -5e-5], "f2"), 64)
+    x = np.resize(np.array([3e-6, -3e-6, 1e-4, -1.5, 7e-5, -5e-5, 2.0**-14], "f2"), 64)
     one = np.ones(64, "f2")
     flushed = np.where(np.abs(x) < 2.0**-14, np.copysign(np.float16(0), x), x)
     assert (flushed != x).any()

@@ -87,13 +87,11 @@ def set_aside(state: State, running: Running, pool: Pool, spin: Spin) -> None:
     aside = state.narrowed(base, same)
     if aside is not None and aside.n == 0:
         return
-    rest = None if aside is None else state.narrowed(base, ~same)
     push(state, running.parked, spin.head, aside)
     running.spins[spin.head] = spin
-    if rest is None or rest.n == 0:
-        del pool[spin.head]
-    else:
-        pool[spin.head] = rest
+    del pool[spin.head]
+    if aside is not None:
+        push(state, pool, spin.head, state.narrowed(base, ~same))
 
 
 def hand_on(state: State, running: Running, mask: Group) -> None:
