@@ -367,6 +367,8 @@ def test_directed_rounding_is_that_of_the_exact_result(mode, kind):
         (f"add.{mode}.{kind} %0, %1, %2;", Fraction.__add__, (a, b)),
         (f"mul.{mode}.{kind} %0, %1, %2;", Fraction.__mul__, (a, b)),
         (f"fma.{mode}.{kind} %0, %1, %2, %3;", fused, (a, b, c)),
+        (f"div.{mode}.{kind} %0, %1, %2;", Fraction.__truediv__, (a, b)),
+        (f"rcp.{mode}.{kind} %0, %1;", lambda x: 1 / x, (a,)),
     ):
         got = run(template, a.dtype.str[1:], *given)
         same(got, exactly(function, *given, mode=mode))
