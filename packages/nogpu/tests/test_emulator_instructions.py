@@ -117,9 +117,18 @@ def test_division_truncates_toward_zero(kind):
     same(run(f"rem.{kind} %0, %1, %2;", dtype, a, b), np.fmod(a, b))
 
 
-def test_division_by_zero_does_not_stop_the_launch():
-    a = words(5, "u4")
-    assert (run("div.u32 %0, %1, %2;", "u4", a, a * 0) == 0xFFFFFFFF).all()
+@pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
+def test_division_by_zero_does_not_stop_the_launch(kind):
+    a = words(5, dtype_of(kind))
+    b = a * 0
+    b[::3] = 2
+    zero = b == 0
+    quotients = run(f"div.{kind} %0, %1, %2;", a.dtype.str[1:], a, b)
+    assert (quotients[zero] == np.array(-1).astype(a.dtype)).all()
+    same(
+        quotients[~zero], cut([int(v) // 2 + (v < 0 and v % 2) for v in a[~zero]], a.dtype.str[1:])
+    )
+    same(run(f"rem.{kind} %0, %1, %2;", a.dtype.str[1:], a, b), np.where(zero, a, np.fmod(a, 2)))
 
 
 @pytest.mark.parametrize("kind", ["s32", "u32"])
@@ -542,6 +551,31 @@ def test_float_to_integer_rounds_and_clamps(mode):
         run(f"cvt.{mode}.s64.f32 %0, %1;", "i8", finite), rounding(finite.astype("f8")).astype("i8")
     )
     same(run(f"cvt.{mode}.f32.f32 %0, %1;", "f4", x), rounding(x))
+
+
+def test_floats_beyond_64_bits_are_clamped():
+    """A NaN has the highest bit alone."""
+    x = np.array([np.inf, -np.inf, np.nan, 2.0**63, -(2.0**63), 2.0**64, 1e30, -1], "f4")
+    low, high, whole = -(2**63), 2**63 - 1, 2**64 - 1
+    signed = [high, low, low, high, low, high, high, -1]
+    unsigned = [whole, 0, 1 << 63, 1 << 63, 0, whole, whole, 0]
+    same(run("cvt.rni.s64.f32 %0, %1;", "i8", np.tile(x, 8)), np.tile(np.array(signed), 8))
+    same(run("cvt.rni.u64.f32 %0, %1;", "u8", np.tile(x, 8)), np.tile(np.array(unsigned, "u8"), 8))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f32", "f4"), ("f64", "f8")])
+def test_a_float_is_tested_for_what_it_is(kind, dtype):
+    tiny, least = np.finfo(dtype).tiny, np.finfo(dtype).smallest_subnormal
+    x = np.array([0, 1.5, tiny, np.nextafter(tiny, 0), least, np.inf, np.nan, 3e38], dtype)
+    x = np.concatenate([x, -x] * 4).astype(dtype)
+    size = np.abs(x)
+    for what, want in {
+        "finite": np.isfinite(x), "infinite": np.isinf(x), "number": ~np.isnan(x),
+        "notanumber": np.isnan(x), "normal": (size >= tiny) & np.isfinite(x),
+        "subnormal": (size > 0) & (size < tiny),
+    }.items():  # fmt: skip
+        code = f"{{.reg .pred p; testp.{what}.{kind} p, %1; selp.u32 %0, 1, 0, p;}}"
+        same(run(code, "u4", x), want)
 
 
 def test_integer_to_float_and_between_floats():

@@ -324,24 +324,17 @@ def join32(low: Array, high: Array) -> Array:
 def div_int(a: Array, b: Array) -> Array:
     """Integer quotient, truncated toward zero; a division by zero gives all bits one."""
     zero = b == 0
-    if a.dtype.itemsize <= 4:
-        safe = np.where(zero, b.dtype.type(1), b) if zero.any() else b
-        q = np.trunc(np.divide(a, safe, dtype=f8)).astype(i8 if a.dtype.kind == "i" else u8)
-        q = q.astype(a.dtype)
-    else:
-        safe = np.where(zero, b.dtype.type(1), b)
-        q = a // safe
-        if a.dtype.kind == "i":
-            q = q + ((a % safe != 0) & ((a < 0) != (safe < 0)))
-    return np.where(zero, np.array(-1).astype(a.dtype), q) if zero.any() else q
+    safe = b | zero
+    q = a // safe
+    if a.dtype.kind == "i":
+        q = q + ((a % safe != 0) & ((a < 0) != (safe < 0)))
+    return np.where(zero, np.array(-1).astype(a.dtype), q)
 
 
 def rem_int(a: Array, b: Array) -> Array:
     """Integer remainder with the sign of the dividend; by zero it is the dividend."""
     zero = b == 0
-    if not zero.any():
-        return np.fmod(a, b)
-    return np.where(zero, a, np.fmod(a, np.where(zero, b.dtype.type(1), b)))
+    return np.where(zero, a, np.fmod(a, b | zero))
 
 
 def mulhi(a: Array, b: Array) -> Array:

@@ -115,7 +115,8 @@ class Words:
     def __init__(self, nbytes: int, columns: Array) -> None:
         """columns: int64 (r, x, p, q), the column that each thread of the batch owns."""
         self.nbytes = nbytes
-        self.rows = max(-(-nbytes // 4), 4)  # lanes that fault load up to 16 bytes of the first
+        least = 4  # lanes that fault load up to 16 bytes of the first
+        self.rows = max(-(-nbytes // 4), least)
         self.columns, self.shape = columns, columns.shape
         self.ncolumns = int(columns.max()) + 1
         self.data = np.zeros((self.rows, self.ncolumns), u4)
