@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -544,6 +545,16 @@ def moved(shape: str, first: int = 0, issued: tuple[str, ...] = (), **other: Any
     return out
 
 
+def held(shape: str, lane: int, i: int) -> tuple[int, int]:
+    """The lane and the column of tensor memory that register i of a lane means, of eight."""
+    return {
+        "32x32b.x8": (lane, i),
+        "16x64b.x8": (lane // 4 + 8 * (lane % 2), lane // 2 % 2 + 2 * i),
+        "16x128b.x4": (lane // 4 + 8 * (i % 2), lane % 4 + 4 * (i // 2)),
+        "16x256b.x2": (lane // 4 + 8 * (i // 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i // 4)),
+    }[shape]
+
+
 @pytest.mark.parametrize("first", [0, 16])
 @pytest.mark.parametrize("shape", ["32x32b.x8", "16x64b.x8", "16x128b.x4", "16x256b.x2"])
 def test_registers_of_each_shape(shape: str, first: int) -> None:
@@ -551,13 +562,7 @@ def test_registers_of_each_shape(shape: str, first: int) -> None:
         pytest.skip("32 lanes begin at the first")
     (got,) = moved(shape, first)
     for t, i in itertools.product(range(128), range(8)):
-        lane = t % 32
-        row, column = {
-            "32x32b.x8": (lane, i),
-            "16x64b.x8": (lane // 4 + 8 * (lane % 2), lane // 2 % 2 + 2 * i),
-            "16x128b.x4": (lane // 4 + 8 * (i % 2), lane % 4 + 4 * (i // 2)),
-            "16x256b.x2": (lane // 4 + 8 * (i // 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i // 4)),
-        }[shape]
+        row, column = held(shape, t % 32, i)
         assert got[t, i] == (t // 32 * 32 + first + row << 16) + column
 
 
@@ -813,6 +818,182 @@ def test_ptxas_accepts_each_form() -> None:
     assert toolchain.compile(text, name="k.cu", arch="sm_100a").kernels
     with pytest.raises(CompileError):
         toolchain.compile(text.replace(".down", ".up"), name="k.cu", arch="sm_100a")
+
+
+# -- what is allocated ---------------------------------------------------------------------------
+
+BARE = """.version 8.6
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+.shared .align 4 .b32 place;
+.reg .b32 at, t, x, r<8>; .reg .b64 to, far; .reg .pred first, late;
+mov.u32 t, %tid.x;
+mov.u32 x, %ctaid.x;
+setp.eq.u32 first, x, 0;
+setp.ge.u32 late, t, 32;
+mul.wide.u32 far, t, 32;
+ld.param.u64 to, [out];
+add.s64 to, to, far;
+mov.u32 at, 480;
+BODY
+ret;
+}
+"""
+WORDS = {
+    "alloc": "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place],",
+    "free": "tcgen05.dealloc.cta_group::1.sync.aligned.b32",
+    "give_back": "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
+    "store": "tcgen05.st.sync.aligned",
+    "load": "tcgen05.ld.sync.aligned",
+    "stored": "tcgen05.wait::st.sync.aligned",
+    "loaded": "tcgen05.wait::ld.sync.aligned",
+}
+EIGHT = "{r0, r1, r2, r3, r4, r5, r6, r7}"
+FILL = [f"mad.lo.u32 r{i}, t, 8, {i}" for i in range(8)]
+GIVE = [f"st.global.b32 [to + {4 * i}], r{i}" for i in range(8)]
+
+
+def bare(
+    *statements: str, threads: int = 32, blocks: int = 1, lines: bool = True, pair: bool = False
+) -> tuple[emulator.Report, np.ndarray]:
+    """The report of a kernel of PTX, each statement on a line of its number, and 8 words a thread."""
+    body = ""
+    for number, statement in enumerate(statements, 1):
+        text = re.sub(r"\b[a-z_]+\b", lambda word: WORDS.get(word[0], word[0]), statement)
+        body += f".loc 1 {number} 1\n" * lines + text + ";\n"
+    body = body.replace("group::1", "group::2") if pair else body
+    out = np.zeros((threads, 8), np.uint32)
+    return emulator.launch(
+        BARE.replace("BODY", body), "k", blocks, threads, [out], arch="sm_100a",
+        cluster=2 if pair else None,
+    ), out  # fmt: skip
+
+
+STORE = "store.32x32b.x1.b32 [at], {t}"
+LOAD = f"load.32x32b.x8.b32 {EIGHT}, [%s]"
+MISPLACED = {
+    # statements, and of each line at fault what is said there
+    "no power of two": (["alloc 48"], {1: "asks for 48 columns of tensor memory; a power of two"}),
+    "too few": (["alloc 16"], {1: "asks for 16 columns"}),
+    "after the permit": (
+        ["alloc 32", "give_back", "alloc 32", "free 480, 32"], {3: "given back the permit (line 2)"},
+    ),
+    "the permit of the other block": (
+        ["@first give_back", "alloc 32", "@!first free 480, 32"],
+        {2: "thread (0, 0, 0) of block (0, 0, 0) asks for tensor memory after"},
+    ),
+    "more than is free": (
+        ["alloc 256", "alloc 512", "free 256, 256"], {2: "512 columns of tensor memory where 256 of 512 are free"},
+    ),
+    "half is freed": (
+        ["alloc 256", "free 256, 128"],
+        {1: "block (0, 0, 0) ends and has not freed the 256 columns",
+         2: "frees 128 columns of tensor memory from address 0x100 on; the block has allocated {256: 256}"},
+    ),
+    "others are freed": (
+        ["alloc 64", "free 416, 64", "free 448, 64"],
+        {2: "frees columns 416 to 479 of tensor memory; its block has allocated columns 448 to 511"},
+    ),
+    "one block does not free": (
+        ["alloc 32", "@first free 480, 32"], {1: "block (1, 0, 0) ends and has not freed the 32"},
+    ),
+    "none": ([LOAD % 0], {1: "reads columns 0 to 7 of tensor memory; its block has allocated none"}),
+    "between two": (
+        ["alloc 32", "alloc 128", LOAD % 377, "free 256, 128", "free 480, 32"],
+        {3: "reads columns 377 to 384 of tensor memory; its block has allocated columns 256 to 383, 480 to 511."},
+    ),
+    "past the last": (
+        ["alloc 32", LOAD % 505, "free 480, 32"], {2: "reads columns 505 to 512"},
+    ),
+    "what was there before": (
+        ["alloc 32", "store.32x32b.x8.b32 [at], " + EIGHT, "stored", LOAD % 480, "loaded", "free 480, 32",
+         "alloc 32", LOAD % 480, "loaded", "free 480, 32"],
+        {8: "warp 0 of block (0, 0, 0) reads tensor memory that nothing has written since"},
+    ),
+    "one column of eight": (
+        ["alloc 32", STORE, "stored", LOAD % 480, "loaded", "free 480, 32"], {4: "nothing has written"},
+    ),
+    "another address a lane": (
+        ["alloc 32", "add.u32 at, at, t", STORE, "stored", "free 480, 32"],
+        {3: "warp 0 of block (0, 0, 0) writes tensor memory and its lanes give different addresses"},
+    ),
+    "lanes between two warps'": (
+        ["alloc 32", "store.16x64b.x1.b32 [at + 0x80000], {t}", "stored", "free 480, 32"],
+        {2: "warp 0 of block (0, 0, 0) writes tensor memory from lane 8 on: warp 0 of a warpgroup reaches lanes 0 to 31"},
+    ),
+    "the second half for the whole": (
+        ["alloc 32", "store.32x32b.x1.b32 [at + 0x100000], {t}", "stored", "free 480, 32"], {2: "from lane 16 on"},
+    ),
+    "a warp that asks wrongly": (
+        ["@late alloc 48"], {1: "thread (32, 0, 0) of block (0, 0, 0) asks for 48"},
+    ),
+    "a warp in the place of another": (
+        ["@!late alloc 32", "bar.sync 0", "@late " + STORE, "stored", "bar.sync 0", "@!late free 480, 32"],
+        {3: "warp 1 of block (0, 0, 0) writes tensor memory from lane 0 on: warp 1 of a warpgroup reaches lanes 32 to 63"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "found"), MISPLACED.values(), ids=MISPLACED)
+def test_columns_that_a_block_or_lanes_that_a_warp_has_not(
+    statements: list[str], found: dict[int, str]
+) -> None:
+    text = " ".join(statements)
+    report, _ = bare(*statements, threads=32 + 32 * ("late" in text), blocks=1 + ("first" in text))
+    assert {f.line: f.count for f in report.findings} == dict.fromkeys(found, 1), str(report)
+    for finding in report.findings:
+        assert found[finding.line] in finding.message
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_columns_are_taken_from_the_end(lines: bool) -> None:
+    """Where a GPU takes them is open; whether PTX names lines or not, what is held is not given."""
+    keep = "bar.sync 0; ld.shared.b32 x, [place]; st.global.b32 [to + {}], x; bar.sync 0"
+    freed = ["free 480, 32", "free 256, 128", "free 448, 32", "free 384, 64"]
+    taken: list[str] = []
+    for i, columns in enumerate((32, 64, 32, 128, 512)):
+        taken += [*(freed if columns == 512 else []), f"alloc {columns}", keep.format(4 * i)]
+    report, out = bare(*taken, "free 0, 512", lines=lines)
+    assert report.ok, str(report)
+    assert out[0].tolist() == [480, 384, 448, 256, 0, 0, 0, 0]
+
+
+def test_both_blocks_of_a_pair_allocate_and_free() -> None:
+    assert bare("alloc 32", "free 480, 32", blocks=4, pair=True)[0].ok
+    for guard, block in (("@first ", 1), ("@!first ", 0)):
+        report, _ = bare("alloc 32", guard + "free 480, 32", blocks=2, pair=True)
+        said = {f.line: f.message for f in report.findings}
+        assert sorted(said) == [1, 2], str(report)
+        assert f"block ({block}, 0, 0) ends and has not freed the 32 columns" in said[1]
+        assert f"a warp of block ({1 - block}, 0, 0) allocates or frees" in said[2]
+
+
+@pytest.mark.parametrize(
+    "shape", ["32x32b.x8", "16x64b.x8", "16x128b.x4", "16x256b.x2", "32x32b.x8.unpack::16b"]
+)
+def test_what_each_shape_stores(shape: str) -> None:
+    """By warps 1 to 4, the last of which reaches the lanes of the first; eight columns go back."""
+    start = 0 if shape == "32x32b.x8" else 4
+    own = "shr.u32 x, t, 5; and.b32 x, x, 3; shl.b32 x, x, 21; add.u32 at, x, 448"
+    store = f"@late store.{shape}.b32 [at%s], {EIGHT}"
+    steps = ["@!late alloc 64", own, "mul.lo.u32 t, t, 0x20001", *FILL, store % ""]
+    steps += [store % " + 0x100000"] * shape.startswith("16")
+    steps += ["stored", "@late " + LOAD % f"at + {start}", "loaded", *GIVE, "bar.sync 0"]
+    report, out = bare(*steps, "@!late free 448, 64", threads=160)
+    want = np.zeros((128, 16), np.uint32)
+    for t, i in itertools.product(range(32, 160), range(8)):
+        value = 8 * 0x20001 * t + i
+        if "unpack" in shape:
+            want[t - 32, 2 * i : 2 * i + 2] = value & 0xFFFF, value >> 16
+        else:
+            row, column = held(shape, t % 32, i)
+            want[t // 32 * 32 - 32 + row, column] = value
+            if shape.startswith("16"):
+                want[t // 32 * 32 - 16 + row, column] = value
+    assert report.ok, str(report)
+    np.testing.assert_array_equal(out[32:], want[:, start : start + 8])
 
 
 # -- what is refused -----------------------------------------------------------------------------

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 LANES, COLUMNS = 128, 512
 GROUP = 16  # lanes that the judges keep together: the fewest that an instruction touches
-_UNIT = 32  # columns that are allocated at the least
 _LANE = np.arange(32)
-_FREE = 0
 
 i4, u4 = np.dtype("i4"), np.dtype("u4")
 
@@ -38,38 +36,37 @@ class TensorMemory:
     """Tensor memory of a batch of blocks.
 
     data: uint32 (blocks, lanes, columns). written: bool, the same, what has been stored or
-    multiplied into since it was allocated. owner: int32 (blocks, columns), the line that allocated
-    a column, 0 for a free one. allocated: of each block, columns by the first of them. pairs: of
-    each block, what it has allocated and freed with .cta_group::2, in order.
+    multiplied into since it was allocated. held: bool (blocks, columns), what is allocated.
+    allocated: of each block, how many columns on which line, by the first of them. pairs: of each
+    block, the lines that allocated and freed with .cta_group::2, in order. permit: by block, the
+    line that gave it back.
     """
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.data = np.zeros((state.blocks, LANES, COLUMNS), u4)
         self.written = np.zeros(self.data.shape, bool)
-        self.owner = np.zeros((state.blocks, COLUMNS), i4)
-        self.allocated: list[dict[int, int]] = [{} for _ in range(state.blocks)]
+        self.held = np.zeros((state.blocks, COLUMNS), bool)
+        self.allocated: list[dict[int, tuple[int, int]]] = [{} for _ in range(state.blocks)]
         self.pairs: list[list[int]] = [[] for _ in range(state.blocks)]
-        self.permit = np.zeros(state.blocks, i4)  # the line that gave it back, or 0
+        self.permit: dict[int, int] = {}
 
     def place(self, column: int, count: int) -> int:
         """The highest free place of `count` columns in a block, a multiple of them; -1: none.
 
         Where a GPU puts them is open: who takes 0 for granted shall see it here.
         """
-        owner = self.owner[column]
-        starts = range(COLUMNS - count, -1, -count)
-        return next((at for at in starts if not owner[at : at + count].any()), -1)
+        held, starts = self.held[column], range(COLUMNS - count, -1, -count)
+        return next((at for at in starts if not held[at : at + count].any()), -1)
 
     def inside(
         self, lane: Offender, line: int, at: int, count: int, does: str, block: int | None = None
     ) -> bool:
         """Whether a block (None: its own) has the columns that a thread means; if not, say so."""
         block = lane.column if block is None else block
-        owner = self.owner[block]
-        if 0 <= at and at + count <= COLUMNS and owner[at : at + count].all():
+        if at + count <= COLUMNS and self.held[block, at : at + count].all():
             return True
-        own = [f"{a} to {a + n - 1}" for a, n in sorted(self.allocated[block].items())]
+        own = [f"{a} to {a + n - 1}" for a, (n, _) in sorted(self.allocated[block].items())]
         has = f"columns {', '.join(own)}" if own else "none"
         whose = "its block" if block == lane.column else "the other block of the pair"
         report(
@@ -100,8 +97,7 @@ class TensorMemory:
                     "executes tcgen05.alloc and tcgen05.dealloc with .cta_group::2",
                 )
         for column, own in enumerate(self.allocated):
-            for at, count in own.items():
-                line = int(self.owner[column, at])
+            for count, line in own.values():
                 block = self.state.block_tuple(column)
                 self.state.find(
                     "divergent-barrier",
@@ -164,14 +160,14 @@ def tensor_alloc(
         problem = ""
         if columns not in (32, 64, 128, 256, 512):
             problem = f"{columns} columns of tensor memory; a power of two from 32 to 512 is given"
-        elif memory.permit[column]:
+        elif column in memory.permit:
             problem = (
-                f"tensor memory after its block has given back the permit (line "
+                "tensor memory after its block has given back the permit (line "
                 f"{memory.permit[column]}). Allocate all of it before "
                 "tcgen05.relinquish_alloc_permit"
             )
         elif (at := memory.place(column, columns)) < 0:
-            free = int(np.count_nonzero(memory.owner[column] == _FREE))
+            free = COLUMNS - int(np.count_nonzero(memory.held[column]))
             problem = (
                 f"{columns} columns of tensor memory where {free} of {COLUMNS} are free, and waits "
                 "for ever. Free what is no longer used, or allocate less"
@@ -182,9 +178,9 @@ def tensor_alloc(
             continue
         if pair:
             memory.pairs[column].append(line)
-        memory.owner[column, at : at + columns] = line
+        memory.held[column, at : at + columns] = True
         memory.written[column, :, at : at + columns] = False
-        memory.allocated[column][at] = columns
+        memory.allocated[column][at] = columns, line
         got[warp, :, column] = at
     site = state.sites[number]
     perform(state, site, address, state.first_lanes(mask, 1), (threads(state, got),))
@@ -199,14 +195,15 @@ def tensor_dealloc(
         _by_warp(state, address, here), _by_warp(state, count, here), strict=True
     ):
         lane = Offender(state, 32 * warp, column)
-        if memory.allocated[column].get(at) != columns:
+        own = {first: count for first, (count, _) in memory.allocated[column].items()}
+        if own.get(at) != columns:
             if memory.inside(lane, line, at & 0xFFFF, columns, "frees"):
                 report(
                     "out-of-bounds",
                     line,
                     lane,
                     f"{lane} frees {columns} columns of tensor memory from address {at:#x} on; the "
-                    f"block has allocated {memory.allocated[column]} (columns by address). Free "
+                    f"block has allocated {own} (columns by address). Free "
                     "what tcgen05.alloc gave, whole",
                 )
             continue
@@ -214,13 +211,14 @@ def tensor_dealloc(
         publish(lane, line, "frees", "free", column, slice(0, LANES), whole)
         if pair:
             memory.pairs[column].append(line)
-        memory.owner[column, whole] = _FREE
+        memory.held[column, whole] = False
         del memory.allocated[column][at]
 
 
 def relinquish(state: State, line: int, mask: Mask | None) -> None:
     """tcgen05.relinquish_alloc_permit."""
-    of(state).permit[state.lanes_active(mask).any(axis=(0, 1))] = line
+    blocks = np.flatnonzero(state.lanes_active(mask).any(axis=(0, 1)))
+    of(state).permit |= dict.fromkeys(blocks.tolist(), line)
 
 
 # -- registers -----------------------------------------------------------------------------------
@@ -235,14 +233,14 @@ def fragment(shape: str, count: int) -> tuple[Array, Array]:
     """
     i = np.arange(4)[:, None]
     rows, columns, width = {
-        "32x32b": (_LANE[None], 0 * _LANE[None], 1),
-        "16x64b": ((_LANE // 4 + 8 * (_LANE % 2))[None], (_LANE // 2 % 2)[None], 2),
-        "16x128b": (_LANE // 4 + 8 * i[:2], _LANE % 4 + 0 * i[:2], 4),
+        "32x32b": (_LANE, np.zeros(32, int), 1),
+        "16x64b": (_LANE // 4 + 8 * (_LANE % 2), _LANE // 2 % 2, 2),
+        "16x128b": (_LANE // 4 + 8 * i[:2], _LANE % 4, 4),
         "16x256b": (_LANE // 4 + 8 * (i // 2), 2 * (_LANE % 4) + i % 2, 8),
     }[shape]
+    rows, columns = np.broadcast_arrays(rows, columns)
     steps = width * np.arange(count)[:, None, None]
-    every = np.broadcast_to(columns + steps, (count, *columns.shape)).reshape(-1, 32)
-    return np.tile(rows, (count, 1)), every
+    return np.tile(rows, (count, 1)), (columns + steps).reshape(-1, 32)
 
 
 def _reached(
