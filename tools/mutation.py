@@ -41,7 +41,7 @@ _EMULATOR = (
     " emulator_counts emulator_requests emulator_unset emulator_causes emulator"
     " emulator_oracle emulator_link run_command foreign_kernels foreign_waits foreign_hopper"
     " fresh_kernels header_kernels emulator_headers emulator_random emulator_alone shared_base"
-    " ptx_given ir refusals turing joins fp8"
+    " ptx_given ir refusals turing joins fp8 sums"
 )
 Areas = Mapping[tuple[str, ...], tuple[str, ...]]
 """Files or folders, and the test files nearest to them, the fastest first; mutants come from each

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from foreign_kernels import cuda
@@ -112,29 +114,73 @@ def test_mma_with_half_accumulators():
     np.testing.assert_array_equal(D, A.astype(int) @ Bt.T.astype(int))
 
 
-def test_mma_of_volta_makes_four_products():
-    """m8n8k4: lanes 4q..4q+3 and 16+4q..16+4q+3 form product q."""
-    source = """
-    extern "C" __global__ void k(const unsigned* A, const unsigned* B, float* D)
-    {
-        const int l = threadIdx.x, q = l / 4 % 4, row = l % 4 + 4 * (l / 16);
-        unsigned a0 = A[(q * 8 + row) * 2], a1 = A[(q * 8 + row) * 2 + 1];
-        unsigned b0 = B[(q * 8 + row) * 2], b1 = B[(q * 8 + row) * 2 + 1];  // column `row` of B
-        float d[8];
-        asm volatile("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%0,%1,%2,%3,%4,%5,%6,%7}, "
-            "{%8,%9}, {%10,%11}, {%12,%12,%12,%12,%12,%12,%12,%12};"
-            : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]), "=f"(d[7])
-            : "r"(a0), "r"(a1), "r"(b0), "r"(b1), "f"(0.0f));
-        for (int i = 0; i < 8; ++i) {
-            const int r = (l & 1) + (i & 2) + 4 * (l / 16), c = (i & 4) + (l & 2) + (i & 1);
-            D[(q * 8 + r) * 8 + c] = d[i];
-        }
-    }
-    """
-    A, Bt, D = integers((4, 8, 4)), integers((4, 8, 4)), np.zeros((4, 8, 8), np.float32)
-    report = emulator.launch(source, "k", 1, 32, [A.view("u4"), Bt.view("u4"), D])
+def by_registers(instruction, a, b, c, out):
+    """D of one instruction of a warp: (32, `out`) words. a, b, c: uint32 (32, registers), by lane."""
+    given = [np.ascontiguousarray(x).view(np.uint32).reshape(32, -1) for x in (a, b, c)]
+    counts = [out, *(x.shape[1] for x in given)]
+    names = [[f"{letter}{i}" for i in range(n)] for letter, n in zip("dabc", counts, strict=True)]
+    moves = [
+        f"ld.global.b32 {name}, [to + {128 * i}];"
+        for i, name in enumerate(itertools.chain(*names[1:]))
+    ]
+    moves.append(f"{instruction} " + ", ".join("{" + ", ".join(n) + "}" for n in names) + ";")
+    moves += [f"st.global.b32 [to + {128 * i}], {name};" for i, name in enumerate(names[0])]
+    text = f""".version 8.6
+    .target sm_80
+    .address_size 64
+    .visible .entry k(.param .u64 words) {{
+    .reg .b32 t, {", ".join(itertools.chain(*names))}; .reg .b64 to, far;
+    mov.u32 t, %tid.x; ld.param.u64 to, [words]; mul.wide.u32 far, t, 4; add.s64 to, to, far;
+    {" ".join(moves)}
+    ret; }}"""
+    words = np.ascontiguousarray(np.concatenate(given, axis=1).T)
+    report = emulator.launch(text, "k", 1, 32, [words], arch="sm_80")
     assert report.ok, report
-    np.testing.assert_array_equal(D, A.astype(int) @ Bt.transpose(0, 2, 1).astype(int))
+    return np.ascontiguousarray(words[:out].T)
+
+
+@pytest.mark.parametrize(("d", "c"), [("f32", "f32"), ("f16", "f16"), ("f32", "f16")])
+@pytest.mark.parametrize("left", ["row", "col"])
+@pytest.mark.parametrize("right", ["row", "col"])
+def test_mma_of_volta_makes_four_products(left, right, d, c):
+    """m8n8k4: lanes 4q..4q+3 and 16+4q..16+4q+3 form product q."""
+    A, B, C = integers((4, 8, 4)), integers((4, 4, 8)), integers((4, 8, 8))
+    lane, four, eight = np.arange(32)[:, None], np.arange(4), np.arange(8)
+    q, high = lane // 4 % 4, lane // 16
+    own = lane % 4 + 4 * high
+    a = A[q, own, four] if left == "row" else A[q, four + 4 * high, lane % 4]
+    b = B[q, four, own] if right == "col" else B[q, lane % 4, four + 4 * high]
+    held = {
+        "f16": (q, own, eight),
+        "f32": (q, lane % 2 + eight // 2 % 2 * 2 + 4 * high, eight // 4 * 4 + lane // 2 % 2 * 2 + eight % 2),
+    }  # fmt: skip
+    form = f"mma.sync.aligned.m8n8k4.{left}.{right}.{d}.f16.f16.{c}"
+    kinds = {"f16": np.float16, "f32": np.float32}
+    out = by_registers(form, a, b, C[held[c]].astype(kinds[c]), 4 if d == "f16" else 8)
+    np.testing.assert_array_equal(out.view(kinds[d]), (A.astype(int) @ B.astype(int) + C)[held[d]])
+
+
+def test_a_sum_of_another_type_than_the_old_one():
+    """C and D of wmma lie alike, two float16 or one float32 a register."""
+    zeros, C = np.zeros((32, 8), np.uint32), integers((32, 8))
+    form = "wmma.mma.sync.aligned.row.col.m16n16k16"
+    wide = by_registers(f"{form}.f32.f16", zeros, zeros, C, 8).view(np.float32)
+    np.testing.assert_array_equal(wide, C)
+    back = by_registers(f"{form}.f16.f32", zeros, zeros, wide, 4).view(np.float16)
+    np.testing.assert_array_equal(back, C)
+
+
+@pytest.mark.parametrize("words", ["", ".satfinite"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_of_mma_wrap_or_saturate(words, sign):
+    """16 products of 127 and 127 (or -127): past the end of int32 either way."""
+    a, b = np.full((32, 4), 127, np.int8), np.full((32, 4), 127 * sign, np.int8)
+    c = np.full((32, 2), sign * (2**31 - 5), np.int32)
+    form = f"mma.sync.aligned.m8n8k16.row.col{words}.s32.s8.s8.s32"
+    out = by_registers(form, a, b, c, 2).view(np.int32)
+    total = sign * (2**31 - 5 + 16 * 127**2)
+    end = 2**31 - 1 if sign > 0 else -(2**31)
+    assert (out == (end if words else total - sign * 2**32)).all()
 
 
 # -- ldmatrix ------------------------------------------------------------------------------------

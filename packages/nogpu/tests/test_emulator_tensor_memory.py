@@ -828,11 +828,14 @@ BARE = """.version 8.6
 .visible .entry k(.param .u64 out)
 {
 .shared .align 4 .b32 place;
-.reg .b32 at, t, x, r<8>; .reg .b64 to, far; .reg .pred first, late;
+.shared .align 8 .b64 bar;
+.shared .align 1024 .b8 rows[4096];
+.reg .b32 at, t, x, r<8>; .reg .b64 to, far; .reg .pred first, late, one, p;
 mov.u32 t, %tid.x;
 mov.u32 x, %ctaid.x;
 setp.eq.u32 first, x, 0;
 setp.ge.u32 late, t, 32;
+setp.eq.u32 one, t, 0;
 mul.wide.u32 far, t, 32;
 ld.param.u64 to, [out];
 add.s64 to, to, far;
@@ -881,8 +884,26 @@ MISPLACED = {
         ["alloc 32", "give_back", "alloc 32", "free 480, 32"], {3: "given back the permit (line 2)"},
     ),
     "the permit of the other block": (
-        ["@first give_back", "alloc 32", "@!first free 480, 32"],
-        {2: "thread (0, 0, 0) of block (0, 0, 0) asks for tensor memory after"},
+        ["@!first give_back", "alloc 32", "@first free 480, 32"],
+        {2: "thread (0, 0, 0) of block (1, 0, 0) asks for tensor memory after"},
+    ),
+    "what others hold stays": (
+        ["alloc 32", "alloc 32", "add.u32 at, at, -32; store.32x32b.x8.b32 [448], " + EIGHT, "stored", "free 480, 32",
+         "alloc 32", "alloc 64", LOAD % 448, "loaded", "free 480, 32", "free 384, 64", "free 448, 32"], {},
+    ),
+    "lanes in what is freed": (
+        ["alloc 32", "free 66016, 32", "free 480, 32"], {2: "frees 32 columns of tensor memory from address 0x101e0 on; the block"},
+    ),
+    "another warp frees": (
+        ["@!late alloc 32", "bar.sync 0", "@late free 480, 64", "bar.sync 0", "@!late free 480, 32"],
+        {3: "frees columns 480 to 543"},
+    ),
+    "another warp reads": (
+        ["@!late alloc 32", "bar.sync 0", f"@late load.32x32b.x8.b32 {EIGHT}, [0x2001E0]", "loaded", "bar.sync 0",
+         "@!late free 480, 32"], {3: "warp 1 of block (0, 0, 0) reads tensor memory that nothing"},
+    ),
+    "another warp reads elsewhere": (
+        [f"@late load.32x32b.x8.b32 {EIGHT}, [0x2001E0]"], {1: "reads columns 480 to 487"},
     ),
     "more than is free": (
         ["alloc 256", "alloc 512", "free 256, 256"], {2: "512 columns of tensor memory where 256 of 512 are free"},
@@ -920,8 +941,8 @@ MISPLACED = {
         {3: "warp 0 of block (0, 0, 0) writes tensor memory and its lanes give different addresses"},
     ),
     "lanes between two warps'": (
-        ["alloc 32", "store.16x64b.x1.b32 [at + 0x80000], {t}", "stored", "free 480, 32"],
-        {2: "warp 0 of block (0, 0, 0) writes tensor memory from lane 8 on: warp 0 of a warpgroup reaches lanes 0 to 31"},
+        ["alloc 32", "store.16x64b.x1.b32 [at + 0x10000], {t}", "stored", "free 480, 32"],
+        {2: "warp 0 of block (0, 0, 0) writes tensor memory from lane 1 on: warp 0 of a warpgroup reaches lanes 0 to 31"},
     ),
     "the second half for the whole": (
         ["alloc 32", "store.32x32b.x1.b32 [at + 0x100000], {t}", "stored", "free 480, 32"], {2: "from lane 16 on"},
@@ -945,6 +966,7 @@ def test_columns_that_a_block_or_lanes_that_a_warp_has_not(
     assert {f.line: f.count for f in report.findings} == dict.fromkeys(found, 1), str(report)
     for finding in report.findings:
         assert found[finding.line] in finding.message
+        assert all(x % 32 == 0 for x, _, _ in finding.threads), "the first of its warp"
 
 
 @pytest.mark.parametrize("lines", [True, False])
@@ -962,6 +984,8 @@ def test_columns_are_taken_from_the_end(lines: bool) -> None:
 
 def test_both_blocks_of_a_pair_allocate_and_free() -> None:
     assert bare("alloc 32", "free 480, 32", blocks=4, pair=True)[0].ok
+    lone = bare("@first alloc 32", "@first free 480, 32", blocks=2, pair=True)[0].findings
+    assert [(f.line, f.threads) for f in lone] == [(1, ((0, 0, 0),))], "the other never allocates"
     for guard, block in (("@first ", 1), ("@!first ", 0)):
         report, _ = bare("alloc 32", guard + "free 480, 32", blocks=2, pair=True)
         said = {f.line: f.message for f in report.findings}
@@ -996,6 +1020,54 @@ def test_what_each_shape_stores(shape: str) -> None:
     np.testing.assert_array_equal(out[32:], want[:, start : start + 8])
 
 
+READY = [
+    "alloc 64", "mov.u32 r1, rows; mad.lo.u32 x, t, 16, r1",
+    *(f"st.shared.v4.b32 [x + {512 * i}], {{t, t, t, t}}" for i in range(8)),
+    "@one mbarrier.init.shared.b64 [bar], 1", "fence.proxy.async.shared::cta; bar.sync 0",
+    f"shr.b32 r1, r1, 4; cvt.u64.u32 far, r1; or.b64 far, far, {descriptor(0, 2048, 128, 0) | 1 << 46}",
+]  # fmt: skip
+"""Columns 448 to 511, and a descriptor of 128 rows of 32 bytes."""
+DONE = [
+    "@one tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar]",
+    "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [bar], 0; @!p bra AGAIN", "free 448, 64",
+]  # fmt: skip
+OF_128, OF_64 = (SUMS["f32"] << 4 | 8 // 8 << 17 | m // 16 << 24 for m in (128, 64))
+MADE = "@one tcgen05.mma.cta_group::1.kind::f16 [{}], {}, far, {}, {}"
+SCALED_BY = (
+    "@one tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [448], far, far, {}, [{}], [{}], late"
+)
+OF_SCALES = 1 << 23 | 40 // 8 << 17 | 1 << 27
+CHANGED = "xor.b64 far, far, {}; " + MADE.format(480, "far", OF_128, "late")
+PRODUCTS = [
+    (MADE.format(480, "far", OF_128, "late"), None, ""),
+    (MADE.format(0x1001E0, "far", OF_64, "late"), None, ""),
+    (MADE.format(0x1001E0, "far", OF_128, "late"), "misaligned", "writes tensor memory from lane 16 on by a product of 128"),
+    (MADE.format(0x2001E0, "far", OF_64, "late"), "misaligned", "from lane 32 on by a product of 64 rows"),
+    (MADE.format(505, "far", OF_128, "late"), "out-of-bounds", "writes columns 505 to 512 of tensor memory; its block"),
+    (MADE.format(504, "far", OF_128, "late"), None, ""),
+    (MADE.format(480, "far", OF_128, "one"), "uninitialised", "adds to columns 480 to 487 of tensor memory, of which"),
+    (MADE.format(480, "[500]", OF_128, "late"), "uninitialised", "multiplies columns 500 to 507 of tensor memory, of which"),
+    (MADE.format(480, "[508]", OF_128, "late"), "out-of-bounds", "multiplies columns 508 to 515"),
+    (SCALED_BY.format(OF_SCALES, 508, 500), "uninitialised", "scales by columns 508 to 511"),
+    (SCALED_BY.format(OF_SCALES, 509, 500), "out-of-bounds", "scales by columns 509 to 512"),
+    (SCALED_BY.format(OF_SCALES, 500, 511), "out-of-bounds", "scales by columns 511 to 512"),
+    (CHANGED.format(1 << 46), "misaligned", "whose bits 46 to 48 are not 0b001"),
+    *((CHANGED.format(1 << bit), "out-of-bounds", "in which bits are set that belong to no field") for bit in (15, 31, 47, 48, 53, 60, 61)),
+    (CHANGED.format(1 << 52), None, ""),
+    (CHANGED.format(1 << 10), "out-of-bounds", "multiplies by a matrix B that lies in bytes 17408 to 19583"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "kind", "says"), PRODUCTS)
+def test_where_a_product_finds_what_it_takes(made: str, kind: str | None, says: str) -> None:
+    report, _ = bare(*READY, made, *DONE)
+    assert bool(kind) != report.ok, str(report)
+    if kind:
+        count = 1 + ("xor" in made or "508 to 511" in says)  # of A and B alike
+        (found,) = [f for f in report.findings if f.kind == kind and says in f.message]
+        assert (found.line, found.count, found.threads[0]) == (len(READY) + 1, count, (0, 0, 0))
+
+
 # -- what is refused -----------------------------------------------------------------------------
 
 REFUSED = [
@@ -1015,28 +1087,79 @@ def test_what_is_refused(statement: str, says: str) -> None:
         emulator.launch(text, "k", 1, 32, [], arch="sm_100a")
 
 
-@pytest.mark.parametrize(
-    ("what", "says"),
-    [(1 << 2, "sparse"), (1 << 23, "reserved"), (32 << 3, "M = 0"), (SUMS["s32"] << 4, "M = 0")],
-)
-def test_instruction_descriptors_that_say_nothing_valid(what: int, says: str) -> None:
-    left, right = values((128, 16), "f16"), values((64, 16), "f16")
-    tiles = tile(left, "f16", 128, 0), tile(right, "f16", 128, 0)
-    with pytest.raises(EmulationError, match=says):
-        launched(source("kind::f16"), *tiles, np.uint32(what))
+PLAIN, SCALES = SUMS["f32"] << 4, ", [at], [at]"
+TOLD = [
+    # the form, bits of its descriptors but M and N; (M, N) that are valid, and those that are not
+    ("kind::f16", PLAIN, {64: (8, 16, 256), 128: (8, 248)}, {0: (8,), 32: (64,), 96: (8,), 256: (16,), 64: (0, 264)}),
+    ("kind::f16 pair", PLAIN, {128: (16, 256), 256: (32, 240)}, {64: (16,), 192: (16,), 128: (0, 8, 24, 272)}),
+    ("ws kind::f16", PLAIN, {32: (64, 128, 256), 64: (64,), 128: (256,)}, {256: (64,), 32: (8, 32, 192)}),
+    ("kind::i8", SUMS["s32"] << 4, {64: (8, 24, 32, 48), 128: (16, 256)}, {64: (40, 248)}),
+    ("kind::i8 pair", SUMS["s32"] << 4, {128: (32, 64), 256: (256,)}, {128: (16, 48), 256: (240,)}),
+    ("ws kind::i8", SUMS["s32"] << 4, {32: (64, 256)}, {32: (32,)}),
+    ("kind::mxf8f6f4.block_scale", 1 << 23, {128: (8, 256)}, {0: (8,), 256: (8,), 128: (0, 264)}),
+    ("kind::mxf8f6f4.block_scale pair", 1 << 23, {256: (16, 256)}, {128: (16,), 384: (16,), 256: (8, 24)}),
+]  # fmt: skip
+A_IS, B_IS = 1 << 7, 1 << 10
+SAID = [
+    # the form, bits that are valid beside M and N, each alone; bits that are not, and what is told
+    ("kind::f16", [PLAIN, 0, PLAIN | A_IS, PLAIN | B_IS, PLAIN | 1 << 15, PLAIN | 1 << 16, PLAIN | 3 << 13 | 1 << 3],
+     [(PLAIN | 1 << 2, "sparse A"), *((PLAIN | 1 << bit, r"reserved \(0, 1, 6, 23, 29, 30, 31\)") for bit in (0, 1, 6, 23, 29, 30, 31)),
+      (SUMS["s32"] << 4, "D takes f16 or f32"), (PLAIN | 2 * A_IS, "2 of A and 0 of B"), (PLAIN | 2 * B_IS, "2 of B")]),
+    ("kind::tf32", [PLAIN | 2 * A_IS | 2 * B_IS],
+     [(PLAIN | A_IS | 2 * B_IS, "types"), (2 * A_IS | 2 * B_IS, "D takes f32"),
+      *((PLAIN | 2 * A_IS | 2 * B_IS | 1 << bit, "transposed matrix of tf32") for bit in (15, 16))]),
+    ("kind::f8f6f4", [PLAIN | a * A_IS | (5 - a if a != 3 else 0) * B_IS for a in (0, 1, 3, 4, 5)] + [0],
+     [(PLAIN | 2 * A_IS, "types"), (PLAIN | 6 * B_IS, "types"), (3 << 4, "types 3 of D")]),
+    ("kind::i8", [SUMS["s32"] << 4 | A_IS, SUMS["s32"] << 4 | B_IS | 1 << 15],
+     [(PLAIN, "D takes s32"), (SUMS["s32"] << 4 | 2 * A_IS, "types")]),
+    ("ws kind::f16", [PLAIN | 1 << 30, PLAIN | 1 << 31], [(PLAIN | 1 << 29, r"reserved \(0, 1, 6, 23, 29\)")]),
+    ("kind::mxf8f6f4.block_scale", [1 << 23 | 3 << 29 | 3 << 4, 1 << 23 | 5 * A_IS | 4 * B_IS | 1 << 15],
+     [*((1 << 23 | 1 << bit, r"reserved \(0, 1, 3, 6, 24, 25, 26\)") for bit in (0, 1, 3, 6, 24, 25, 26)),
+      (0, "ue4m3 that begin at bytes 0"), (1 << 23 | 2 * A_IS, "D takes f32")]),
+    ("kind::mxf4.block_scale.scale_vec::2X", [1 << 23 | A_IS | B_IS | 2 << 29 | 2 << 4],
+     [(1 << 23 | A_IS, "types"), (1 << 23 | A_IS | B_IS | 1 << 4, r"bytes 0 \(A\) and 1 \(B\), 2 a row"),
+      (1 << 23 | A_IS | B_IS | 1 << 15, "transposed matrix of e2m1x2")]),
+    ("kind::mxf4nvf4.block_scale.scale_vec::4X", [A_IS | B_IS, 1 << 23 | A_IS | B_IS],
+     [(A_IS | B_IS | 2 << 29, r"bytes 2 \(A\) and 0")]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("n", "valid"), [(8, True), (24, True), (40, False), (48, True)])
-def test_columns_of_integers(n: int, valid: bool) -> None:
-    left, right = values((128, 32), "s8"), values((n, 32), "s8")
-    tiles = tile(left, "s8", 0, 0), tile(right, "s8", 0, 0)
-    what = code(128, n, "s32", "s8", "s8")
-    if not valid:
-        with pytest.raises(EmulationError, match="of 16 beyond 32"):
-            launched(source("kind::i8"), *tiles, what)
-        return
-    out = launched(source("kind::i8"), *tiles, what)[0]
-    assert np.array_equal(sums(out[:, :n], "s32"), left @ right.T)
+def told(form: str, codes: list[int]) -> emulator.Report:
+    """The report of one thread's products in a block without tensor memory, a descriptor a line."""
+    scales, ws = SCALES * ("scale" in form), "ws." * form.startswith("ws")
+    form, pair = form.removeprefix("ws ").removesuffix(" pair"), form.endswith(" pair")
+    mma = f"tcgen05.mma.{ws}cta_group::1.{form} [at], far, far, r0{scales}, first"
+    steps = (f"mov.b32 r0, {what}; {mma}" for what in codes)
+    return bare(*steps, threads=1, blocks=1 + pair, pair=pair)[0]
+
+
+def sized(form: str, bits: int, sizes: dict[int, tuple[int, ...]]) -> list[int]:
+    """Descriptors with each of these M and N."""
+    at = 27 if "scale" in form else 24
+    return [
+        bits | n // 8 << 17 | m // (128 if "scale" in form else 16) << at
+        for m, columns in sizes.items()
+        for n in columns
+    ]
+
+
+@pytest.mark.parametrize(("form", "bits", "valid", "wrong"), TOLD, ids=[t[0] for t in TOLD])
+def test_sizes_of_a_product(form: str, bits: int, valid: Any, wrong: Any) -> None:
+    codes = sized(form, bits, valid)
+    assert {f.line for f in told(form, codes).findings} == {*range(1, len(codes) + 1)}
+    for what in sized(form, bits, wrong):
+        with pytest.raises(EmulationError, match="says M = "):
+            told(form, [what])
+
+
+@pytest.mark.parametrize(("form", "valid", "wrong"), SAID, ids=[t[0] for t in SAID])
+def test_fields_of_an_instruction_descriptor(form: str, valid: Any, wrong: Any) -> None:
+    size = 64 << 14 | (1 << 27 if "scale" in form else 128 << 20)
+    report = told(form, [size | bits for bits in valid])
+    assert {f.line for f in report.findings} == {*range(1, len(valid) + 1)}, str(report)
+    for bits, says in wrong:
+        with pytest.raises(EmulationError, match=says):
+            told(form, [size | bits])
 
 
 # -- launch control ------------------------------------------------------------------------------

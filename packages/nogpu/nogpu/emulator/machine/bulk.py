@@ -264,7 +264,7 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
     columns = m.box[-1]
     row = columns * placed.itemsize
     rows = int(np.prod(m.box[:-1]))
-    piece = (np.arange(rows)[:, None] * placed.pitch + np.arange(0, row, PIECE)).reshape(-1)
+    piece = (np.arange(rows)[:, None] * placed.pitch + np.arange(0, row, PIECE)).ravel()
     linear = absolute[:, None] + piece
     shared = swizzled(linear, m.swizzle) - absolute[:, None] + base[:, None]
     shape = n, rows, columns

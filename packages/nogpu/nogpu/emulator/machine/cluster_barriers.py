@@ -79,8 +79,8 @@ def _complete(state: State, m: Meetings) -> None:
     peers = clusters.of(state)
     come = m.ticket == _by_block(state, m.phase)
     alive = array_of(state.alive)
-    every = (come | ~alive).all(axis=(0, 1)).reshape(-1)[peers.members].all(axis=1)
-    some = come.any(axis=(0, 1)).reshape(-1)[peers.members].any(axis=1)
+    every = (come | ~alive).all(axis=(0, 1)).ravel()[peers.members].all(axis=1)
+    some = come.any(axis=(0, 1)).ravel()[peers.members].any(axis=1)
     done = (every & some)[peers.number]
     if done.any():
         m.phase = m.phase + done
@@ -129,7 +129,7 @@ def _release(state: State, m: Meetings, ready: list[BarrierWait]) -> None:
 def report(state: State) -> None:
     """Nothing gets on: say who waits for others of their cluster that do not arrive."""
     m, peers = of(state), clusters.of(state)
-    come = (m.ticket == _by_block(state, m.phase)).sum(axis=(0, 1)).reshape(-1)
+    come = (m.ticket == _by_block(state, m.phase)).sum(axis=(0, 1)).ravel()
     for w in _waiting(state):
         lane = first_offender(state, array_of(w.threads))
         together = int(come[peers.members[peers.number[lane.column]]].sum())

@@ -45,9 +45,7 @@ def of(state: State) -> Peers:
     if state.peers is not None:
         return state.peers
     shape = (1, 1, state.p, state.q)
-    x, y, z = (
-        np.broadcast_to(b, shape).reshape(-1).astype(i8) for b in (state.bx, state.by, state.bz)
-    )
+    x, y, z = (np.broadcast_to(b, shape).ravel().astype(i8) for b in (state.bx, state.by, state.bz))
     cx, cy, cz = state.launch.cluster
     across, down, _ = in_clusters(state)
     rank = (z % cz * cy + y % cy) * cx + x % cx

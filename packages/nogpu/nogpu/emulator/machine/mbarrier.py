@@ -102,7 +102,7 @@ def _init(state: State, count: Array, access: Access) -> None:
     if (invalid if arr is None else invalid & arr).any():
         raise EmulationError(
             f"line {access.site.line}: mbarrier.init with a count of "
-            f"{int(count[invalid].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
+            f"{int(count[invalid].ravel()[0])}: give 1 to {_COUNT} arrivals"
         )
     state.shared.store(where.offset, (expected, expected), arr)
     if state.tx_count is not None:

@@ -20,6 +20,7 @@ import numpy as np
 from nogpu.emulator.machine import arith, sums
 from nogpu.emulator.machine.access import by_space, perform
 from nogpu.emulator.machine.lanes import Array
+from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.warp import threads, warps
 
 if TYPE_CHECKING:
@@ -53,16 +54,18 @@ def _steps(*counts: int) -> Array:
 def a_layout(m: int, k: int, kind: str) -> tuple[Array, Array]:
     """(row, column) of element i of lane l of A: arrays (elements, 32)."""
     unit = _UNIT[kind]
-    tile, chunk, half, e = _steps(max(m // 16, 1), k // (4 * unit), 2 if m >= 16 else 1, unit)
-    return GROUP + 8 * half + 16 * tile, MEMBER * unit + e + 4 * unit * chunk
+    row = 4 * unit  # of four lanes
+    tile, chunk, half, e = _steps(max(m // 16, 1), k // row, 2 if m >= 16 else 1, unit)
+    return GROUP + 8 * half + 16 * tile, MEMBER * unit + e + row * chunk
 
 
 @lru_cache
 def _b_layout(k: int, n: int, kind: str) -> tuple[Array, Array]:
     """(row, column) of element i of lane l of B."""
     unit = _UNIT[kind]
-    tile, chunk, e = _steps(n // 8, k // (4 * unit), unit)
-    return MEMBER * unit + e + 4 * unit * chunk, GROUP + 8 * tile
+    row = 4 * unit
+    tile, chunk, e = _steps(n // 8, k // row, unit)
+    return MEMBER * unit + e + row * chunk, GROUP + 8 * tile
 
 
 @lru_cache
@@ -143,7 +146,7 @@ def registers_of(state: State, matrix: Array, layout: tuple[Array, ...], kind: s
 def _packed(state: State, values: Array, register: np.dtype[Any]) -> list[Array]:
     """Elements (elements, warps, 32, blocks) as registers; narrow ones share one, in order."""
     parts = values.reshape(-1, register.itemsize // values.itemsize, *values.shape[1:])
-    words = np.ascontiguousarray(parts.transpose(0, 2, 3, 4, 1)).view(register)[..., 0]
+    words = np.ascontiguousarray(parts.transpose(0, 2, 3, 4, 1)).view(register).squeeze(-1)
     return [threads(state, w) for w in words]
 
 
@@ -183,7 +186,7 @@ def mma(
         matrices.append(matrix_of(elements, layout, size))
     ma, mb, mc = matrices
     total = multiply_add(ma, mb, mc, (types[0], types[1]), saturate)
-    return registers_of(state, total, _layout("d", shape, types[0])[0], types[0])
+    return registers_of(state, total, layout, types[0])  # D lies as C does
 
 
 def _mma_quads(
@@ -199,26 +202,18 @@ def _mma_quads(
     four = np.arange(4)[:, None]
     eight = np.arange(8)[:, None]
     own = LANE % 4 + 4 * high
-    if layouts[0] == "row":
-        ra, ca = own + 0 * four, four + 0 * LANE
-    else:
-        ra, ca = four + 4 * high, LANE % 4 + 0 * four
-    if layouts[1] == "row":
-        rb, cb = LANE % 4 + 0 * four, four + 4 * high
-    else:
-        rb, cb = four + 0 * LANE, own + 0 * four
-
-    def places(rows: Array, cols: Array) -> tuple[Array, ...]:
-        return np.broadcast_to(quad, rows.shape), rows, cols
+    along, across = (own, four), (four + 4 * high, LANE % 4)  # what a lane holds of a row or column
+    at_a = along if layouts[0] == "row" else across
+    at_b = across[::-1] if layouts[1] == "row" else along[::-1]
 
     def accumulator(kind: str) -> tuple[Array, ...]:
         if kind == "f16":
-            return places(own + 0 * eight, eight + 0 * LANE)
+            return quad, own, eight
         row = (LANE & 1) + (eight & 2) + 4 * high
-        return places(row, (eight & 4) + (LANE & 2) + (eight & 1))
+        return quad, row, (eight & 4) + (LANE & 2) + (eight & 1)
 
-    ma = matrix_of(elements_of(state, a, "f16", 2), places(ra, ca), (4, 8, 4))
-    mb = matrix_of(elements_of(state, b, "f16", 2), places(rb, cb), (4, 4, 8))
+    ma = matrix_of(elements_of(state, a, "f16", 2), (quad, *at_a), (4, 8, 4))
+    mb = matrix_of(elements_of(state, b, "f16", 2), (quad, *at_b), (4, 4, 8))
     mc = matrix_of(elements_of(state, c, types[3], len(c)), accumulator(types[3]), (4, 8, 8))
     total = sums.accumulate(ma, mb, mc, ("f32", "f16"))
     return registers_of(state, total, accumulator(types[0]), types[0])
@@ -248,9 +243,8 @@ def _requests(rows: int, cols: int, kind: str, is_row: bool, accumulator: bool) 
     out = []
     if accumulator:
         r, c = c_layout(rows, cols)
-        if is_row:
-            return [(r[i], c[i], 2, False) for i in range(0, len(r), 2)]
-        return [(r[i], c[i], 1, False) for i in range(len(r))]
+        each = 2 if is_row else 1
+        return [(r[i], c[i], each, not is_row) for i in range(0, len(r), each)]
     per_word = max(4 // size, 1)
     width = 4 * per_word  # elements in a row of 16 bytes (f64: 4 elements of 8 bytes)
     long, short = (cols, rows) if is_row else (rows, cols)
@@ -319,8 +313,8 @@ def wmma_load(
     tile = _Tile(state, matrix, shape, kind, layout == "row", stride)
     for site, at, lanes in _spaces(state, state.sites[number], base, mask):
         got = _load_tile(tile, site, at, count, lanes)
-        if words and lanes is not None:
-            got = [np.where(lanes.arr, g, w) for g, w in zip(got, words, strict=True)]
+        if words:
+            got = [np.where(array_of(lanes), g, w) for g, w in zip(got, words, strict=True)]
         words = got
     none = np.zeros((1, 1, 1, 1), {"f32": f4, "f64": f8}.get(kind, i4))
     return words or [none] * count
@@ -355,7 +349,7 @@ def _fetch(
     state: State, site: Site, address: Array, width: int, mask: Mask | None
 ) -> tuple[Array, ...]:
     """`width` bytes a lane, as 32-bit words or one narrower value: (warps, 32, blocks) each."""
-    kind = u4 if width >= 4 else np.dtype(f"u{width}")
+    kind = np.dtype(f"u{min(width, 4)}")
     value = perform(state, site.as_(kind=kind, count=max(width // 4, 1)), address, mask)
     return tuple(warps(state, v) for v in (value if isinstance(value, tuple) else (value,)))
 
@@ -364,11 +358,7 @@ def _blocks(
     tile: _Tile, site: Site, base: Array, group: list[Any], mask: Mask | None
 ) -> list[Array]:
     """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j."""
-    rows = np.zeros(32, np.int64)
-    cols = np.zeros(32, np.int64)
-    for j, (r, c, _, _) in enumerate(group):
-        rows[8 * j : 8 * j + 8] = r[::4]
-        cols[8 * j : 8 * j + 8] = c[::4]
+    rows, cols = (np.resize([each[i][::4] for each in group], 32) for i in (0, 1))
     return _rows(tile.state, site, base + tile.place(rows, cols), len(group), mask)
 
 
@@ -397,8 +387,6 @@ def wmma_store(
         for r, c, elements, _ in tile.requests():
             parts = tuple(threads(state, registers[at + e]) for e in range(elements))
             at += elements
-            if kind == "f16" and elements == 2:
-                parts = (arith.join16(parts[0], parts[1]),)
             narrow = site.as_(kind=parts[0].dtype, count=len(parts))
             perform(state, narrow, start + tile.place(r, c), lanes, parts)
 

@@ -51,13 +51,13 @@ class TensorMemory:
         self.pairs: list[list[int]] = [[] for _ in range(state.blocks)]
         self.permit: dict[int, int] = {}
 
-    def place(self, column: int, count: int) -> int:
-        """The highest free place of `count` columns in a block, a multiple of them; -1: none.
+    def places(self, column: int, count: int) -> list[int]:
+        """The free places of `count` columns in a block, multiples of them, the highest first.
 
         Where a GPU puts them is open: who takes 0 for granted shall see it here.
         """
-        held, starts = self.held[column], range(COLUMNS - count, -1, -count)
-        return next((at for at in starts if not held[at : at + count].any()), -1)
+        held, starts = self.held[column], reversed(range(0, COLUMNS, count))
+        return [at for at in starts if not held[at : at + count].any()]
 
     def inside(
         self, lane: Offender, line: int, at: int, count: int, does: str, block: int | None = None
@@ -166,7 +166,7 @@ def tensor_alloc(
                 f"{memory.permit[column]}). Allocate all of it before "
                 "tcgen05.relinquish_alloc_permit"
             )
-        elif (at := memory.place(column, columns)) < 0:
+        elif not (places := memory.places(column, columns)):
             free = COLUMNS - int(np.count_nonzero(memory.held[column]))
             problem = (
                 f"{columns} columns of tensor memory where {free} of {COLUMNS} are free, and waits "
@@ -176,6 +176,7 @@ def tensor_alloc(
             says = f"{lane} asks for {problem}"
             report("divergent-barrier", line, lane, says)
             continue
+        at = places[0]
         if pair:
             memory.pairs[column].append(line)
         memory.held[column, at : at + columns] = True
@@ -234,9 +235,9 @@ def fragment(shape: str, count: int) -> tuple[Array, Array]:
     i = np.arange(4)[:, None]
     rows, columns, width = {
         "32x32b": (_LANE, np.zeros(32, int), 1),
-        "16x64b": (_LANE // 4 + 8 * (_LANE % 2), _LANE // 2 % 2, 2),
-        "16x128b": (_LANE // 4 + 8 * i[:2], _LANE % 4, 4),
-        "16x256b": (_LANE // 4 + 8 * (i // 2), 2 * (_LANE % 4) + i % 2, 8),
+        "16x64b": (_LANE // 4 + _LANE % 2 * 8, _LANE // 2 % 2, 2),
+        "16x128b": (_LANE // 4 + i[:2] * 8, _LANE % 4, 4),
+        "16x256b": (_LANE // 4 + i // 2 * 8, 2 * (_LANE % 4) + i % 2, 8),
     }[shape]
     rows, columns = np.broadcast_arrays(rows, columns)
     steps = width * np.arange(count)[:, None, None]

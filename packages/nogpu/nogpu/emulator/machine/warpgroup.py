@@ -139,23 +139,22 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
 
 
 @lru_cache
-def places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
+def places(operand: Operand, swizzle: int) -> tuple[Array, Array | int, Array]:
     """Of each piece of a matrix: its distance from the start but for how often LBO and SBO count.
 
-    int64, (rows, pieces of k) of a K-major matrix, (k, pieces along m or n) of an MN-major one.
+    int64, together of the shape (rows, pieces of k) for a K-major matrix, (k, pieces along m or n)
+    for an MN-major one.
     """
     if operand.major == "K":
         r = np.arange(operand.count)[:, None]
-        j = np.arange(operand.row // PIECE)[None, :]
-        if swizzle:
-            return r % 8 * swizzle + PIECE * j, 0 * r + 0 * j, r // 8 + 0 * j
-        return r % 8 * PIECE + 0 * j, 0 * r + j, r // 8 + 0 * j
+        j = np.arange(operand.row // PIECE)
+        return (r % 8 * swizzle + PIECE * j, 0, r // 8) if swizzle else (r % 8 * PIECE, j, r // 8)
     k = np.arange(operand.k)[:, None]
-    j = np.arange(operand.count * _BITS[operand.kind] // (8 * PIECE))[None, :]
+    j = np.arange(operand.count * _BITS[operand.kind] // (8 * PIECE))
     if swizzle:
         b = PIECE * j
-        return b % swizzle + k % 8 * swizzle, b // swizzle + 0 * k, k // 8 + 0 * j
-    return k % 8 * PIECE + 0 * j, k // 8 + 0 * j, j + 0 * k
+        return b % swizzle + k % 8 * swizzle, b // swizzle, k // 8
+    return k % 8 * PIECE, k // 8, j
 
 
 def addresses(descriptor: int, operand: Operand) -> Array:
@@ -163,7 +162,7 @@ def addresses(descriptor: int, operand: Operand) -> Array:
     start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
     swizzle = SWIZZLE[descriptor >> 62 & 3]
     fixed, leads, strides = places(operand, swizzle)
-    address = (start + fixed + leads * leading + strides * stride).reshape(-1)
+    address = (start + fixed + leads * leading + strides * stride).ravel()
     row = (address >> 7) - (descriptor >> 49 & 7)
     return np.asarray(address ^ (row & ROW_BITS[swizzle]) << 4)
 
@@ -230,7 +229,7 @@ def _descriptors(
     value: int64, four axes. here: bool (warps, 32, blocks).
     """
     if value.size == 1:
-        return np.broadcast_to(value.reshape(-1).view("u8"), groups.thread.shape)
+        return np.broadcast_to(value.ravel().view("u8"), groups.thread.shape)
     full = warps(state, value).view("u8")
     first = full[::WARPS, 0]  # (warpgroups, blocks)
     other = here & (full != np.repeat(first, WARPS, axis=0)[: len(full), None])
@@ -350,7 +349,7 @@ def _distinct_pieces(offset: Array, there: Array) -> tuple[Array, Array]:
 
 def _read_event(state: State, site: Site, groups: Requests, offset: Array, there: Array) -> Bulk:
     """The four warps of each warpgroup read pieces."""
-    thread = (groups.thread[:, None] + np.arange(0, THREADS, 32)).reshape(-1)
+    thread = (groups.thread[:, None] + np.arange(0, THREADS, 32)).ravel()
     exists = thread < state.threads
     column, offset, there = (
         np.repeat(v, WARPS, axis=0)[exists] for v in (groups.column, offset, there)
