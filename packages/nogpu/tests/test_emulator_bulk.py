@@ -470,6 +470,167 @@ def test_a_parameter_that_is_no_map():
         emulator.launch(source, "k", 1, 32, [flat, flat, x, 0, 0], 4096, size((8, 8)), "sm_90")
 
 
+# -- where rows and boxes lie, in PTX ---------------------------------------------------------------
+
+BARE = """.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 y, .param .align 64 .b8 map[128])
+{
+.shared .align 8 .b64 bar;
+.shared .align 128 .b8 row[1024];
+.reg .b32 t, a, b, c; .reg .b64 from, to, far, m; .reg .b16 both; .reg .pred one, few, p;
+mov.u32 t, %tid.x;
+setp.eq.u32 one, t, 0;
+setp.lt.u32 few, t, 3;
+ld.param.u64 from, [x];
+ld.param.u64 to, [y];
+mov.b64 m, map; cvta.param.u64 m, m;
+mov.u32 a, row;
+mad.lo.u32 a, t, 16, a;
+st.shared.v4.b32 [a], {t, t, t, t};
+st.shared.v4.b32 [a + 512], {t, t, t, t};
+mul.wide.u32 far, t, 16;
+@one mbarrier.init.shared.b64 [bar], 1;
+fence.mbarrier_init.release.cluster;
+fence.proxy.async.shared::cta;
+barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
+BODY
+barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
+mov.u32 c, %ctaid.x;
+ld.shared.b32 b, [row + 16];
+mul.wide.u32 far, c, 4;
+add.s64 to, to, far;
+@one st.global.b32 [to], b;
+ret;
+}
+"""
+FETCH = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+SEND = "@one cp.async.bulk.global.shared::cta.bulk_group"
+CLOSE = "@one cp.async.bulk.commit_group; @one cp.async.bulk.wait_group.read 0"
+ANNOUNCE = "@one mbarrier.arrive.expect_tx.shared::cta.b64 far, [bar], {}"
+TO_COME = "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [bar], 0; @!p bra AGAIN"
+
+
+def bare(*statements, blocks=1, dtype="f4", writeable=True):
+    """The report of a kernel of PTX, each statement on a line of its number, and 64 numbers."""
+    body = "".join(f".loc 1 {i} 1\n{text};\n" for i, text in enumerate(statements, 1))
+    x, y, boxed = np.arange(64, dtype="i4"), np.zeros(64, "i4"), np.zeros((8, 16), dtype)
+    for array in (y, boxed):
+        array.setflags(write=writeable)
+    report = emulator.launch(
+        BARE.replace("BODY", body), "k", blocks, 32, [x, y, TensorMap(boxed, (4, 16))],
+        arch="sm_90", cluster=blocks,
+    )  # fmt: skip
+    return report, y
+
+
+OUT, ODD = "out-of-bounds", "misaligned"
+PLACES = [
+    # bytes from the start of the row, from that of 256 bytes of global memory, how many; a fault
+    (0, 0, 16, ""), (992, 224, 32, ""), (0, 240, 16, ""), (0, 0, 256, ""),
+    (1008, 0, 32, OUT, "thread (0, 0, 0) of block (0, 0, 0) copies 32 bytes at row[7]: a block has 1152 bytes"),
+    (8, 0, 16, ODD, "copies 16 bytes at row[0]: size and address are multiples of 16"),
+    (0, 0, 24, ODD, "copies 24 bytes at row[0]"), (-144, 0, 16, OUT, "copies 16 bytes at"),
+    (0, 240, 32, OUT, "copies 32 bytes from or to ARRAY[60], which do not lie in ARRAY (256 bytes) at a multiple of 16"),
+    (0, 8, 16, OUT, "copies 16 bytes from or to ARRAY[2], which"),
+    (0, -16, 16, OUT, "copies 16 bytes from or to ARRAY[-4], which"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["fetched", "sent"])
+@pytest.mark.parametrize("case", PLACES, ids=lambda c: " ".join(map(str, c[:4])))
+def test_where_rows_may_lie(case, there):
+    row, other, size, kind, *words = case
+    if there:
+        copy = f"@one {FETCH} [row + {row}], [from + {other}], {size}, [bar]"
+        report, y = bare(ANNOUNCE.format(size), copy, TO_COME)
+    else:
+        report, y = bare("", f"{SEND} [to + {other}], [row + {row}], {size}", CLOSE)
+    found = [f for f in report.findings if f.line == 2]
+    assert [f.kind for f in found] == ([kind] if kind else []), str(report)
+    for f in found:
+        assert words[0].replace("ARRAY", f"argument {1 - there}") in f.message
+        assert f.threads == ((0, 0, 0),)
+    if not kind:
+        assert report.ok, str(report)
+        want = np.zeros(64, int)
+        if not there:
+            want[other // 4 : (other + size) // 4] = np.arange(row, row + size, 4) % 512 // 16
+        want[0] = 4 if there and size == 256 else 1  # the row's fifth word: what came, or was there
+        np.testing.assert_array_equal(y, want)
+
+
+def test_the_first_of_the_rows_that_do_not_fit_is_named():
+    """Three threads send a row each: of two the place is wrong, in shared or in global memory."""
+    away = "setp.ge.u32 p, t, 1; @p add.s64 from, from, 8192; add.s64 from, from, far"
+    fetch = f"@few {FETCH} [a], [from], 16, [bar]"
+    near = "setp.ge.u32 p, t, 1; @p add.u32 a, a, 1032; add.s64 from, from, far"
+    for change, kind in ((away, OUT), (near, ODD)):
+        report, _ = bare(change, fetch, ANNOUNCE.format(16), TO_COME)
+        (found,) = report.findings
+        assert (found.kind, found.line, found.count) == (kind, 2, 2), str(report)
+        assert found.threads[0] == (1, 0, 0)
+
+
+@pytest.mark.parametrize("store", ["[to], [row], 64", "[m, {b, b}], [row]"], ids=["a row", "a box"])
+def test_what_may_not_be_written_is_told(store):
+    send = SEND.replace("bulk.", "bulk.tensor.2d.") if "{" in store else SEND
+    report, y = bare("mov.u32 b, 0", f"{send} {store}", CLOSE, writeable=False)
+    told = [f for f in report.findings if f.line == 2]
+    assert len(told) == 1 and "read-only" in told[0].message, str(report)
+    assert not y[1:].any()
+    assert bare("mov.u32 b, 0", f"{send} {store}", CLOSE)[0].ok
+
+
+@pytest.mark.parametrize(
+    ("mask", "gets", "nobody"), [(1, [1, 0], 0), (2, [0, 1], 0), (3, [1, 1], 0), (7, [1, 1], 2), (1 << 15, [0, 0], 15)],
+)  # fmt: skip
+def test_a_row_for_several_blocks(mask, gets, nobody):
+    """To each block whose bit is set, counted at its own mbarrier."""
+    first = "mov.u32 b, %ctaid.x; setp.eq.and.u32 p, b, 0, one; mov.b16 both, " + str(mask)
+    copy = f"@p {FETCH}.multicast::cluster [row], [from + 64], 64, [bar], both"
+    wait = "setp.eq.u32 p, b, {}; @!p bra PAST{}; {}; PAST{}:"
+    waits = [
+        wait.format(i, i, TO_COME.replace("AGAIN", f"AGAIN{i}"), i) + " mov.u32 c, 0"
+        for i in (0, 1)
+        if gets[i]
+    ]
+    announced = [
+        f"setp.eq.and.u32 p, b, {i}, one; @p mbarrier.arrive.expect_tx.shared::cta.b64 far, [bar], 64"
+        for i in (0, 1)
+        if gets[i]
+    ]
+    report, y = bare("mov.u32 b, %ctaid.x", *announced, first, copy, *waits, blocks=2)
+    assert y[:2].tolist() == [20 if got else 1 for got in gets]
+    said = [f.message for f in report.findings]
+    assert len(said) == bool(nobody), str(report)
+    assert all(
+        f"to the block of rank {nobody} of its cluster, which has 2 blocks" in m for m in said
+    )
+
+
+REDUCED = [
+    # what the engine does not do with which elements, beside one that it does
+    ("min", ["f4", "f8", "i2", "i1"], ["f2", "u2", "i4", "u8"]), ("max", ["f4", "f8"], ["f2", "i8"]),
+    ("and", ["f2", "u2", "f4"], ["u4", "i8"]), ("inc", ["i4", "u8", "f4"], ["u4"]), ("dec", ["i4", "i8"], ["u4"]),
+    ("add", ["u1", "i2"], ["f2", "u2", "f4", "f8", "i4", "u4", "i8", "u8"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operation", "refused", "done"), REDUCED, ids=[r[0] for r in REDUCED])
+def test_what_the_engine_combines(operation, refused, done):
+    reduce = SEND.replace("cp.async.bulk.global", "cp.reduce.async.bulk.tensor.2d.global")
+    reduce = reduce.replace(".bulk_group", f".{operation}.tile.bulk_group") + " [m, {b, b}], [row]"
+    for dtype in done:
+        assert bare("mov.u32 b, 0", reduce, CLOSE, dtype=dtype)[0].ok
+    for dtype in refused:
+        with pytest.raises(
+            EmulationError, match=rf"does not do \.{operation} with {np.dtype(dtype)}"
+        ):
+            bare("mov.u32 b, 0", reduce, CLOSE, dtype=dtype)
+
+
 FENCED = cuda("bulk/fenced")
 
 

@@ -625,6 +625,9 @@ def store_row(
     address = every.values[0] + site.offset
     for row in _rows_in_arrays(state, site, every, at, every.values[2], address):
         requests, pieces, buffer, offset = row
+        if buffer.read_only:
+            faults.report_read_only(state, site, buffer)
+            continue
         event = shared_event(state, site, requests, pieces)
         words = _begin_store(state, event)
         state.publish_bulk(_global_event(site, buffer, requests, offset, None, operation))
