@@ -1175,11 +1175,94 @@ def test_every_block_runs_once_by_whoever_takes_it(at_once: int) -> None:
     assert not report.findings and (done == 1).all()
 
 
+TAKES = """.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u32 width, .param .u32 height)
+{
+.shared .align 16 .b8 answer[32];
+.shared .align 8 .b64 bar;
+.reg .b32 r, t, x, y, z, w, h, again; .reg .b64 to, far, low, high; .reg .b128 a; .reg .pred asks, one, p;
+mov.u32 t, %tid.x; mov.u32 r, %cluster_ctarank; mov.u32 again, 0;
+mov.u32 x, %ctaid.x; mov.u32 y, %ctaid.y; mov.u32 z, %ctaid.z;
+ld.param.u64 to, [out]; ld.param.u32 w, [width]; ld.param.u32 h, [height];
+setp.eq.u32 one, t, 0;
+setp.eq.and.u32 asks, r, 0, one;
+@one mbarrier.init.shared.b64 [bar], 1;
+fence.mbarrier_init.release.cluster;
+fence.proxy.async.shared::cta;
+MORE:
+barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
+mad.lo.u32 z, z, h, y; mad.lo.u32 z, z, w, x; mul.wide.u32 far, z, 4; add.s64 far, to, far;
+@one red.global.add.u32 [far], 1;
+@one mbarrier.arrive.expect_tx.shared::cta.b64 far, [bar], 16;
+ASK
+AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [bar], again; @!p bra AGAIN;
+xor.b32 again, again, 1;
+ld.shared.b64 low, [answer]; ld.shared.b64 high, [answer + 8];
+mov.b128 a, {low, high};
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, a;
+@!p bra END;
+clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 x, a;
+clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128 y, a;
+clusterlaunchcontrol.query_cancel.get_first_ctaid::z.b32.b128 z, a;
+add.u32 x, x, r;
+bra MORE;
+END: LATER
+ret;
+}
+"""
+ASKS = ".loc 1 8 1\n@asks clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes{}.b128 [{}], [bar];"
+
+
+def taking(
+    grid: tuple[int, int, int], cluster: int, at_once: int, ask: str, later: str = ""
+) -> tuple[emulator.Report, np.ndarray]:
+    """The report, and how often the work of each block was done."""
+    done = np.zeros(grid[::-1], np.int32)
+    text = TAKES.replace("ASK", ask).replace("LATER", later)
+    report = emulator.launch(
+        text, "k", grid, 32, [done, np.int32(grid[0]), np.int32(grid[1])], arch="sm_100a",
+        lanes=32 * at_once, cluster=(cluster, 1, 1),
+    )  # fmt: skip
+    return report, done
+
+
+@pytest.mark.parametrize(
+    ("grid", "cluster", "at_once"), [((2, 3, 4), 1, 1), ((2, 3, 4), 1, 5), ((4, 3, 2), 2, 2), ((8, 1, 3), 4, 8)],
+)  # fmt: skip
+def test_a_cluster_takes_the_place_of_another(
+    grid: tuple[int, int, int], cluster: int, at_once: int
+) -> None:
+    """Along each axis; the answer goes to every block, or only the one that asked hears of it."""
+    everybody = ".multicast::cluster::all"
+    report, done = taking(grid, cluster, at_once, ASKS.format(everybody, "answer"))
+    assert report.ok and (done == 1).all(), str(report)
+    if cluster > 1:
+        lone, done = taking(grid, cluster, at_once, ASKS.format("", "answer"))
+        assert "16 bytes that were announced have not come" in str(lone)
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [("answer + 8", "asks for an answer at byte 8 of"), ("answer + 32", "at byte 32 of"),
+     ("answer - 16", "at byte -16 of"), ("answer + 16", "")],
+)  # fmt: skip
+def test_where_an_answer_may_lie(place: str, says: str) -> None:
+    report, _ = taking((2, 1, 1), 1, 1, ASKS.format("", place))
+    found = [f for f in report.findings if "asks for an answer" in f.message]
+    assert len(found) == bool(says), str(report)
+    for f in found:
+        assert (f.kind, f.line, f.count, f.threads) == ("misaligned", 8, 1, ((0, 0, 0),))
+        assert says in f.message
+
+
 def test_asking_on_after_a_refusal() -> None:
-    done = np.zeros(2, np.int32)
-    text = CANCELS.replace("while (more)", "for (int i = 0; i < 4; ++i)")
-    report = emulator.launch(text, "k", 2, 32, [done, np.int32(2)], arch="sm_100a", lanes=32)
-    assert any("asks for another cluster although" in f.message for f in report.findings)
+    again = ASKS.format("", "answer").replace(" 8 1", " 9 1")
+    report, _ = taking((3, 1, 1), 1, 1, ASKS.format("", "answer"), again)
+    (found,) = [f for f in report.findings if f.line == 9 and "asks for another" in f.message]
+    assert "although line 8 has been told" in found.message and found.threads == ((0, 0, 0),)
+    assert found.block == (0, 0, 0) and found.count == 1
 
 
 FIRST_OF_A_PAIR = cuda("tensor_memory/first_of_a_pair")
