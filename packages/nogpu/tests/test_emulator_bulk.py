@@ -631,6 +631,67 @@ def test_what_the_engine_combines(operation, refused, done):
             bare("mov.u32 b, 0", reduce, CLOSE, dtype=dtype)
 
 
+EXPECT = "@one mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], {}"
+COMPLETE = "@one mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [bar], {}"
+ARRIVE = "mbarrier.arrive.shared::cta.b64 far, [{}]"
+INIT = "@one mbarrier.init.shared.b64 [{}], {}"
+SECOND = "mov.u32 b, %ctaid.x; setp.eq.and.u32 one, b, 1, one"
+GENERIC = "mov.u64 m, bar; {}@one mbarrier.arrive.b64 far, [m]"
+COUNTS = {
+    # statements, and of each line at fault what is told
+    "all that it holds": ([ANNOUNCE.format(2**20 - 1), COMPLETE.format(2**20 - 1), TO_COME], {}),
+    "come before": ([COMPLETE.format(2**20 - 1), ANNOUNCE.format(2**20 - 1), TO_COME], {}),
+    "one more": (
+        [ANNOUNCE.format(2**20), COMPLETE.format(2**20), TO_COME],
+        {1: "announces 1048576 bytes at bar[0], which makes 1048576 in this phase: the count of a barrier holds at most 1048575"},
+    ),
+    "one more in two": (
+        [EXPECT.format(2**20 - 600), EXPECT.format(600), COMPLETE.format(2**20)],
+        {2: "announces 600 bytes at bar[0], which makes 1048576 in"},
+    ),
+    "a phase of 2**29": ([INIT.format("bar", 2**29 - 1)], {}),
+    "set up again": ([EXPECT.format(64), INIT.format("bar", 1) + "; bar.sync 0", "@one " + ARRIVE.format("bar"), TO_COME], {}),
+    "set up by one of many": (["setp.eq.u32 p, t, 7; @p mbarrier.init.shared.b64 [bar], t"], {}),
+    "nobody brings them": (
+        [SECOND, EXPECT.format(32)], {2: "bar[0] of block (1, 0, 0): at the end of the block 32 bytes that were announced have not come. Announce"},
+    ),
+    "more than was said": (
+        [SECOND, COMPLETE.format(48)],
+        {0: "bar[0] of block (1, 0, 0): at the end of the block 48 bytes more have come than were announced: a phase ended"},
+    ),
+    "between two mbarriers": (
+        [f"@one {FETCH} [row], [from], 16, [bar + 4]"],
+        {1: "names an mbarrier at byte 4 of shared memory: one lies at a multiple of 8 bytes inside the 1152 of the block"},
+    ),
+    "behind the last": ([f"@one {FETCH} [row], [from], 16, [row + 1024]"], {1: "names an mbarrier at byte 1152 of"}),
+    "before the first": ([f"@one {FETCH} [row], [from], 16, [bar - 8]"], {1: "names an mbarrier at byte -8 of"}),
+    "the last": (
+        [INIT.format("row + 1016", 1) + "; fence.proxy.async.shared::cta; bar.sync 0", ANNOUNCE.format(16).replace("[bar]", "[row + 1016]"),
+         f"@one {FETCH} [row], [from], 16, [row + 1016]", TO_COME.replace("[bar]", "[row + 1016]")], {},
+    ),
+    "more arrivals than a phase takes": (
+        [ANNOUNCE.format(16), "setp.ge.u32 p, t, 29; @p " + ARRIVE.format("bar"), COMPLETE.format(16), TO_COME],
+        {2: "thread (29, 0, 0) of block (0, 0, 0) arrives at bar[0] although all arrivals of this phase have come and bytes"},
+    ),
+    "arrivals of the next phase": (
+        [ANNOUNCE.format(16), COMPLETE.format(16), "setp.ge.u32 p, t, 30; @p " + ARRIVE.format("bar"), TO_COME], {},
+    ),
+    "by a generic address": ([GENERIC.format("cvta.shared.u64 m, m; "), TO_COME], {}),
+    "by another": ([GENERIC.format(""), TO_COME], {1: "gives an address of shared memory, 0x400, to an instruction that takes"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "told"), COUNTS.values(), ids=COUNTS)
+def test_what_an_mbarrier_counts(statements, told):
+    report, _ = bare(*statements, blocks=1 + (SECOND in statements))
+    all_found = [f for f in report.findings if "ends while the copy engine" not in f.message]
+    found = {f.line: f for f in all_found}
+    assert sorted(found) == sorted(told) and len(all_found) == len(told), str(report)
+    for line, words in told.items():
+        assert words in found[line].message
+        assert found[line].count == (3 if "more" in words and "arrivals" in words else 1)
+
+
 FENCED = cuda("bulk/fenced")
 
 

@@ -170,18 +170,23 @@ def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
     assert np.array_equal(sums(out[:, :32], "f32"), want)
 
 
-@pytest.mark.parametrize("m", [128, 256])
-def test_a_pair_of_blocks(m: int) -> None:
+@pytest.mark.parametrize(("m", "stays"), [(128, 0), (256, 0), (256, 0xF0)])
+def test_a_pair_of_blocks(m: int, stays: int) -> None:
+    """stays: bits of the lanes 64 to 95 of the first block and 96 to 127 of the other that do."""
     n, half = 64, m // 2
     left, right = values((m, 16), "f16"), values((n, 16), "f16")
     parts = [tile(left[i : i + half], "f16", 128, 0) for i in (0, half)]
     others = [tile(right[i : i + n // 2], "f16", 128, 0) for i in (0, n // 2)]
     a = np.concatenate([p[0] for p in parts]), parts[0][1]
     b = np.concatenate([p[0] for p in others]), others[0][1]
-    out = launched(source("kind::f16", pair=True), a, b, code(m, n, "f32", "f16", "f16"))
+    text = source("kind::f16", pair=True, mask="{%7, %7, %8, %7, %7, %7, %7, %8}," * bool(stays))
+    text = text.replace('"r"(sums + 264));', f'"r"(sums + 264), "r"(0), "r"({stays}));')
+    out = launched(text, a, b, code(m, n, "f32", "f16", "f16"))
     got = sums(out, "f32")
     if m == 256:
-        assert np.array_equal(np.concatenate(got[:, :, :n]), left @ right.T)
+        want = left @ right.T
+        want[[*range(68, 72), *range(128 + 100, 128 + 104)]] *= not stays
+        assert np.array_equal(np.concatenate(got[:, :, :n]), want)
         return
     # 64 rows a block: lanes 0 to 63 hold the first half of the columns, the others the second.
     halves = [np.concatenate([g[:64, : n // 2], g[64:, : n // 2]], axis=1) for g in got]

@@ -173,7 +173,7 @@ def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: i
     plain = Instruction(m, n, (d, a, b), signs, turned, bool(field(3, 1)), pair, ws=ws)
     if not scales:
         return replace(plain, reach=_REACH[field(30, 2)])
-    scale, sub = "ue8m0" if field(23, 1) else "ue4m3", (field(29, 2), field(4, 2))
+    scale, sub = "ue8m0" if code & 1 << 23 else "ue4m3", (field(29, 2), field(4, 2))
     if (scale == "ue4m3") > (scales == 4) or any(i % scales for i in sub):
         raise wrong(
             f"says scales of {scale} that begin at bytes {sub[0]} (A) and {sub[1]} (B), {scales} a "
@@ -319,7 +319,7 @@ def _multiply(
     right = []
     for block in blocks:
         right.append(_matrix(state, state.sites[sites[1]], b_operand, b, requests, block))
-        if sites[0] >= 0:
+        if sites[0] != -1:
             matrix = _matrix(state, state.sites[sites[0]], a_operand, a, requests, block)
             left.append([matrix] * told.parts)
             continue
@@ -351,9 +351,8 @@ def _multiply(
             total = np.concatenate(totals, axis=1)
         new = _words(total, told.kinds[0])
         if kept:
-            masks = np.stack(kept, axis=1)[:, 4 * i : 4 * i + 4]
-            lane = place[1][:, :, 0]
-            held = np.take_along_axis(masks, lane >> 5, axis=1) >> (lane & 31) & 1
+            masks, lane = np.stack(kept, axis=1), place[1][:, :, 0]
+            held = np.take_along_axis(masks, 4 * i + (lane >> 5), axis=1) >> (lane & 31) & 1
             new = np.where(held[:, :, None] != 0, memory.data[place], new)
         memory.data[place] = new
         memory.written[place] = True
@@ -378,8 +377,8 @@ def _scaled(
     rows = np.arange(matrix.shape[1])
     words = tensor_memory.of(state).data[
         block[:, None],
-        (address >> 16 & 0xFFFF)[:, None] + rows % _SCALED_ROWS,
-        (address & 0xFFFF)[:, None] + rows // _SCALED_ROWS,
+        rows % _SCALED_ROWS,
+        address[:, None] + rows // _SCALED_ROWS,
     ]
     each = [words >> 8 * (sub + i) & 0xFF for i in range(told.scales)]
     bits = np.stack(each, axis=-1).astype("u1")
@@ -419,7 +418,7 @@ def _sound(
     lane = Offender(state, int(requests.thread[i]), int(requests.column[i]))
     d, a, _, _, add, *scaled = (int(v[i]) for v in requests.values)
     places = [("writes", d, told.columns)]
-    if sites[0] < 0:
+    if sites[0] == -1:
         places.insert(0, ("multiplies", a, _A_COLUMNS))
     if told.scales:
         counts = -(-told.rows // _SCALED_ROWS), -(-told.n // _SCALED_ROWS)

@@ -406,7 +406,7 @@ def wgmma(
     groups = Requests(number * THREADS, column, ())
     n, (kind, a_kind, b_kind) = m.n, m.kinds
     reads: list[Bulk] = []
-    if sites[0] >= 0:
+    if sites[0] != -1:
         a_operand = Operand("A", ROWS, a_kind, "MN" if m.transposed[0] else "K")
         left, reads = _matrix(state, sites[0], a_operand, a[0], here, groups)
     else:
