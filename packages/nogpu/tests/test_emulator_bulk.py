@@ -107,6 +107,18 @@ def test_a_corner_of_an_array_and_other_types():
     assert [(a.array, a.requests, a.width_bytes, a.sectors) for a in rows] == [("from", 1, 512, 5)]
 
 
+def test_a_box_between_two_sectors_and_of_single_bytes():
+    report, *_ = run(LOAD, box=(8, 16), swizzle=0, at=(0, 15), cols=80, defines=size((8, 16)))
+    (read,) = [a for a in report.accesses if a.space == "global" and a.op == "load"]
+    assert (read.requests, read.sectors) == (1, 16)  # bytes 30 to 61 of each row
+    box, at = (8, 32), (3, 5)
+    report, x, _, y = run(
+        LOAD + DUMP, box=box, swizzle=32, at=at, cols=80, dtype="uint8", defines=size(box, 1)
+    )
+    assert report.ok, report
+    assert (y[:128] == laid_out(tile(x, box, at), 32).view(np.uint16)).all()
+
+
 def test_nan_fills_what_lies_outside():
     x = np.ones((4, 8), np.float32)
     y = np.zeros(4096, np.uint16)
@@ -370,6 +382,18 @@ def test_overwriting_what_a_store_still_reads():
     assert not faults(late + "if (t == 0) drained(); __syncthreads(); if (t == 40) box[5] = 1;")
 
 
+def test_all_groups_but_the_latest_have_been_read():
+    """Rows of two groups: behind the wait for all but one, only the first may be written."""
+    send = f"{SEND} [to + {{0}}], [row + {{0}}], 128; @one cp.async.bulk.commit_group"
+    waits = "@one cp.async.bulk.wait_group.read {}"
+    for allowed, place, sound in ((1, 0, True), (1, 128, False), (0, 128, True), (2, 0, False)):
+        write = f"@one st.shared.b32 [row + {place + 4}], t"
+        steps = send.format(0), send.format(128), waits.format(allowed), write, waits.format(0)
+        report, _ = bare(*steps)
+        assert report.ok == sound, str(report)
+        assert all("still read it" in f.message and f.line == 4 for f in report.findings)
+
+
 @pytest.mark.parametrize(
     ("left_out", "said"), [("drained();", "wait_group"), ("commit(); drained();", "commit_group")]
 )
@@ -423,11 +447,44 @@ def test_two_blocks_that_store_one_box():
         ({"swizzle": 48, "box": (8, 8)}, "swizzle=48"),
         ({"shape": (41, 8), "box": (8, 8)}, "does not lie"),
         ({"fill": "nan", "box": (8, 8)}, "floats"),
+        ({"fill": "ones", "box": (8, 8)}, "self.fill='ones'"),
+        ({"box": (257, 8)}, "1 to 256"),
+        ({"box": (0, 8)}, "1 to 256"),
+        ({"box": (8, 8.0)}, "each axis"),
+        ({"shape": (0, 8), "box": (8, 8)}, "does not lie"),
+        ({"shape": (40, 73), "box": (8, 8)}, "does not lie"),
+        ({"shape": (40,), "box": (8, 8)}, "each axis"),
+        ({"box": (8, 24), "swizzle": 32}, "48 bytes; a swizzle of 32"),
+        ({"array": [[0.0] * 8], "box": (1, 8)}, "a list"),
+        ({"array": np.zeros(()), "box": ()}, "one to five axes"),
+        ({"array": np.zeros((1, 1, 1, 1, 1, 8)), "box": (1, 1, 1, 1, 1, 2)}, "one to five axes"),
+        ({"array": np.zeros((8, 8), complex), "box": (1, 8)}, "complex128: elements have 1, 2, 4 or 8"),
+        ({"array": np.zeros((8, 8), object), "box": (1, 8)}, "object: elements have"),
+        ({"array": np.zeros((8, 16), np.float32, "F"), "box": (8, 4)}, "contiguous"),
+        ({"array": np.zeros((16, 16, 16), "u2")[:, ::-1], "box": (8, 8, 8)}, "contiguous"),
+        ({"array": np.zeros((2, 4, 12), "u2"), "box": (1, 1, 8)}, "along axis 1 it steps by 24"),
     ],
-)
+)  # fmt: skip
 def test_maps_that_the_driver_would_refuse(options, says):
+    array = options.pop("array", np.zeros((40, 72), np.uint16))
     with pytest.raises(ConfigError, match=says):
-        TensorMap(np.zeros((40, 72), np.uint16), **options)
+        TensorMap(array, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"box": (256, 8)}, {"box": (1, 8)}, {"box": (8, 64), "swizzle": 128}, {"box": (8, 16), "swizzle": 32},
+        {"box": (8, 8), "shape": (40, 72)}, {"box": (8, 8), "shape": (1, 1)}, {"box": (np.int64(8), 8)},
+        {"array": np.zeros((1, 73), "u2"), "box": (1, 8)}, {"array": np.zeros((2, 1, 1, 1, 8)), "box": (1, 1, 1, 1, 2)},
+        {"array": np.zeros((4, 16), "u1"), "box": (1, 16), "shape": (4, 3)},
+        {"array": np.zeros((8, 8, 8), "f2")[2:][:, 3:5], "box": (8, 1, 8), "fill": "nan"},
+    ],
+)  # fmt: skip
+def test_maps_that_the_driver_takes(options):
+    array = options.pop("array", np.zeros((40, 72), np.uint16))
+    made = TensorMap(array, **options)
+    assert made.sizes == options.get("shape", array.shape)
 
 
 def test_rows_that_start_between_two_chunks():
@@ -586,10 +643,13 @@ def test_what_may_not_be_written_is_told(store):
 @pytest.mark.parametrize(
     ("mask", "gets", "nobody"), [(1, [1, 0], 0), (2, [0, 1], 0), (3, [1, 1], 0), (7, [1, 1], 2), (1 << 15, [0, 0], 15)],
 )  # fmt: skip
-def test_a_row_for_several_blocks(mask, gets, nobody):
+@pytest.mark.parametrize("box", [False, True])
+def test_a_row_or_a_box_for_several_blocks(mask, gets, nobody, box):
     """To each block whose bit is set, counted at its own mbarrier."""
     first = "mov.u32 b, %ctaid.x; setp.eq.and.u32 p, b, 0, one; mov.b16 both, " + str(mask)
     copy = f"@p {FETCH}.multicast::cluster [row], [from + 64], 64, [bar], both"
+    if box:
+        copy = copy.replace("bulk.", "bulk.tensor.2d.").replace("[from + 64], 64", "[m, {b, b}]")
     wait = "setp.eq.u32 p, b, {}; @!p bra PAST{}; {}; PAST{}:"
     waits = [
         wait.format(i, i, TO_COME.replace("AGAIN", f"AGAIN{i}"), i) + " mov.u32 c, 0"
@@ -597,12 +657,12 @@ def test_a_row_for_several_blocks(mask, gets, nobody):
         if gets[i]
     ]
     announced = [
-        f"setp.eq.and.u32 p, b, {i}, one; @p mbarrier.arrive.expect_tx.shared::cta.b64 far, [bar], 64"
+        f"setp.eq.and.u32 p, b, {i}, one; @p mbarrier.arrive.expect_tx.shared::cta.b64 far, [bar], {256 if box else 64}"
         for i in (0, 1)
         if gets[i]
     ]
     report, y = bare("mov.u32 b, %ctaid.x", *announced, first, copy, *waits, blocks=2)
-    assert y[:2].tolist() == [20 if got else 1 for got in gets]
+    assert y[:2].tolist() == [(0 if box else 20) if got else 1 for got in gets]
     said = [f.message for f in report.findings]
     assert len(said) == bool(nobody), str(report)
     assert all(
@@ -679,6 +739,12 @@ COUNTS = {
     "by a generic address": ([GENERIC.format("cvta.shared.u64 m, m; "), TO_COME], {}),
     "by another": ([GENERIC.format(""), TO_COME], {1: "gives an address of shared memory, 0x400, to an instruction that takes"}),
 }  # fmt: skip
+
+
+def test_a_count_of_arrivals_is_that_of_a_thread_that_sets_up():
+    init = "setp.eq.u32 p, t, 5; add.u32 b, t, -5; @p mbarrier.init.shared.b64 [bar], b"
+    with pytest.raises(EmulationError, match=r"line 1: mbarrier\.init with a count of 0:"):
+        bare(init)
 
 
 @pytest.mark.parametrize(("statements", "told"), COUNTS.values(), ids=COUNTS)

@@ -44,10 +44,11 @@ EXCHANGE = set_up("""
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("analyse", [True, False])
 def test_phases_follow_each_other(schedule, analyse):
-    for blocks in (1, 3):
-        report, y = run(EXCHANGE, blocks=blocks, schedule=schedule, analyse=analyse, seed=5)
+    for blocks, n in ((1, 4), (3, 4), (1, 11)):  # more phases than a token tells apart
+        options = {"schedule": schedule, "analyse": analyse, "seed": 5}
+        report, y = run(EXCHANGE, n=n, blocks=blocks, **options)
         assert report.ok, report
-        want = np.roll(np.arange(128) * 3, -37) * 4 + 6
+        want = np.roll(np.arange(128) * 3, -37) * n + n * (n - 1) // 2
         np.testing.assert_array_equal(y, np.broadcast_to(want, y.shape))
 
 
@@ -162,8 +163,9 @@ def test_named_barriers_and_mbarriers_in_one_kernel():
 def test_a_barrier_that_is_not_set_up_or_set_up_wrongly():
     report, _ = run("arrive(&bar); y[t] = 0;")
     assert {f.kind for f in report.findings} == {"uninitialised"}
-    with pytest.raises(EmulationError, match="count of 0"):
-        run("if (t == 0) init(&bar, n - 4);")
+    for count, said in (("n - 4", 0), ("1 << 29", 1 << 29), ("-1", -1)):
+        with pytest.raises(EmulationError, match=f"count of {said}: give 1 to 536870911"):
+            run(f"if (t == 0) init(&bar, {count});")
 
 
 def test_a_wait_that_is_told_no_asks_its_own_barrier_again():

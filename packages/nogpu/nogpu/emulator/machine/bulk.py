@@ -502,8 +502,7 @@ def store_box(
         state.launch.stored(site)
         kind = _kind_of(placed, site, operation)
         unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
-        values = np.ascontiguousarray(words).reshape(len(words), -1).view(unit)
-        values = values.reshape(boxes.element.shape)
+        values = np.ascontiguousarray(words).view(unit).reshape(boxes.element.shape)
         data = placed.buffer.view(np.dtype(unit))
         at = boxes.element // placed.itemsize
         if not operation:

@@ -97,12 +97,11 @@ def _init(state: State, count: Array, access: Access) -> None:
     where = access.where
     arr = where.lanes
     expected = count.view(u4) & u4.type(_COUNT)
-    invalid = count.view(u4) != expected
-    invalid = invalid | (expected == 0)
-    if (invalid if arr is None else invalid & arr).any():
+    invalid = ((count.view(u4) != expected) | (expected == 0)) & (True if arr is None else arr)
+    if invalid.any():
         raise EmulationError(
             f"line {access.site.line}: mbarrier.init with a count of "
-            f"{int(count[invalid].ravel()[0])}: give 1 to {_COUNT} arrivals"
+            f"{int(np.broadcast_to(count, invalid.shape)[invalid][0])}: give 1 to {_COUNT} arrivals"
         )
     state.shared.store(where.offset, (expected, expected), arr)
     if state.tx_count is not None:

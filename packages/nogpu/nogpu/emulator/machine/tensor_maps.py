@@ -34,11 +34,10 @@ def memory(array: Array) -> Array | None:
     """The contiguous array in which an array of whole rows lies, itself or its base; None: none."""
     if array.flags.c_contiguous:
         return array
-    base = array.base
-    while isinstance(base, np.ndarray) and not base.flags.c_contiguous:
-        base = base.base
+    base = array.base  # of a view of a view, too, the array that owns the memory
     whole_rows = array.strides[-1] == array.dtype.itemsize and min(array.strides) >= 0
-    return base if isinstance(base, np.ndarray) and whole_rows else None
+    whole = isinstance(base, np.ndarray) and base.flags.c_contiguous and whole_rows
+    return base if whole else None
 
 
 @dataclass(frozen=True)
