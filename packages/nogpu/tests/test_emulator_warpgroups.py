@@ -226,6 +226,13 @@ def test_mn_major_tiles_of_each_swizzle(kind, swizzle, n):
         np.testing.assert_array_equal(D, A @ B.T + 1)
 
 
+@pytest.mark.parametrize("pad", [16, 48])
+def test_without_a_swizzle_a_tile_begins_at_any_16_bytes(pad):
+    report, D, A, B = multiplied(("f32", "f16", "f16"), 16, pad=pad)
+    assert report.ok, report
+    np.testing.assert_array_equal(D, A @ B.T + 1)
+
+
 def test_a_tile_taken_with_another_swizzle_is_wrong():
     """The wrong twin of the tests above: the bits of the descriptor matter, each of them."""
     for given, meant in itertools.permutations(SWIZZLES, 2):
@@ -510,7 +517,10 @@ def test_products_under_way_that_are_not(name):
     body, says = FAULTS[name]
     report, _, _ = under_way(body)
     assert not report.ok, report
-    assert any(f.kind == "race" and says in f.message for f in report.findings), report.findings
+    told = next(f for f in report.findings if f.kind == "race" and says in f.message)
+    assert told.threads[0] == (0, 0, 0)  # eight registers of 128 threads, or their product
+    assert told.count == (8 * 128 if "reads" in says else 128), told
+    assert "multiply" in told.called_from or '"l"(a), "l"(b)' in told.text + told.other_text
     assert all("fence" not in f.message for f in report.findings) or "fence" in name
 
 
@@ -582,6 +592,24 @@ def test_a_block_without_whole_warpgroups():
         if threads == 96:
             told = "96 of 128 threads of warps 0 to 3 of block (0, 0, 0) come to wgmma.fence"
             assert told in str(report)
+    body = f"if (threadIdx.x >= 224) return; fence(); {FIRST} commit(); wait<0>();"
+    kernel = UNDER_WAY.replace("BODY", body + "if (threadIdx.x < 128)")
+    given = {
+        "right": 32,
+        "kernel": kernel.replace("if (threadIdx.x < 128)\n", "if (threadIdx.x < 128)"),
+    }
+    report, *_ = multiplied(("f32", "f16", "f16"), 16, block=(256, 1, 1), **given)
+    assert {f.kind for f in report.findings} == {"divergent-barrier"}, report
+    assert "96 of 128 threads of warps 4 to 7 of block (0, 0, 0) come to wgmma.fence" in str(report)
+    assert all(f.count == 1 for f in report.findings)
+
+
+def test_the_warpgroup_that_reads_too_early_is_named():
+    body = f"fence(); {FIRST} commit(); if (threadIdx.x >= 128) D[threadIdx.x] = d[3]; wait<0>(); if (threadIdx.x < 128)"
+    given = {"right": 32, "kernel": UNDER_WAY.replace("BODY", body)}
+    report, *_ = multiplied(("f32", "f16", "f16"), 16, block=(256, 1, 1), **given)
+    (told,) = [f for f in report.findings if "reads a sum while the product of line" in f.message]
+    assert told.threads[0] == (128, 0, 0) and told.count == 128, told
 
 
 def test_warps_that_go_different_ways():
@@ -611,20 +639,23 @@ def test_descriptors_that_differ_within_a_warpgroup():
 @pytest.mark.parametrize(
     ("kind", "says", "change"),
     [
-        ("out-of-bounds", "matrix B", lambda a, b: (a, b + (16 << 32))),
-        ("out-of-bounds", "matrix A", lambda a, b: (a + (512 << 16), b)),
-        ("out-of-bounds", "before its start", lambda a, b: (a, b & ~0x3FFF)),
+        ("out-of-bounds", "matrix B that lies in bytes 2048 to 2815 of shared memory, 256 byte(s) past its end: the block "
+         "has 2560 bytes. Its descriptor says a leading byte offset of 16 and a stride byte offset of 512.",
+         lambda a, b: (a, b + (16 << 32))),
+        ("out-of-bounds", "matrix A that lies in bytes 0 to 10239 of shared memory, 7680 byte(s) past its end",
+         lambda a, b: (a + (512 << 16), b)),
+        ("out-of-bounds", "bytes -1024 to -513 of shared memory, 1024 byte(s) before its start", lambda a, b: (a, b & ~0x3FFF)),
         ("misaligned", "repeats every 256 bytes", lambda a, b: (a, b + 8)),
-        ("out-of-bounds", "14 bits each", lambda a, b: (a | 1 << 14, b)),
-        ("out-of-bounds", "14 bits each", lambda a, b: (a, b | 1 << 46)),
+        *(("out-of-bounds", "14 bits each", lambda a, b, at=at: (a, b | 1 << at)) for at in (14, 15, 30, 31, 46, 48, 52, 61)),
+        ("out-of-bounds", "describes matrix A by 0x", lambda a, b: (a | 1 << 14, b)),
     ],
-)
+)  # fmt: skip
 def test_a_descriptor_that_does_not_fit(kind, says, change):
     extra = 2048 if kind == "misaligned" else 0
     report, _, _, _ = multiplied(("f32", "f16", "f16"), 16, right=32, change=change, extra=extra)
     found = [f for f in report.findings if f.kind == kind and says in f.message]
     assert found, report
-    assert '"l"(a), "l"(b)' in found[0].text, found[0]
+    assert '"l"(a), "l"(b)' in found[0].text and found[0].count == 128, found[0]
     report, _, _, _ = multiplied(("f32", "f16", "f16"), 16, right=32, extra=extra)
     assert report.ok, report
 
