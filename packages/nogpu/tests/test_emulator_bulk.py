@@ -535,6 +535,7 @@ BARE = """.version 8.6
 .visible .entry k(.param .u64 x, .param .u64 y, .param .align 64 .b8 map[128])
 {
 .shared .align 8 .b64 bar;
+.shared .align 8 .b64 two;
 .shared .align 128 .b8 row[1024];
 .reg .b32 t, a, b, c; .reg .b64 from, to, far, m; .reg .b16 both; .reg .pred one, few, p;
 mov.u32 t, %tid.x;
@@ -553,6 +554,7 @@ fence.mbarrier_init.release.cluster;
 fence.proxy.async.shared::cta;
 barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
 BODY
+.loc 1 99 1
 barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
 mov.u32 c, %ctaid.x;
 ld.shared.b32 b, [row + 16];
@@ -739,6 +741,51 @@ COUNTS = {
     "by a generic address": ([GENERIC.format("cvta.shared.u64 m, m; "), TO_COME], {}),
     "by another": ([GENERIC.format(""), TO_COME], {1: "gives an address of shared memory, 0x400, to an instruction that takes"}),
 }  # fmt: skip
+
+
+LANES = "cp.async.ca.shared.global [a{}], [from], 16"
+GROUP, READ = "cp.async.commit_group", "ld.shared.b32 c, [a{}]"
+TRACKED = "cp.async.mbarrier.arrive.noinc.shared.b64 [{}]"
+BOTH = INIT.format("bar", 32) + "; " + INIT.format("two", 32) + "; bar.sync 0"
+TWO = [LANES.format(""), GROUP, LANES.format(" + 512"), GROUP]
+LATER = "AGAIN: mbarrier.test_wait.parity.shared::cta.b64 p, [two], 0; @!p bra AGAIN"
+UNDER_WAY = {
+    # statements, the last of which reads; how many threads read what may still be under way
+    "the first of two": ([*TWO, "cp.async.wait_group 1", READ.format("")], 0),
+    "the second": ([*TWO, "cp.async.wait_group 1", READ.format(" + 512")], 32),
+    "neither": ([*TWO, "cp.async.wait_group 2", READ.format("")], 32),
+    "both": ([*TWO, "cp.async.wait_group 0", READ.format(" + 512")], 0),
+    "in no group": ([LANES.format(""), "cp.async.wait_group 0", READ.format("")], 32),
+    "all in no group": ([LANES.format(""), "cp.async.wait_all", READ.format("")], 0),
+    "who waits alone": ([LANES.format(""), "@few cp.async.wait_all", READ.format("")], 29),
+    "who waits later": ([LANES.format(""), "@few cp.async.wait_all", "@!few cp.async.wait_all", READ.format("")], 0),
+    "who closed its group": ([LANES.format(""), "@few " + GROUP, "cp.async.wait_group 0", READ.format("")], 29),
+    "who copies": (["@few " + LANES.format(""), READ.format("")], 3),
+    "who copies and waits": (["@few " + LANES.format(""), "@one cp.async.wait_all", READ.format("")], 2),
+    "what a phase waited for": (
+        [BOTH, LANES.format(""), TRACKED.format("bar"), LANES.format(" + 512"), TO_COME, READ.format("")], 0,
+    ),
+    "what began later": (
+        [BOTH, LANES.format(""), TRACKED.format("bar"), LANES.format(" + 512"), TO_COME, READ.format(" + 512")], 32,
+    ),
+    "what the other phase waited for": (
+        [BOTH, LANES.format(""), TRACKED.format("bar"), LANES.format(" + 512"), TRACKED.format("two"), TO_COME,
+         READ.format(" + 512")], 32,
+    ),
+    "what both waited for": (
+        [BOTH, LANES.format(""), TRACKED.format("bar"), LANES.format(" + 512"), TRACKED.format("two"), TO_COME,
+         LATER.replace("AGAIN", "MORE"), READ.format(" + 512")], 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "early"), UNDER_WAY.values(), ids=UNDER_WAY)
+def test_copies_of_lanes_that_are_under_way(statements, early):
+    report, _ = bare(*statements)
+    found = [f for f in report.findings if f.line != 99]
+    told = [("race", len(statements), early)] if early else []
+    assert [(f.kind, f.line, f.count) for f in found] == told, str(report)
+    assert all("cp.async" in f.message for f in found)
 
 
 def test_a_count_of_arrivals_is_that_of_a_thread_that_sets_up():

@@ -631,6 +631,10 @@ def test_descriptors_that_differ_within_a_warpgroup():
     (finding,) = report.findings
     assert finding.kind == "divergent-barrier" and "(64, 0, 0)" in finding.message, finding
     assert "all 128 threads must give one descriptor" in finding.message
+    assert finding.count == 64
+    lone = body.replace("threadIdx.x / WARPS", "threadIdx.x == 70")
+    (finding,) = under_way(lone, extra=512)[0].findings
+    assert finding.count == 1 and finding.threads == ((70, 0, 0),), finding
     report, D, product = under_way(body.replace("WARPS", "128"), extra=512)
     assert report.ok, report
     np.testing.assert_array_equal(D, product)
@@ -669,6 +673,9 @@ def test_a_base_offset_says_where_a_pattern_begins(swizzle):
             change=lambda a, b, o=offset: (a, b | o << 49),
         )  # fmt: skip
         assert {f.kind for f in report.findings} == (set() if offset else {"misaligned"})
+        for f in report.findings:
+            assert f"with a swizzle of {swizzle} bytes from address" in f.message
+            assert f"Begin at a multiple of {8 * swizzle} bytes" in f.message and f.count == 128
         assert np.array_equal(D, A @ B.T + 1) == bool(offset)
 
 

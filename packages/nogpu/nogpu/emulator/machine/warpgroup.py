@@ -412,7 +412,7 @@ def wgmma(
     else:
         k = 8 * K_BYTES // _BITS[a_kind]
         tiles = _tiles(state, a, a_kind, tensor.a_layout(16, k, a_kind), k).astype(f8)
-        left = tiles[number, :, column].reshape(-1, ROWS, k)
+        left = tiles[number, :, column].reshape(len(number), ROWS, k)
     b_operand = Operand("B", n, b_kind, "MN" if m.transposed[1] else "K")
     right, more = _matrix(state, sites[1], b_operand, b, here, groups)
     for bulk in (reads := reads + more):
@@ -427,10 +427,10 @@ def wgmma(
         adds = _by_group(warps(state, add)[:, 0])[number, :, column]
         before = np.where(adds[:, :, None, None], before, np.zeros((), before.dtype))
     products = tensor.multiply_add(
-        left, right.transpose(0, 2, 1), before.reshape(-1, ROWS, n), (kind, a_kind), m.saturate,
-        True,
+        left, right.transpose(0, 2, 1), before.reshape(len(number), ROWS, n), (kind, a_kind),
+        m.saturate, True,
     )  # fmt: skip
-    total[number, :, column] = products.reshape(-1, WARPS, 16, n)
+    total[number, :, column] = products.reshape(before.shape)
     by_warp = total.reshape(-1, *total.shape[2:])[: len(at)]
     registers = tensor.registers_of(state, by_warp, layout, kind)
     if bool(at.all()):
