@@ -605,11 +605,13 @@ def test_a_block_without_whole_warpgroups():
 
 
 def test_the_warpgroup_that_reads_too_early_is_named():
-    body = f"fence(); {FIRST} commit(); if (threadIdx.x >= 128) D[threadIdx.x] = d[3]; wait<0>(); if (threadIdx.x < 128)"
-    given = {"right": 32, "kernel": UNDER_WAY.replace("BODY", body)}
-    report, *_ = multiplied(("f32", "f16", "f16"), 16, block=(256, 1, 1), **given)
-    (told,) = [f for f in report.findings if "reads a sum while the product of line" in f.message]
-    assert told.threads[0] == (128, 0, 0) and told.count == 128, told
+    """Whether the other has waited or not."""
+    for waits in ("", "if (threadIdx.x < 128) wait<0>(); __syncthreads();"):
+        body = f"fence(); {FIRST} commit(); {waits} if (threadIdx.x >= 128) D[threadIdx.x] = d[3]; wait<0>();"
+        given = {"right": 32, "kernel": UNDER_WAY.replace("BODY", body + "if (threadIdx.x < 128)")}
+        report, *_ = multiplied(("f32", "f16", "f16"), 16, block=(256, 1, 1), **given)
+        (told,) = (f for f in report.findings if "reads a sum while the product" in f.message)
+        assert told.threads[0] == (128, 0, 0) and told.count == 128, told
 
 
 def test_warps_that_go_different_ways():
@@ -677,6 +679,11 @@ def test_a_base_offset_says_where_a_pattern_begins(swizzle):
             assert f"with a swizzle of {swizzle} bytes from address" in f.message
             assert f"Begin at a multiple of {8 * swizzle} bytes" in f.message and f.count == 128
         assert np.array_equal(D, A @ B.T + 1) == bool(offset)
+    if swizzle > 32:  # two rows of 128 bytes further on
+        change = {"pad": 128, "change": lambda a, b: (a, b | 3 << 49)}
+        report, *_ = multiplied(("f32", "f16", "f16"), 16, right=swizzle, **change)
+        assert [f.kind for f in report.findings] == ["misaligned"]
+        assert "with a base offset of 3, in a row" in report.findings[0].message
 
 
 @pytest.mark.parametrize(
@@ -752,3 +759,8 @@ def test_the_pieces_that_a_product_reads_are_told(monkeypatch):
         assert (bulk.offset == np.arange(first, first + size, 16)).all()
         assert bulk.there is None and not bulk.writes and bulk.by == "product" and bulk.width == 16
         assert (bulk.column == 0).all() and (bulk.owner == 0).all()
+    told.clear()
+    under_way(body, change=lambda a, b: (a, b & ~(0x3FFF << 32)))  # rows 8 to 15 are 0 to 7
+    assert told[0].there is None and told[1].there.sum(axis=1).tolist() == [16] * 4
+    read = told[1].offset[0][told[1].there[0]]
+    assert (read == np.arange(2048, 2048 + 256, 16)).all()
