@@ -738,6 +738,15 @@ COUNTS = {
     "arrivals of the next phase": (
         [ANNOUNCE.format(16), COMPLETE.format(16), "setp.ge.u32 p, t, 30; @p " + ARRIVE.format("bar"), TO_COME], {},
     ),
+    "bytes without the last arrival": (
+        [INIT.format("bar", 2) + "; bar.sync 0", ANNOUNCE.format(16), COMPLETE.format(16), TO_COME],
+        {4: "waits at bar[0] for a phase that never completes: 1 of its 2 arrivals are missing. Let"},
+    ),
+    "the last arrival without bytes": (
+        [INIT.format("two", 1) + "; bar.sync 0", ANNOUNCE.format(16).replace("[bar]", "[two]"), TO_COME.replace("[bar]", "[two]")],
+        {2: "two[0] of block (0, 0, 0): at the end of the block 16 bytes that were announced have not come",
+         3: "waits at two[0] for a phase that never completes: 0 of its 1 arrivals are missing, and 16 bytes that were"},
+    ),
     "by a generic address": ([GENERIC.format("cvta.shared.u64 m, m; "), TO_COME], {}),
     "by another": ([GENERIC.format(""), TO_COME], {1: "gives an address of shared memory, 0x400, to an instruction that takes"}),
 }  # fmt: skip
@@ -802,7 +811,7 @@ def test_what_an_mbarrier_counts(statements, told):
     assert sorted(found) == sorted(told) and len(all_found) == len(told), str(report)
     for line, words in told.items():
         assert words in found[line].message
-        assert found[line].count == (3 if "more" in words and "arrivals" in words else 1)
+        assert found[line].count == (32 if words.startswith("waits") else 1)
 
 
 FENCED = cuda("bulk/fenced")

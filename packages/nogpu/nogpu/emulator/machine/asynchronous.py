@@ -98,7 +98,7 @@ class Copies:
     def phase_over(self, offset: Array, mask: Mask | None, phase_at: PhaseAt) -> None:
         """Threads know that a phase is complete: the copies that it waited for are."""
         state = self.state
-        known = True if mask is None else mask.arr.any(axis=(0, 1), keepdims=True)
+        known = array_of(mask).any(axis=(0, 1), keepdims=True)
         for t in list(self.tracked):
             done = (phase_at(state, t.offset) != t.phase) & known
             if offset.size == 1:
