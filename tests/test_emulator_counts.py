@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -333,3 +335,63 @@ extern "C" __global__ void k(float* y, int last, int n)
     threads = 32 if whole else 40  # with lanes that do not take part, another way of counting
     report = emulator.launch(source, "k", 1, threads, [np.zeros(40, np.float32), last, 32])
     assert row(report, "load", "s", "shared").wavefronts == waves
+
+
+LANES = """
+extern "C" __global__ void k(const int* at, const KIND* x, KIND* out, int n)
+{
+    __shared__ __align__(16) KIND s[1024];
+    const int t = blockIdx.x * blockDim.x + threadIdx.x, a = at[t], same = at[t + n];
+    if (GUARD) {
+        s[a] = x[a];
+        out[t] = s[same];
+    }
+}
+"""
+
+
+def lanes(rng, rows):
+    """Elements of 1024 by rows of 32 lanes, -1 where a lane is inactive: neighbours often agree."""
+    at = rng.integers(0, 1024, (rows, 32))
+    group = 1 << rng.integers(0, 6, (rows, 1))  # as many lanes that follow each other, or alternate
+    near, apart = np.arange(32) // group, np.arange(32) % group
+    at = np.take_along_axis(at, np.where(rng.integers(0, 2, (rows, 1)), near, apart), axis=1)
+    at = np.where(rng.integers(0, 2, (rows, 1)), at, at % 64)
+    return np.where(rng.random((rows, 32)) < rng.choice([0.1, 0.5, 1], (rows, 1)), at, -1)
+
+
+def most_wanted(lanes):
+    """Distinct words of the bank that has the most of them."""
+    return max(Counter(w % 32 for w in {w for lane in lanes for w in lane}).values(), default=0)
+
+
+def waves_by_definition(row, size, load):
+    """Wavefronts of a warp whose lanes take elements of so many words: half-warps, quarters."""
+    words = [[size * a + j for j in range(size)] if a >= 0 else [] for a in row]
+    waves = 0
+    for first in range(0, 32, 64 // max(size, 2)):
+        part = words[first : first + 64 // max(size, 2)]
+        pairs = [[(w, part[i ^ d]) for i, w in enumerate(part)] for d in (1, 2)]
+        agree = any(all(v == w or not v or not w for v, w in each) for each in pairs)
+        step = len(part) if size == 1 or (load and agree) else len(part) // 2
+        waves += sum(most_wanted(part[i : i + step]) for i in range(0, len(part), step))
+    return waves
+
+
+@pytest.mark.parametrize("kind", ["float", "float2", "float4"])
+@pytest.mark.parametrize("guard", [True, False])
+def test_lanes_anywhere_are_counted_by_the_definition(kind, guard):
+    size = {"float": 1, "float2": 2, "float4": 4}[kind]
+    at = lanes(np.random.default_rng(size), 64)
+    at = at if guard else at % 1024
+    x, out = np.zeros(4096, np.float32), np.zeros(64 * 32 * size, np.float32)
+    source = LANES.replace("KIND", kind).replace("GUARD", "a >= 0" if guard else "true")
+    report = emulator.launch(
+        source, "k", 32, 64, [at.astype(np.int32), x, out, 0], analyse="counts"
+    )
+    sectors = sum(len({int(a) * size // 8 for a in row if a >= 0}) for row in at)
+    assert row(report, "load", "x").sectors == sectors
+    for op in ("load", "store"):
+        got = row(report, op, "s", "shared")
+        assert got.requests == (at >= 0).any(axis=1).sum()
+        assert got.wavefronts == sum(waves_by_definition(r, size, op == "load") for r in at)

@@ -38,7 +38,7 @@ _EMULATOR = (
     "ptx_syntax emulator_machine emulator_faults emulator_findings emulator_instructions emulator_warps"
     " emulator_waits emulator_mbarriers emulator_calls emulator_bulk emulator_cluster"
     " emulator_tensor emulator_warpgroups emulator_tensor_memory emulator_loading"
-    " emulator_counts emulator_requests emulator_unset emulator_causes emulator"
+    " emulator_counts engine_steps emulator_requests emulator_unset emulator_causes emulator"
     " emulator_oracle emulator_link run_command foreign_kernels foreign_waits foreign_hopper"
     " fresh_kernels header_kernels emulator_headers emulator_random emulator_alone shared_base"
     " ptx_given ir refusals turing joins fp8 sums"

@@ -30,6 +30,11 @@ class Foreign:
     """Whether the result is right, be a fault reported or not."""
 
 
+def told(report: emulator.Report) -> list[tuple[Any, ...]]:
+    """What findings say of where, who and how often: array, element, threads, block, count."""
+    return [(f.array, f.index, f.threads, f.block, f.count) for f in report.findings]
+
+
 KERNELS: dict[str, Foreign] = {}
 OUT = {"uninitialised": ("C",)}
 """Of a launch whose C holds nothing at first."""

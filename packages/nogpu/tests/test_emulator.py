@@ -476,6 +476,37 @@ def test_atomics_on_global_memory():
     assert not [x for x in report.findings if x.kind == "out-of-bounds"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "fine"),
+    [
+        ("atomicAdd(&total, 1)", "out[0] = total", False),
+        ("total = 2", "out[0] = total", False),
+        ("total = 2", "atomicAdd(&total, 1)", False),
+        ("out[0] = total", "out[1] = total", True),
+        ("atomicAdd(&total, 1)", "atomicAdd(&total, 1)", True),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_thread_meets_another(first, second, fine, turned):
+    """Whichever of the two has the number 0."""
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int total;
+        if (threadIdx.x == 0) total = 0;
+        __syncthreads();
+        if (threadIdx.x == ONE) FIRST;
+        if (threadIdx.x == 40) SECOND;
+    }
+    """
+    source = source.replace("FIRST", second if turned else first).replace("ONE", "0")
+    source = source.replace("SECOND", first if turned else second)
+    report = emulator.launch(source, "k", 1, 64, [np.zeros(2, np.int32)])
+    assert report.ok == fine, report
+    same = source.replace("== 0) total", "== 40) total").replace("== 0", "== 40")
+    assert emulator.launch(same, "k", 1, 64, [np.zeros(2, np.int32)]).ok
+
+
 SYNC = "__syncthreads();"
 
 

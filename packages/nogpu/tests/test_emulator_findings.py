@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda
+from foreign_kernels import cuda, told
 
 from nogpu import emulator
 from nogpu.errors import EmulationError
@@ -110,6 +110,37 @@ def test_within_a_warp_a_warp_barrier_is_enough():
     assert "__syncthreads()" in only(one_block(across), "race")[0].message
 
 
+PAIR = 'if (t >= 64) {{ asm volatile("bar.sync 2, 64;" ::: "memory"); }}'
+
+
+@pytest.mark.parametrize("order", ["", PAIR, "__threadfence();"])
+def test_a_race_says_who_met_whom_and_where(order):
+    """By barriers of the block alone, and where a clock is kept: warps 0 and 1 end beside 2."""
+    body = f"""const int i = 37 + out[255]; {order.format()}
+    if (blockIdx.x == 1) {{ if (t == 70) s[i] = 1; if (t == 5) out[0] = s[i]; }}"""
+    report = one_block(body, threads=128)
+    assert told(report) == [("s", "s[37]", ((70, 0, 0), (5, 0, 0)), (1, 0, 0), 1)], report
+
+
+def test_races_of_all_blocks_and_places_are_counted():
+    report = one_block("s[t] = t; out[t + blockIdx.x * 128] = s[t ^ 32];", threads=128)
+    assert told(report) == [("s", "s[0]", ((0, 0, 0), (32, 0, 0)), (0, 0, 0), 256)]
+    report = one_block("if (blockDim.y > 1) s[t] = 1; out[t + blockIdx.x * 64] = s[t ^ 32];")
+    assert told(report) == [("s", "s[32]", ((0, 0, 0),), (0, 0, 0), 128)]
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_block_that_misses_a_barrier_goes_on_with_its_interval(left):
+    """Blocks 0 and 1 come to it, but one of them."""
+    met = f"if (blockIdx.x != {left}) __syncthreads();"
+    race = ("s", "s[0]", ((0, 0, 0), (32, 0, 0)), (left, 0, 0), 64)
+    report = one_block(f"s[t] = t; {met} out[t + 64 * blockIdx.x] = s[t ^ 32];")
+    assert told(report) == ([race] if left < 2 else [])
+    report = one_block(f"const int v = s[t ^ 32]; {met} s[t] = v; out[t + 64 * blockIdx.x] = v;")
+    unset = ("s", "s[32]", ((0, 0, 0),), (int(left == 0), 0, 0), 64 if left < 2 else 128)
+    assert told(report) == ([race, unset] if left < 2 else [unset])
+
+
 def test_writes_of_two_threads_to_one_element():
     assert one_block("s[t] = t; __syncthreads(); if (!blockIdx.x) out[t] = s[t];").ok
     found = only(
@@ -119,7 +150,21 @@ def test_writes_of_two_threads_to_one_element():
 
 
 def test_all_threads_may_write_one_and_the_same_value():
-    assert one_block("s[0] = 7; __syncthreads(); if (!blockIdx.x) out[t] = s[0];").ok
+    same = "s[0] = {}; __syncthreads(); out[t + 64 * blockIdx.x] = s[0]; __syncthreads();"
+    assert one_block(same.format("7")).ok
+    assert one_block(same.format("blockIdx.x")).ok
+    only(one_block(same.format("blockIdx.x * t")), "race")  # in the second block alone
+    often = "for (int i = 0; i < 3; ++i) {" + same + "}"
+    assert one_block(often.replace("{}", "i")).ok
+    only(one_block(often.replace("{}", "i == 1 ? t : 7")), "race")  # where they were equal before
+
+
+def test_many_intervals_with_races_are_one_finding_whose_count_ends():
+    """Of each other places race, so that each interval is looked at: 64 of them, no more."""
+    body = """for (int i = 0; i < {}; ++i) {{ s[(t + i) % 256] = t; out[t + 64 * blockIdx.x] =
+    s[((t ^ 32) + i) % 256]; __syncthreads(); }}"""
+    counts = [told(one_block(body.format(n)))[0][-1] for n in (1, 63, 64, 65, 90)]
+    assert counts == [128, 63 * 128, 64 * 128, 64 * 128, 64 * 128]
 
 
 def test_named_barriers_order_the_warps_that_meet_there():
@@ -138,6 +183,12 @@ def test_named_barriers_order_the_warps_that_meet_there():
     only(one_block(body.format(bars, 64), threads=128), "race")
     assert one_block(body.format(bar, 32), threads=128).ok
     only(one_block(body.format(bar, 64), threads=128), "race")
+    again = body.format(bar, 32) + "s[t] = 0;"
+    only(one_block(again, threads=128), "race")
+    assert one_block(again.replace("s[t] = 0", f"{bar} s[t] = 0"), threads=128).ok
+    only(one_block(body.format("", 32) + bar, threads=128), "race")  # before the first of them
+    assert one_block(body.format(bar, 32) + "s[200] = 7;", threads=128).ok
+    only(one_block(body.format(bar, 32) + "s[200] = t;", threads=128), "race")
     one = body.format(bar.replace("1 + t / 64", "1"), 32)  # which two warps meet is left to chance
     (found,) = only(one_block(one, threads=128), "divergent-barrier")
     assert "128 threads of block (0, 0, 0) wait at barrier 1, which takes 64" in found.message
@@ -480,6 +531,46 @@ def test_a_wait_or_a_barrier_dropped_is_a_race(old, new, line):
     found = only(copied(ASYNC.replace(old, new))[0], "race")
     if line:
         assert any(f.line == line and "cp.async" in f.message for f in found)
+
+
+COPY = """asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+    :: "r"((unsigned)__cvta_generic_to_shared(s + {})), "l"(out + t) : "memory");"""
+COMMIT, WAIT = (
+    f'asm volatile("cp.async.{how};" ::: "memory");' for how in ("commit_group", "wait_all")
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{COPY} {COMMIT} {COPY} {COMMIT} {WAIT.replace('all', 'group 1')}",  # the second of two
+        # Two lanes copy to one place and wait one by one: both have, before the next copy begins.
+        COPY.replace("{}", "t / 2")
+        + f"if (t % 2) {WAIT} if (t % 2 == 0) {WAIT} __syncwarp(); {COPY}",
+    ],
+)  # fmt: skip
+def test_each_copy_to_a_place_is_waited_for(body):
+    for wait, late in (("", 1), (WAIT, 0)):
+        report = one_block(body.replace("{}", "t") + wait + " const int v = s[t]; out[t] = v;")
+        reads = [f for f in report.findings if "reads it while the cp.async" in f.message]
+        assert len(reads) == late, report
+
+
+def test_a_copy_under_way_is_told_before_a_barrier_that_is_missing():
+    """Once the copy has been waited for, and then no more: between the same two lines."""
+    body = f"""
+    for (int i = 0; i < 2; ++i) {{
+        {COPY.format("t")}
+        if (i == WAITED) {WAIT}
+        s[t ^ 32] = i;
+        {WAIT}
+        __syncthreads();
+        if (!blockIdx.x) out[t + 64] = s[t];
+    }}"""
+    for waited in (0, 1):
+        report = one_block(body.replace("WAITED", str(waited)))
+        (found,) = (f for f in report.findings if f.array == "s" and f.line > f.other_line)
+        assert f"while the cp.async of line {found.other_line:d} is still" in found.message, found
 
 
 def test_a_copy_reads_inside_its_array():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda
+from foreign_kernels import cuda, told
 
 from nogpu import emulator
 from nogpu.errors import EmulationError
@@ -348,6 +348,35 @@ def test_a_wait_of_a_whole_warp_hands_on_nothing_that_one_lane_had_learned_befor
             assert {f.kind for f in report.findings} == kinds, (who, reader, report)
 
 
+WHO = "s[t] = 0;" + set_up("""
+    const int i = 37 + n - 4;  // no compiler knows which
+    if (blockIdx.x == 1) { FIRST; SECOND; }
+    __syncthreads();
+    y[128 * blockIdx.x + t] = s[t];
+""")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "threads", "says"),
+    [
+        ("if (t == 64) s[i] = 1", "if (t == 95) y[137] = s[i]", (95, 64), "__syncwarp()"),
+        ("if (t == 95) y[137] = s[i]", "if (t == 64) s[i] = 1", (64, 95), "95, 0, 0) reads it"),
+        ("if (t == 70) atomicAdd(s + i, 1)", "if (t == 5) s[i] = 1", (5, 70), "70, 0, 0) updates"),
+        ("if (t == 70) s[i] = 1", "if (t == 5) atomicAdd(s + i, 1)", (5, 70), "at a barrier after"),
+        ("if (t == 70 || t == 5) s[i] = t", "", (5, 70), "70, 0, 0) writes it"),
+        ("if (t == 70 || t == 5) s[i] = 3", "", (), ""),
+        ("if (t == 70 || t == 5) ((long long*)s)[i / 2] = t * (1ll << 32)", "", (5, 70), "writes it"),
+        ("if (t == 70 || t == 5) ((long long*)s)[i / 2] = 3", "", (), ""),
+    ],
+)  # fmt: skip
+def test_two_threads_that_meet_are_told_apart(first, second, threads, says):
+    report, _ = run(WHO.replace("FIRST", first).replace("SECOND", second), blocks=2)
+    who = tuple((t, 0, 0) for t in threads)
+    where = ("s[36]", 2) if "long" in first else ("s[37]", 1)
+    assert told(report) == ([("s", where[0], who, (1, 0, 0), where[1])] if who else []), report
+    assert says in str(report.findings)
+
+
 # -- together with what else orders threads --------------------------------------------------------
 
 MIXED = set_up("""
@@ -424,20 +453,23 @@ ACROSS = set_up("""
 
 
 @pytest.mark.parametrize(
-    ("body", "fine"),
+    ("body", "says"),
     [
-        (ACROSS, True),
-        (ACROSS.replace("y[t] = 7;\n        __threadfence();", "y[t] = 7;"), False),
-        (ACROSS.replace("while (!over(&bar, token)) {}", ""), False),
+        (ACROSS, ""),
+        (
+            ACROSS.replace("y[t] = 7;\n        __threadfence();", "y[t] = 7;"),
+            "The first has made no",
+        ),
+        (ACROSS.replace("while (!over(&bar, token)) {}", ""), "The second has not seen"),
     ],
     ids=["whole", "no fence before the flag", "no wait for the phase"],
 )
-def test_what_a_flag_of_another_block_says_is_handed_on_by_an_mbarrier(body, fine):
+def test_what_a_flag_of_another_block_says_is_handed_on_by_an_mbarrier(body, says):
     body = body.replace("    __shared__ volatile int go;\n", "")
     report, y = run(body, blocks=2, uninitialised=())
-    assert report.ok == fine, report
-    assert {f.kind for f in report.findings} <= {"race"}
-    if fine:
+    assert report.ok == (not says), report
+    assert all(f.kind == "race" and says in f.message for f in report.findings), report
+    if not says:
         assert (y.reshape(-1)[192:200] == 7).all()
 
 

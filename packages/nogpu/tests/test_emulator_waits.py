@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda
+from foreign_kernels import cuda, told
 from foreign_waits import KERNELS
 
 from nogpu import emulator
@@ -562,3 +562,95 @@ def test_who_was_counted_knows_nothing_of_those_that_wait() -> None:
     source = source.replace('asm volatile("bar.sync 2, 64;" ::: "memory");\n', "")
     report = emulator.launch(source, "k", 1, 64, [np.zeros(32, np.float32)])
     assert "race" in {f.kind for f in report.findings}
+
+
+def test_who_waits_knows_what_each_of_those_did_that_were_counted() -> None:
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int s[64];
+        int t = threadIdx.x;
+        if (t < 64) {
+            BEFORE
+            asm volatile("bar.arrive 1, 96;" ::: "memory");
+        } else {
+            asm volatile("bar.sync 1, 96;" ::: "memory");
+            out[t - 64] = s[t - 64] + s[t - 32];
+        }
+    }
+    """
+    for when, kinds in (
+        ("s[t] = t;", set()),
+        ("if (t < 32) s[t + 32] = s[t] = t;", set()),
+        ("if (t >= 32) s[t - 32] = s[t] = t;", set()),
+    ):
+        for schedule in run.SCHEDULES:
+            text = source.replace("BEFORE", when)
+            report = emulator.launch(text, "k", 1, 96, [np.zeros(32, np.int32)], schedule=schedule)
+            assert {f.kind for f in report.findings} == kinds, report
+
+
+@pytest.mark.parametrize("fence", ["__threadfence();", ""])
+def test_knowledge_comes_back_to_another_warp_of_the_block(fence):
+    """By a flag to another block, and by another flag from there: no barrier of the block."""
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* data, int* out)
+    {
+        __shared__ int s[1];
+        if (blockIdx.x == 0 && threadIdx.x == 0) {
+            s[0] = data[0] += 7;
+            __threadfence();
+            flag[0] = 1;
+        } else if (blockIdx.x == 1 && threadIdx.x == 0) {
+            while (flag[0] == 0) { }
+            FENCE
+            flag[1] = 1;
+        } else if (blockIdx.x == 0 && threadIdx.x == 32) {
+            while (flag[1] == 0) { }
+            __threadfence();
+            out[0] = data[0] + s[0];
+        }
+    }
+    """
+    args = [np.zeros(2, np.int32), np.zeros(1, np.int32), np.zeros(1, np.int32)]
+    report = emulator.launch(source.replace("FENCE", fence), "k", 2, 64, args)
+    assert len({f.array for f in report.findings}) == (0 if fence else 2), report
+    assert args[2][0] == 14
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+@pytest.mark.parametrize(
+    ("first", "seen", "second", "says"),
+    [
+        ("__threadfence();", "while (*flag == 0) { }", "__threadfence();", ""),
+        ("", "while (*flag == 0) { }", "__threadfence();", "The first has made no __threadfence"),
+        ("__threadfence();", "while (*flag == 0) { }", "", "no __threadfence() stands between"),
+        ("__threadfence();", "", "__threadfence();", "The second has not seen"),
+    ],
+)
+def test_a_race_of_two_blocks_says_which_half_is_missing(first, seen, second, says, schedule):
+    """Of threads of the third warp of their blocks, in places that a cache may hold."""
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* data, int* out)
+    {
+        int t = threadIdx.x;
+        if (blockIdx.x == 1) {
+            data[t] += 1;
+            __syncwarp();
+            FIRST
+            if (t == 70) *flag = 1;
+        } else if (blockIdx.x == 3 && t == 69) {
+            SEEN
+            SECOND
+            out[0] = data[70];
+        }
+    }
+    """
+    text = source.replace("FIRST", first).replace("SEEN", seen).replace("SECOND", second)
+    args = [np.zeros(1, np.int32), np.zeros(96, np.int32), np.zeros(1, np.int32)]
+    report = emulator.launch(text, "k", 4, 96, args, schedule=schedule)
+    met = {(69, 0, 0), (70, 0, 0)}
+    assert [(a, i, set(t), n) for a, i, t, _, n in told(report)] == (
+        [("data", "data[70]", met, 1)] if says else []
+    ), report
+    assert all(says in f.message for f in report.findings), report

@@ -66,6 +66,11 @@ def offender_among(state: State, thread: Array, column: Array, bad: Array) -> tu
     return i, Offender(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
 
 
+ONE_WARP, TWO_WARPS, UNDER_WAY = range(3)
+"""Weights of races: what helps one warp would not help two, and no barrier helps where something is
+under way that nobody has waited for."""
+
+
 def accuse(
     kind: str,
     line: int,

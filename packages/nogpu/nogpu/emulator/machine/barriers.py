@@ -133,7 +133,6 @@ def open_complete(state: State) -> bool:
     ready: list[BarrierWait] = []
     opened = np.zeros((1, 1, state.p, state.q), bool)
     partial = False
-    everyone = state.by_block(state.alive)
     for barrier in sorted({w.barrier for w in waiting}):
         here = [w for w in waiting if w.barrier == barrier]
         arrived, needed = _counted(state, barrier, here)
@@ -142,7 +141,9 @@ def open_complete(state: State) -> bool:
             ready += take(state, here, done)
             opened |= done
             _judge_crowd(state, barrier, here, done, arrived, needed)
-            partial = partial or bool((needed < everyone)[done].any())
+            # Of those that a count leaves out some may have ended: that does not order them.
+            if any(w.expected is not None for w in here):
+                partial = partial or bool((needed < state.threads)[done].any())
             if barrier in state.arrived:
                 partial = partial or bool(state.arrived[barrier][done].any())
                 state.arrived[barrier] = np.where(done, 0, state.arrived[barrier])

@@ -116,6 +116,11 @@ class Bulk:
     receiver: Array | None = None
     meant: Array | None = None
 
+    @property
+    def present(self) -> Array:
+        """`there`, written out where all are."""
+        return np.ones(self.offset.shape, bool) if self.there is None else self.there
+
 
 @dataclass(slots=True, eq=False)
 class TensorAccess:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nogpu.emulator.machine.attribution import accuse, first_offender
+from nogpu.emulator.machine.attribution import UNDER_WAY, accuse, first_offender
 from nogpu.emulator.machine.events import Access, Observer, Stage
 from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.observe.log import ByGranule
@@ -40,7 +40,7 @@ class AsyncCopyWatch(Observer):
         if access.where.owner is not None:
             return  # a peer's: nobody here waits for its copies, and the judges of races see it
         site, where = access.site, access.where
-        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        granule, span = where.granule(self.shift), site.width >> self.shift
         if access.stage is Stage.WHOLE or access.stage is Stage.BEGUN:
             if self.state.copies is not None and self.state.copies.open:
                 self._check(site, granule, span, where.mask)
@@ -48,7 +48,7 @@ class AsyncCopyWatch(Observer):
                 places = self.pending.lanes_at(granule, span, where.mask)
                 self.pending.flat()[places] += 1
             return
-        places = np.unique(self.pending.lanes_at(granule, span, where.mask))
+        places = self.pending.lanes_at(granule, span, where.mask)
         flat = self.pending.flat()
         flat[places] = np.maximum(flat[places] - 1, 0)
 
@@ -75,21 +75,29 @@ class AsyncCopyWatch(Observer):
             f"of line {line} is still under way. Wait for its group (cp.async.wait_group), then "
             "__syncthreads()"
         )
-        # What to do about it is to wait for the copy first of all, so it weighs more than others.
-        accuse("race", site.line, lane, message, array=name, index=where, other_line=line, weight=2)
+        accuse(
+            "race",
+            site.line,
+            lane,
+            message,
+            array=name,
+            index=where,
+            other_line=line,
+            weight=UNDER_WAY,
+        )
 
     def _lookup(self, granule: Array, span: int) -> Array:
         return self.pending.of(granule, span, np.maximum) > 0
 
     def _line_of(self, granule: int) -> int:
         assert self.state.copies is not None
-        for copy in self.state.copies.open:
-            begun = copy.begun
-            at, span = begun.where.granule(self.shift), max(begun.site.width >> self.shift, 1)
-            for j in range(span):
-                if (at + j == granule).any():
-                    return int(begun.site.line)
-        return 0
+        begun = (copy.begun for copy in self.state.copies.open)
+        return next(
+            int(access.site.line)
+            for access in begun
+            for j in range(access.site.width >> self.shift)
+            if (access.where.granule(self.shift) + j == granule).any()
+        )
 
     def not_under_way(self, granule: Array, span: int, missing: Array) -> Array:
         """Lanes of `missing` that do not wait for a copy: those are reported as races."""

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
 SHIFT = 32  # bits of a stamp that count what a warp has handed on
-_ALWAYS = 1 << 62  # known of threads that do not exist
-_MAX_RELEASED = 1 << 26  # bytes of released knowledge; beyond, what no place holds is dropped
-MAX_WARPS = 1 << 18
+_ALWAYS = np.iinfo(np.int64).max  # known of threads that do not exist
+_MAX_RELEASED = 64_000_000  # bytes of released knowledge; beyond, what no place holds is dropped
+MAX_WARPS = 262_144
 """Warps of a launch for which order between blocks is kept."""
 
 

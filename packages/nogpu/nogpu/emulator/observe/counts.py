@@ -34,21 +34,18 @@ if TYPE_CHECKING:
 
 SECTOR = 32  # bytes
 BANKS = 32
-_NONE = np.int64(1) << np.int64(62)  # stands for an inactive lane when lanes are sorted
+_NONE = np.iinfo(np.int64).max  # stands for an inactive lane when lanes are sorted
 
 
 def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array:
     """Distinct values among the active lanes of each request: int64 (w1, w2, p, q)."""
-    one = keys.shape[2] * keys.shape[3] == 1
     if active is None:
         a = by_warp(keys)
-        if one:
-            return np.ones((*a.shape[:2], *a.shape[3:]), np.int64)
         step = np.diff(a, axis=2)
-        if step.min() < 0:
+        if step.min(initial=0) < 0:
             step = np.diff(np.sort(a, axis=2), axis=2)
         return np.count_nonzero(step, axis=2) + 1
-    if one:
+    if keys[0, 0, :, :, 0, 0].size == 1:
         # Where keys vary between warps or blocks that the mask does not tell apart, all count.
         return np.broadcast_to(
             active.any.astype(np.int64),
@@ -103,7 +100,7 @@ def wavefronts(
     return known
 
 
-_LARGE = 1 << 15  # addresses of a request that are not looked up
+_LARGE = 32_768  # addresses of a request that are not looked up
 _MANY = 256  # requests that are remembered
 
 
@@ -239,7 +236,7 @@ class Tally(BankWatch):
         stats = self.engines.setdefault(key, BulkStats(bulk.offset.shape[1] * bulk.width))
         # The four warps of a warpgroup ask for one product together.
         stats.requests += len(bulk.thread) // 4 if bulk.by == "product" else len(bulk.thread)
-        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        there = bulk.present
         pieces = int(np.count_nonzero(there))
         stats.bytes += pieces * bulk.width // (4 if bulk.by == "product" else 1)
         name = ""
@@ -261,11 +258,8 @@ class Tally(BankWatch):
         stats.requests += requests
         stats.lanes += state.lanes if mask is None else mask.n
         six = state.warp_shape.lanes(where.offset)
-        if six.shape[2] * six.shape[3] == 1:  # one address a warp
-            stats.sectors += requests * max(access.site.width // SECTOR, 1)
-        else:
-            sectors = distinct(state.warp_shape, six >> 5, None if mask is None else mask.active)
-            stats.sectors += int(sectors.sum()) * (state.total_warps // sectors.size)
+        sectors = distinct(state.warp_shape, six >> 5, None if mask is None else mask.active)
+        stats.sectors += int(sectors.sum()) * (state.total_warps // sectors.size)
         assert isinstance(where.target, Buffer)
         if where.target.name not in stats.arrays:
             stats.arrays.append(where.target.name)
@@ -279,7 +273,7 @@ class Tally(BankWatch):
         stats = self.stats[site.index]
         stats.requests += times
         stats.lanes += times
-        stats.sectors += times * max(site.width // SECTOR, 1)
+        stats.sectors += times
         if target.name not in stats.arrays:
             stats.arrays.append(target.name)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nogpu.emulator.machine.attribution import Offender, accuse
+from nogpu.emulator.machine.attribution import TWO_WARPS, Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import WARP, Array
@@ -166,7 +166,7 @@ class EngineWatch(Observer):
         """Who judges threads, the granules of each request, and of each granule, flat, the thread
         and block as the judges number them; None where no thread may have been: mostly so.
         """
-        judge, each = self.races.shared, np.arange(max(bulk.width >> self.shift, 1))
+        judge, each = self.races.shared, np.arange(bulk.width >> self.shift)
         granule = (bulk.offset >> self.shift)[:, :, None] + each
         granule = granule * self.columns + bulk.owner[:, None, None]
         if not isinstance(judge, LastAccessJudge):
@@ -181,13 +181,13 @@ class EngineWatch(Observer):
         """A copy into shared memory begins."""
         self._against_copies(touch)
         self._against_reads(touch)
-        self._against_inits(bulk)
         if met := self._of_threads(bulk):
             judge, granule, *who = met
             judge.engine_writes(bulk.site, granule.reshape(-1), *who)
             self.unfenced[granule] = False
         assert bulk.barrier is not None
         home = bulk.owner if bulk.receiver is None else bulk.receiver
+        self._against_inits(bulk, bulk.barrier >> 3, home)
         coded = self._coded(bulk.barrier, home)
         cluster = self._seen(bulk.thread, home)[1]
         for at in np.unique(coded):
@@ -259,7 +259,7 @@ class EngineWatch(Observer):
         self._against_reads(touch)
         self.wrote_unit[place] = -1
         at = (offset >> self.shift) * self.columns + owner
-        for j in range(max(access.site.width >> self.shift, 1)):
+        for j in range(access.site.width >> self.shift):
             self.unfenced[at + j * self.columns] = True
 
     def inits(self, mask: Mask | None) -> None:
@@ -320,12 +320,11 @@ class EngineWatch(Observer):
             if bad.any():
                 self._find(touch, bad, self.read_site[unit], *_MAY_READ[kind])
 
-    def _against_inits(self, bulk: Bulk) -> None:
+    def _against_inits(self, bulk: Bulk, barrier: Array, home: Array) -> None:
         """An engine may count at an mbarrier only after a fence has shown it that there is one."""
-        if self.new is None or bulk.barrier is None:
+        if self.new is None:
             return
-        home = bulk.owner if bulk.receiver is None or not bulk.writes else bulk.receiver
-        lines = self.new[bulk.barrier >> 3, home]
+        lines = self.new[barrier, home]
         if not lines.any():
             return
         line = int(lines[lines != 0][0])
@@ -337,7 +336,7 @@ class EngineWatch(Observer):
             "the block"
         )
         accuse("race", bulk.site.line, lane, message, other_line=line)
-        self.new[bulk.barrier >> 3, home] = 0  # said once
+        self.new[barrier, home] = 0  # said once
 
     def _proxies(self, bulk: Bulk, judge: LastAccessJudge, granule: Array, verb: str) -> None:
         """Places that threads wrote without a fence that shows it to the engines."""
@@ -355,7 +354,16 @@ class EngineWatch(Observer):
             "without a fence between the two ways to memory: the engine may see what was there "
             "before. Put fence.proxy.async after the stores, before the barrier"
         )
-        accuse("race", site.line, lane, message, array=name, index=where, other_line=line, weight=1)
+        accuse(
+            "race",
+            site.line,
+            lane,
+            message,
+            array=name,
+            index=where,
+            other_line=line,
+            weight=TWO_WARPS,
+        )
         self.unfenced[granule[bad]] = False  # said once
 
     def _find(self, touch: _Touch, bad: Array, sites: Array, reason: str, cure: str) -> None:
@@ -369,7 +377,7 @@ class EngineWatch(Observer):
         name, where = s.shared_name(there // self.columns * PIECE)
         by = f"{lane} " if isinstance(what, Access) else f"an engine, asked by {lane}, "
         message = f"{where}: {by}{does} while {reason.format(line=line)}. {cure}"
-        accuse("race", site.line, lane, message, array=name, index=where, other_line=line, weight=2)
+        accuse("race", site.line, lane, message, array=name, index=where, other_line=line)
 
     # -- what orders -----------------------------------------------------------------------------
 

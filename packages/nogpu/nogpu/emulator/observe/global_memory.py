@@ -136,7 +136,7 @@ class GlobalJudge:
         assert isinstance(buffer, Buffer)
         if self.clock is None or (not bulk.writes and not self._written(buffer)):
             return
-        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        there = bulk.present
         at = bulk.offset[there] // buffer.granule
         thread, column = (
             np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
@@ -193,7 +193,7 @@ class GlobalJudge:
         if strong and last.strong is None:
             last.strong = np.zeros(len(last.writer), np.int8)
         kind = 0 if not strong else 1 if site.volatile else 2
-        for j in range(max(site.width // buffer.granule, 1)):
+        for j in range(site.width // buffer.granule):
             lanes = every if length is None else every.only(length > j * buffer.granule)
             place = lanes.at + j
             before, then = last.writer[place], last.writer_stamp[place]

@@ -80,8 +80,8 @@ class FirstWrites(Observer):
         if have is None:
             return
         size = bulk.target.granule
-        each = np.arange(max(bulk.width // size, 1))
-        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        each = np.arange(bulk.width // size)
+        there = bulk.present
         at = np.minimum((bulk.offset // size)[:, :, None] + each, len(have) - 1)
         missing = there & ~have[at].any(axis=2)  # a piece at the edge may hold what nobody means
         if not bulk.writes:
@@ -138,7 +138,7 @@ class FirstWrites(Observer):
         if self.all_initialised or access.stage in (Stage.WAITED, Stage.ARRIVED):
             return
         site, where = access.site, access.where
-        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        granule, span = where.granule(self.shift), site.width >> self.shift
         if site.op != "store" and self.sound.get(site.index) is not where:
             missing = ~self.initialised.of(granule, span, np.logical_and, where.owner)
             if missing.any():
@@ -155,7 +155,7 @@ class FirstWrites(Observer):
         block from here on.
         """
         self.initialised.part()
-        each = np.arange(max(bulk.width >> self.shift, 1))
+        each = np.arange(bulk.width >> self.shift)
         granule = (bulk.offset >> self.shift)[:, :, None] + each
         return granule, np.broadcast_to(bulk.owner[:, None, None], granule.shape)
 
@@ -247,7 +247,7 @@ class FirstWrites(Observer):
         if have is None:
             return
         granule = where.target.granule
-        span = max(site.width // granule, 1)
+        span = site.width // granule
         arr = array_of(where.mask)
         shape = np.broadcast_shapes(where.offset.shape, arr.shape)
         offset, sound = spread_to(where.offset, shape), spread_to(arr, shape)

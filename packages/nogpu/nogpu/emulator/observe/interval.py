@@ -11,6 +11,7 @@ interval with the same accesses as one already found clean is not repeated.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     from nogpu.emulator.observe.initialised import FirstWrites
 
 _MEMO = 64  # clean intervals remembered
-_MAX_MEMO = 1 << 20  # bytes of the largest of them
+_MAX_MEMO = 1_000_000  # bytes of the largest of them
 _MAX_EXAMINED = 64  # intervals with races that are looked at in detail
-MAX_LOG = 1 << 26
+MAX_LOG = 64_000_000
 """Bytes that the log of an interval may keep alive before it is summarised."""
-_NO_THREAD = np.int32(2**31 - 1)
+_NO_THREAD = np.iinfo(np.int32).max
 _SAMPLE = 32  # granules looked at one by one when a race is reported
 
 
@@ -106,7 +107,7 @@ class IntervalJudge:
         copied = access.stage is not Stage.WHOLE
         kind = WRITE if copied else kind_of(site)
         self.log.written = self.log.written or site.op in ("store", "atomic")
-        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        granule, span = where.granule(self.shift), site.width >> self.shift
         view = None if self.clock is None else self.clock.view()
         self.log.add(
             Entry(site.index, kind, granule, span, where.mask, access.values, view, copied)
@@ -201,43 +202,29 @@ class IntervalJudge:
             if access.kind != WARP_SYNC:
                 kind = WRITE if access.kind == FLAG else access.kind
                 self._spread(access, columns, *bounds[kind])
-        (w0, w1), (a0, a1) = bounds[WRITE], bounds[ATOMIC]
-        r0, r1 = bounds[READ]
-        written = w1 >= 0
-        conflict = written & (w0 != w1)
-        conflict |= written & (r1 >= 0) & ((r0 != w0) | (r1 != w1))
-        if (a1 >= 0).any():
-            conflict |= written & (a1 >= 0) & ((a0 != w0) | (a1 != w1))
-            conflict |= (a1 >= 0) & (r1 >= 0) & ((r0 != a0) | (r1 != a1) | (a0 != a1))
+        lowest = reduce(np.minimum, (low for low, _ in bounds))
+        highest = reduce(np.maximum, (high for _, high in bounds))
+        written, updated = bounds[WRITE][1] >= 0, bounds[ATOMIC][1] >= 0
+        conflict = (lowest != highest) & (written | (updated & (bounds[READ][1] >= 0)))
         examined = self.examined < _MAX_EXAMINED
         races = self._report(log, np.flatnonzero(conflict), columns) if conflict.any() else []
         if self.first.suspects:
             lines = {line for race in races for line in race.example.lines}
-            self.first.judge((w0, w1), columns, lines if examined else None)
+            self.first.judge(bounds[WRITE], columns, lines if examined else None)
         return races
 
     def _spread(self, access: Entry, columns: int, low: Array, high: Array) -> None:
         """Enter the threads of an access into the lowest and highest thread of each granule."""
-        s = self.state
         if access.bounds is not None:
             np.minimum(low, access.bounds[0], out=low)
             np.maximum(high, access.bounds[1], out=high)
             return
-        granule = access.granule
-        assert granule is not None
-        if access.mask is None and granule.shape[2] * granule.shape[3] == 1 and columns == 1:
-            r, x = granule.shape[:2]
-            first = (np.arange(r)[:, None] * s.x + np.arange(x)).reshape(-1).astype(np.int32)
-            last = first + np.int32((s.x - 1 if x == 1 else 0) + (s.rows - 1) * s.x * (r == 1))
-            at = granule.reshape(-1)
-        else:
-            at, first = lanes_of(self.state, access, columns)[:2]
-            last = first
+        at, tid = lanes_of(self.state, access, columns)
         for j in range(access.count):
             place = at + j * columns
-            smallest = np.minimum(low[place], first)
-            low[place[::-1]] = smallest[::-1]  # of equal places the last assignment stands
-            high[place] = np.maximum(high[place], last)
+            # Threads ascend, and of equal places the last assignment stands.
+            low[place[::-1]] = np.minimum(low[place], tid)[::-1]
+            high[place] = np.maximum(high[place], tid)
 
     def _report(self, log: list[Entry], places: Array, columns: int) -> list[_Race]:
         """Look at the accesses to conflicting places one by one: which are races?"""
@@ -379,7 +366,7 @@ class IntervalJudge:
             lows, highs = {}, {}
             for what in (READ, WRITE, ATOMIC, FLAG):
                 mine = kind[order] == what
-                lows[what] = np.minimum.reduceat(np.where(mine, who[order], 1 << 40), start)
+                lows[what] = np.minimum.reduceat(np.where(mine, who[order], _NO_THREAD), start)
                 highs[what] = np.maximum.reduceat(np.where(mine, who[order], -1), start)
             for a, b in CONFLICTS:
                 both = (highs[a] >= 0) & (highs[b] >= 0)

@@ -66,7 +66,7 @@ class _Last:
         self.touched[chunks % self.each] = True
         self.count += len(chunks)
         if self.count * _CHUNK > len(self.thread):
-            more = max(self.count * _CHUNK, 2 * len(self.thread)) - len(self.thread)
+            more = self.count * _CHUNK
             self.thread = np.append(self.thread, np.full(more, -1, np.int16))
             self.time = np.append(self.time, np.zeros(more, np.int64))
             self.site = np.append(self.site, np.zeros(more, np.int32))
@@ -126,14 +126,14 @@ class LastAccessJudge:
     def note(self, access: Access) -> None:
         """Judge an access and enter it."""
         site, where, s = access.site, access.where, self.state
-        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        granule, span = where.granule(self.shift), site.width >> self.shift
         kind = kind_of(site) if access.stage is Stage.WHOLE else WRITE
         kind = ATOMIC if kind == FLAG else kind
         memory = self.memory if where.owner is None else where.owner
         at = granule * self.memories + memory
         at, thread, column = flat_lanes(s, where.mask, at, s.thread, s.block_index)
         values = access.values
-        for j in range(span if len(at) else 0):
+        for j in range(span):
             place = at + j * self.memories
             if access.stage is Stage.WAITED:
                 # Where its own beginning was the last write, several lanes may copy the same bytes.

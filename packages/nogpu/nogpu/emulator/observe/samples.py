@@ -62,8 +62,7 @@ class Sampler(counts.BankWatch):
 
     def repeated(self, site: Site, target: Buffer, times: int) -> None:
         """Add up what requests of one lane need."""
-        units = max(site.width // counts.SECTOR, 1)
-        self.samples[site.index].ideal_sectors += times * units
+        self.samples[site.index].ideal_sectors += times
 
     def _take(self, access: Access) -> tuple[int, ...]:
         return (self._ideal(access, counts.BANKS * 4),)
@@ -72,8 +71,6 @@ class Sampler(counts.BankWatch):
         """Units of `room` bytes that the distinct elements of each request fill, summed."""
         state, width, mask = self.state, access.site.width, access.where.mask
         six = state.warp_shape.lanes(access.where.offset)
-        if room == counts.SECTOR and six.shape[2] * six.shape[3] == 1:  # one address a warp
-            return (state.total_warps if mask is None else mask.warps) * max(width // room, 1)
         keys, active = six >> (width.bit_length() - 1), None if mask is None else mask.active
         elements = counts.distinct(state.warp_shape, keys, active)
         units = -(-elements * width // room)

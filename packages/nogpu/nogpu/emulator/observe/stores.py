@@ -51,7 +51,7 @@ class LastStores(Observer):
     def bulk(self, bulk: Bulk) -> None:
         """Enter what a copy engine stores for threads."""
         if bulk.writes and id(bulk.target) in self.writers:
-            there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+            there = bulk.present
             gid = np.broadcast_to(self._global(bulk)[:, None], there.shape)
             self._enter(bulk.site, bulk.target, bulk.offset[there], gid[there], bulk.width)
 

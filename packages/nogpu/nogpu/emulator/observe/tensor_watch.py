@@ -133,8 +133,6 @@ class TensorWatch(Observer):
                 shown = max(shown, fenced[order])
         late = times > past
         if late.any():
-            if kind == "tensor load" and access.does != "frees" and unit == other:
-                return  # a warp's loads after one another
             what, cure = _UNDER_WAY[kind]
             self._accuse(access, other, (times, lines), late, f"while {what}", cure)
             return
@@ -184,7 +182,7 @@ class TensorWatch(Observer):
             f"{lane} {access.does} column {access.columns.start + at[1]} of tensor memory "
             f"{reason.format(what=what, line=line)}. {cure}"
         )
-        accuse("race", access.line, lane, message, array="tensor memory", other_line=line, weight=2)
+        accuse("race", access.line, lane, message, array="tensor memory", other_line=line)
 
     # -- what is waited for ----------------------------------------------------------------------
 
