@@ -552,6 +552,38 @@ def test_blocks_of_a_cluster_go_round_a_loop_together():
     assert "race" in kinds(made(one_buffer, 8, 32, 5, cluster=4)[1])
 
 
+def test_findings_name_blocks_by_their_place_in_the_grid():
+    """Clusters of 2 by 1 by 2 blocks, of which one in the middle has faults."""
+    source = grouped("""(int* out) {
+    __shared__ int a[64];
+    cg::cluster_group cluster = cg::this_cluster();
+    int rank = cluster.block_rank(), t = threadIdx.x;
+    bool here = blockIdx.x > 1 && blockIdx.y == 1 && blockIdx.z > 1;
+    a[t] = 0;
+    cluster.sync();
+    if (here && rank == 1 && t == 33) cluster.map_shared_rank(a, 2)[17] = 1;
+    if (here && rank == 3 && t == 9) out[8] = cluster.map_shared_rank(a, 2)[17];
+    cluster.sync();
+    if (here && rank == 1 && t == 33) out[5] = a[3];
+    if (here && rank == 3 && t == 9) out[9] = out[5];
+    cluster.sync();
+    if (here && rank == 3 && t > 19) out[10 + t] = cluster.map_shared_rank(a, 1)[t];
+}
+""")
+    report = run(source, (4, 2, 4), 40, np.zeros(64, np.int32), cluster=(2, 1, 2))
+    met = ((9, 0, 0), (33, 0, 0))
+    found = {(f.array, f.index, f.threads, f.block, f.count): f.message for f in report.findings}
+    first = (2, 1, 2)
+    texts = {
+        ("a", "a[17]", met, first, 1): ("9, 0, 0) of the block of rank 3", "33, 0, 0) of the block of rank 1"),
+        ("out", "out[5]", met, first, 1): ("9, 0, 0) of block (3, 1, 3)", "33, 0, 0) of block (3, 1, 2)"),
+        ("shared", "", ((20, 0, 0),), (3, 1, 3), 20): ("memory of block (3, 1, 2), which may",),
+    }  # fmt: skip
+    assert found.keys() == texts.keys(), report
+    for fact, said in texts.items():
+        assert all(text in found[fact] for text in said), found[fact]
+
+
 # -- flags ---------------------------------------------------------------------------------------
 
 FLAG = grouped("""(int* out) {

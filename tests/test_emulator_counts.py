@@ -318,6 +318,25 @@ def test_what_all_blocks_do_alike_counts_for_each_of_them(blocks, lanes):
             assert (a.wavefronts, a.ideal_wavefronts) == (2 * blocks, 2 * blocks)
 
 
+def test_one_thread_is_counted_and_sampled_like_a_warp_of_one_lane():
+    """Its accesses to arrays are added up without being looked at, once enough are kept."""
+    source = """
+    extern "C" __global__ void k(const float4* x, float4* y, int n)
+    {
+        for (int i = 0; i < n; ++i) if (threadIdx.x == 0) y[i % 4] = x[i];
+    }
+    """
+    for threads in (1, 32):
+        x, y = np.zeros(1200, np.float32), np.zeros(16, np.float32)
+        report = emulator.launch(source, "k", 1, threads, [x, y, 300], samples=True)
+        for a in report.by_line():
+            assert (a.requests, a.sectors, a.ideal_sectors, a.bytes) == (300, 300, 300, 4800)
+    x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    late = 'extern "C" __global__ void k(float* x) { if (threadIdx.x > 39) x[threadIdx.x] = 1; }'
+    report = emulator.launch(late, "k", 1, 64, [x], samples=True)
+    assert report.lanes(1, "global", "store")[1].tolist() == [-1] * 8 + list(range(40, 64))
+
+
 @pytest.mark.parametrize(("last", "waves"), [(31, 1), (32, 2), (33, 2), (63, 1), (64, 2)])
 @pytest.mark.parametrize("whole", [True, False])
 def test_words_that_are_as_far_apart_as_there_are_banks_conflict(last, waves, whole):
@@ -379,13 +398,15 @@ def waves_by_definition(row, size, load):
 
 
 @pytest.mark.parametrize("kind", ["float", "float2", "float4"])
-@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.parametrize("guard", ["a >= 0", "true", "t % 64 < 20"])
 def test_lanes_anywhere_are_counted_by_the_definition(kind, guard):
     size = {"float": 1, "float2": 2, "float4": 4}[kind]
     at = lanes(np.random.default_rng(size), 64)
-    at = at if guard else at % 1024
+    if guard != "a >= 0":
+        here = np.arange(64 * 32).reshape(64, 32) % 64 < (20 if "%" in guard else 64)
+        at = np.where(here, at % 1024, -1)
     x, out = np.zeros(4096, np.float32), np.zeros(64 * 32 * size, np.float32)
-    source = LANES.replace("KIND", kind).replace("GUARD", "a >= 0" if guard else "true")
+    source = LANES.replace("KIND", kind).replace("GUARD", guard)
     report = emulator.launch(
         source, "k", 32, 64, [at.astype(np.int32), x, out, 0], analyse="counts"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda
+from foreign_kernels import cuda, told
 
 from nogpu import emulator
 from nogpu.emulator import TensorMap
@@ -432,6 +432,65 @@ def test_two_blocks_that_store_one_box():
     assert not faults(
         STORE.replace("store(&to, box, row,", "store(&to, box, row + 8 * blockIdx.x,"), blocks=2
     )
+
+
+FULL_BOX = "for (int i = t; i < 1024; i += 64) if (i != GAP) box[i] = i; fence(); __syncthreads();"
+SENT = "if (t == 0) { store(&to, box, row + 8 * blockIdx.x, col); commit(); drained(); }"
+ASKED = "if (t == 0) { expect(&bar, BYTES); load(box, &from, &bar, row, col); }"
+HERE = "(blockIdx.x == 1 && t == {})"
+
+
+@pytest.mark.parametrize(
+    ("body", "where", "who", "count", "says"),
+    [
+        (f"{ASKED} if (blockIdx.x == 0) wait(&bar, 0);", "box[0]", (), 64, "still write it"),
+        (
+            f"{ASKED} if (t >= 32) wait(&bar, 0); if {HERE.format(5)} y[1] = box[43]; wait(&bar, 0);",
+            "box[8]", (5,), 1, "reads it while",
+        ),
+        (
+            f"{ASKED} if (t < 32) wait(&bar, 0); if {HERE.format(40)} box[43] = 1; wait(&bar, 0);",
+            "box[8]", (40,), 1, "writes it while",
+        ),
+        (
+            f"{ASKED} if (blockIdx.x == 0) wait(&bar, 0); __syncthreads(); if {HERE.format(40)} y[1] = box[43];"
+            " wait(&bar, 0);",
+            "box[8]", (40,), 1, "reads it while",
+        ),
+        (
+            f"{ASKED} if (t < 32) {{ wait(&bar, 0); MEET }} else {{ MEET y[blockIdx.x] = box[43]; }}",
+            "", (), 0, "",
+        ),
+        (
+            FULL_BOX + SENT.replace("drained();", "") + f"if {HERE.format(40)} box[43] = 1; __syncthreads();"
+            "if (t == 0) drained();",
+            "box[8]", (40,), 1, "writes it while",
+        ),
+        (
+            FULL_BOX + f"if {HERE.format(33)} box[43] = 1; __syncthreads();" + SENT,
+            "box[10]", (0,), 1, "an ordinary store wrote it",
+        ),
+        (FULL_BOX + f"if {HERE.format(33)} box[43] = 1;" + SENT, "box[10]", (0, 33), 2, "reads it and"),
+        (
+            FULL_BOX + f"if {HERE.format(3)} box[43] = 1;" + SENT,
+            "box[10]", (0,), 2, "an ordinary store wrote it",
+        ),
+        (
+            FULL_BOX + f"if {HERE.format(33)} box[43] = 1; if (blockIdx.x == 0) fence(); __syncthreads();" + SENT,
+            "box[10]", (0,), 1, "an ordinary store wrote it",
+        ),
+        (FULL_BOX.replace("GAP", "43 - 100 * (blockIdx.x == 0)") + SENT, "box[10]", (0,), 1, "written it"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who, count, says):
+    meet = 'asm volatile("bar.HOW 1, 64;" ::: "memory");'
+    body = body.replace("MEET", meet.replace("HOW", "arrive"), 1).replace(
+        "MEET", meet.replace("HOW", "sync")
+    )
+    report = run(body, blocks=2, swizzle=0, defines=size((8, 64)) | {"GAP": -1})[0]
+    threads = tuple((t, 0, 0) for t in who)
+    assert told(report) == ([("box", where, threads, (1, 0, 0), count)] if says else []), report
+    assert all(says in f.message for f in report.findings), report
 
 
 # -- what is refused -----------------------------------------------------------------------------

@@ -340,3 +340,23 @@ def test_a_packed_structure_is_given_and_given_back():
     out, t = np.zeros((64, 2)), np.arange(64)
     assert emulator.launch(source, "k", 1, 64, [out]).ok
     np.testing.assert_array_equal(out.T, [t + 1 + 100000 * t - t + t / 4, t / 4])
+
+
+def test_what_is_given_out_again_holds_nothing_and_orders_what_was_before():
+    source = """
+    __global__ void k(int* out)
+    {
+        int* p = (int*)malloc(64);
+        p[3] = 7;
+        p[GAP] = out[0];
+        out[1] = p[3];
+        free(p);
+        int* q = (int*)malloc(64);
+        FIRST
+        out[2] = q[3];
+        free(q);
+    }"""
+    for first, found in (("q[3] = 2;", []), ("q[2] = 2;", ["uninitialised"])):
+        text = source.replace("FIRST", first).replace("GAP", "out[0]")
+        report = emulator.launch(text, "k", 1, 1, [np.zeros(3, np.int32)])
+        assert [f.kind for f in report.findings] == found, report
