@@ -86,9 +86,10 @@ def test_an_array_that_the_kernel_reads_and_writes_has_its_first_contents_the_se
 
 def test_rows_and_columns_are_those_of_the_array_or_of_the_expectation():
     source = 'extern "C" __global__ void set(float* C) { C[threadIdx.x] = threadIdx.x; }'
-    for C in (np.zeros((4, 6), np.float32), np.zeros(24, np.float32)):
-        want = np.arange(24.0).reshape(4, 6)
+    for C, flat in (((4, 6), (4, 6)), (24, (4, 6)), ((4, 6), 24)):
+        C, want = np.zeros(C, np.float32), np.arange(24.0).reshape(4, 6)
         want[1:3, 4] = 0
+        want = want.reshape(flat)
         report = emulator.launch(source, "set", 1, 24, [C], expect={"C": want})
         (finding,) = wrong(report)
         assert finding.index == "C[1, 4]" and "rows 1 to 2, columns 4 to 4" in finding.message
@@ -144,23 +145,25 @@ def test_integers_are_compared_exactly_beyond_what_float64_holds():
 
 def test_atomics_and_vector_stores_are_writers_too():
     source = """
-    extern "C" __global__ void mix(float* C, int* D, unsigned* E)
+    extern "C" __global__ void mix(float* C, int* D, unsigned* E, int* F)
     {
         reinterpret_cast<float4*>(C)[threadIdx.x] = make_float4(1, 2, 3, 4);
         atomicAdd(&D[threadIdx.x / 8], 1);
         atomicCAS(E, threadIdx.x, threadIdx.x + 1);
         atomicCAS(E + 1, 7u, 9u);
+        reinterpret_cast<char*>(F)[8 * threadIdx.x + 5] = 1;
     }
     """
     C, D, E = np.zeros(128, np.float32), np.zeros(5, np.int32), np.zeros(2, np.uint32)
-    expect = {"C": np.zeros(128), "D": np.full(5, 7), "E": np.array([1, 1])}
-    report = emulator.launch(source, "mix", 1, 32, [C, D, E], expect=expect)
+    expect = {"C": np.zeros(128), "D": np.full(5, 7), "E": np.array([1, 1]), "F": np.zeros(64)}
+    report = emulator.launch(source, "mix", 1, 32, [C, D, E, np.zeros(64, "i4")], expect=expect)
     found = {(f.array, f.line): f for f in wrong(report)}
     nobody = line_of(source, "__global__")
     assert found["C", line_of(source, "float4*")].count == 128
     assert found["D", line_of(source, "atomicAdd")].count == 4
     assert found["D", line_of(source, "atomicAdd")].threads == ((7, 0, 0),)
     assert found["D", nobody].index == "D[4]"
+    assert (found["F", line_of(source, "char*")].count, len(found)) == (32, 6)
     assert found["E", line_of(source, "atomicCAS")].threads == ((31, 0, 0),)
     assert found["E", nobody].index == "E[1]"  # a compare-and-swap that fails writes nothing
 

@@ -656,6 +656,7 @@ def test_memory_stays_bounded():
 
 
 @pytest.mark.parametrize("other", [0, 32])
+@pytest.mark.parametrize("fence", ["", "__threadfence();"])  # without a clock, and with one
 @pytest.mark.parametrize(
     ("writes", "reads"),
     [
@@ -663,12 +664,13 @@ def test_memory_stays_bounded():
         ("if (i == 0) p[threadIdx.x & ~other] = threadIdx.x;", "s[threadIdx.x + i]"),
     ],
 )  # fmt: skip
-def test_a_long_interval_without_barriers_is_judged_too(writes, reads, other, monkeypatch):
+def test_a_long_interval_without_barriers_is_judged_too(writes, reads, fence, other, monkeypatch):
     """What happens in every round, and what happens in the first alone."""
     source = f"""
     extern "C" __global__ void k(int* out, int n, int other)
     {{
         __shared__ int s[1024], p[64];
+        {fence}
         for (int i = 0; i < 16; ++i) s[threadIdx.x + i * 64] = i;
         __syncthreads();
         for (int i = 0; i < n; ++i) {{

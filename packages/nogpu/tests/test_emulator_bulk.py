@@ -434,7 +434,7 @@ def test_two_blocks_that_store_one_box():
     )
 
 
-FULL_BOX = "for (int i = t; i < 1024; i += 64) if (i != GAP) box[i] = i; fence(); __syncthreads();"
+FULL_BOX = "for (int i = t; i < 1024; i += 96) if (i != GAP) box[i] = i; fence(); __syncthreads();"
 SENT = "if (t == 0) { store(&to, box, row + 8 * blockIdx.x, col); commit(); drained(); }"
 ASKED = "if (t == 0) { expect(&bar, BYTES); load(box, &from, &bar, row, col); }"
 HERE = "(blockIdx.x == 1 && t == {})"
@@ -458,7 +458,11 @@ HERE = "(blockIdx.x == 1 && t == {})"
             "box[8]", (40,), 1, "reads it while",
         ),
         (
-            f"{ASKED} if (t < 32) {{ wait(&bar, 0); MEET }} else {{ MEET y[blockIdx.x] = box[43]; }}",
+            f"{ASKED} if (t < 32) {{ wait(&bar, 0); LEAVE }} else if (t < 64) {{ MEET y[blockIdx.x] = box[43]; }}",
+            "", (), 0, "",
+        ),
+        (
+            f"{ASKED} if (t < 32) wait(&bar, 0); if (t < 64) {{ MEET }} if {HERE.format(40)} y[1] = box[43];",
             "", (), 0, "",
         ),
         (
@@ -483,11 +487,10 @@ HERE = "(blockIdx.x == 1 && t == {})"
     ],
 )  # fmt: skip
 def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who, count, says):
-    meet = 'asm volatile("bar.HOW 1, 64;" ::: "memory");'
-    body = body.replace("MEET", meet.replace("HOW", "arrive"), 1).replace(
-        "MEET", meet.replace("HOW", "sync")
-    )
-    report = run(body, blocks=2, swizzle=0, defines=size((8, 64)) | {"GAP": -1})[0]
+    meet = 'asm volatile("bar.{} 1, 64;" ::: "memory");'
+    body = body.replace("LEAVE", meet.format("arrive")).replace("MEET", meet.format("sync"))
+    given = size((8, 64)) | {"GAP": -1}
+    report = run(body, blocks=2, threads=96, swizzle=0, defines=given)[0]
     threads = tuple((t, 0, 0) for t in who)
     assert told(report) == ([("box", where, threads, (1, 0, 0), count)] if says else []), report
     assert all(says in f.message for f in report.findings), report

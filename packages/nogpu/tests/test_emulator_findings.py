@@ -106,6 +106,10 @@ def test_within_a_warp_a_warp_barrier_is_enough():
     assert one_block(body.format("__shfl_sync(~0u, t, 0);")).ok
     found = only(one_block(body.format("")), "race")
     assert "__syncwarp()" in found[0].message
+    second = "{} if (t >= 32) {{ s[t] = t; out[t + 64 * blockIdx.x] = s[t ^ 1]; }}"
+    for before in ("", "__syncwarp();"):
+        report = one_block(second.format(before))
+        assert told(report) == [("s", "s[32]", ((32, 0, 0), (33, 0, 0)), (0, 0, 0), 64)], report
     across = "s[t] = t; __syncwarp(); if (blockIdx.x == 0) out[t] = s[t ^ 32];"
     assert "__syncthreads()" in only(one_block(across), "race")[0].message
 
@@ -187,6 +191,10 @@ def test_named_barriers_order_the_warps_that_meet_there():
     only(one_block(again, threads=128), "race")
     assert one_block(again.replace("s[t] = 0", f"{bar} s[t] = 0"), threads=128).ok
     only(one_block(body.format("", 32) + bar, threads=128), "race")  # before the first of them
+    rounds = f"""for (int i = 0; i < 3; ++i) {{ s[t] = i; if (i != SKIPPED) {bar}
+    out[t + blockIdx.x * 128] = s[t ^ 32]; __syncthreads(); }}"""
+    assert one_block(rounds.replace("SKIPPED", "3"), threads=128).ok
+    only(one_block(rounds.replace("SKIPPED", "1"), threads=128), "race")  # ordered before
     assert one_block(body.format(bar, 32) + "s[200] = 7;", threads=128).ok
     only(one_block(body.format(bar, 32) + "s[200] = t;", threads=128), "race")
     one = body.format(bar.replace("1 + t / 64", "1"), 32)  # which two warps meet is left to chance

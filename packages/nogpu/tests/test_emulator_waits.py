@@ -9,6 +9,7 @@ from foreign_waits import KERNELS
 
 from nogpu import emulator
 from nogpu.emulator.launching import run
+from nogpu.emulator.observe import clock
 from nogpu.emulator.ptx import ends
 
 CHAIN = """
@@ -304,7 +305,10 @@ def test_results_alone_need_the_same_turns():
         np.testing.assert_array_equal(got, want)
 
 
-def test_many_blocks_queue_for_one_lock():
+@pytest.mark.parametrize("room", [None, 0])  # for what was released, until it is looked through
+def test_many_blocks_queue_for_one_lock(room, monkeypatch):
+    if room is not None:
+        monkeypatch.setattr(clock, "_MAX_RELEASED", room)
     source = """
     __device__ int lock, most;
     extern "C" __global__ void k(int* total)
@@ -384,7 +388,7 @@ def test_the_acquire_and_release_forms_of_ptx_need_no_fence_beside_them():
     }
     extern "C" __global__ void k(int* count, int* data, int* out)
     {
-        data[blockIdx.x] = blockIdx.x;
+        data[blockIdx.x] += blockIdx.x;  // so that a cache may hold what was there before
         if (update(count, 1) == gridDim.x - 1) {
             int sum = 0;
             for (int i = 0; i < gridDim.x; ++i) sum += data[i];
@@ -392,10 +396,11 @@ def test_the_acquire_and_release_forms_of_ptx_need_no_fence_beside_them():
         }
     }
     """
-    for form, kinds in (("acq_rel", set()), ("relaxed", {"race"}), ("acquire", {"race"})):
+    for form in ("acq_rel", "relaxed", "acquire", "release"):
         out = np.zeros(1, np.int32)
         args = [np.zeros(1, np.int32), np.zeros(9, np.int32), out]
         report = emulator.launch(source.replace("FORM", form), "k", 9, 1, args)
+        kinds = set() if form == "acq_rel" else {"race"}
         assert {f.kind for f in report.findings} == kinds, (form, report)
         assert out[0] == 36
 
@@ -626,6 +631,7 @@ def test_knowledge_comes_back_to_another_warp_of_the_block(fence):
         ("", "while (*flag == 0) { }", "__threadfence();", "The first has made no __threadfence"),
         ("__threadfence();", "while (*flag == 0) { }", "", "no __threadfence() stands between"),
         ("__threadfence();", "", "__threadfence();", "The second has not seen"),
+        ("__threadfence();", "while (*flag == 0) { }", "volatile int*", ""),  # which no cache holds
     ],
 )
 def test_a_race_of_two_blocks_says_which_half_is_missing(first, seen, second, says, schedule):
@@ -646,7 +652,10 @@ def test_a_race_of_two_blocks_says_which_half_is_missing(first, seen, second, sa
         }
     }
     """
-    text = source.replace("FIRST", first).replace("SEEN", seen).replace("SECOND", second)
+    text = source.replace("FIRST", first).replace("SEEN", seen)
+    if "*" in second:
+        text, second = text.replace("data[70]", f"(({second})data)[70]"), ""
+    text = text.replace("SECOND", second)
     args = [np.zeros(1, np.int32), np.zeros(96, np.int32), np.zeros(1, np.int32)]
     report = emulator.launch(text, "k", 4, 96, args, schedule=schedule)
     met = {(69, 0, 0), (70, 0, 0)}
@@ -654,3 +663,61 @@ def test_a_race_of_two_blocks_says_which_half_is_missing(first, seen, second, sa
         [("data", "data[70]", met, 1)] if says else []
     ), report
     assert all(says in f.message for f in report.findings), report
+
+
+@pytest.mark.parametrize("sets", ["atomicExch(&ready, 1)", "*(volatile int*)&ready = 1"])
+@pytest.mark.parametrize("asks", ["atomicAdd(&ready, 0)", "*(volatile int*)&ready"])
+def test_each_block_has_its_own_flag_in_shared_memory(sets, asks):
+    """Set and asked by atomics or by volatile accesses: one place for both."""
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int ready, data[32];
+        int t = threadIdx.x;
+        if (t == 0) ready = 0;
+        __syncthreads();
+        if (t >= 32) {
+            data[t - 32] = t;
+            FENCE
+            __syncwarp();
+            if (t == 32) SETS;
+        } else {
+            while (ASKS == 0) { }
+            __threadfence_block();
+            out[32 * blockIdx.x + t] = data[31 - t];
+        }
+    }
+    """
+    source = source.replace("SETS", sets).replace("ASKS", asks)
+    for fence, kinds in (("__threadfence_block();", set()), ("", {"race"})):
+        out = np.zeros(96, np.int32)
+        report = emulator.launch(source.replace("FENCE", fence), "k", 3, 64, [out])
+        assert {f.kind for f in report.findings} == kinds, report
+        np.testing.assert_array_equal(out.reshape(3, 32), np.tile(63 - np.arange(32), (3, 1)))
+
+
+@pytest.mark.parametrize("meets", ["", 'asm volatile("bar.sync 1, 64;" ::: "memory");'])
+def test_what_one_warp_has_seen_of_another_block_goes_round(meets):
+    """From warp to warp at a named barrier, if there is one, and to all at that of the block."""
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* data, int* out)
+    {
+        int t = threadIdx.x;
+        if (blockIdx.x == 0) {
+            data[t] += t;
+            __syncthreads();
+            if (t == 0) { __threadfence(); *flag = 1; }
+            return;
+        }
+        if (t == 0) { while (*flag == 0) { } FENCE }
+        __syncwarp();
+        if (t < 64) { MEETS }
+        __syncthreads();
+        out[t] = data[95 - t];
+    }
+    """.replace("MEETS", meets)
+    for fence, kinds in (("__threadfence();", set()), ("", {"race"})):
+        args = [np.zeros(1, np.int32), np.zeros(96, np.int32), np.zeros(96, np.int32)]
+        report = emulator.launch(source.replace("FENCE", fence), "k", 2, 96, args)
+        assert {f.kind for f in report.findings} == kinds, report
+        np.testing.assert_array_equal(args[2], np.arange(96)[::-1])

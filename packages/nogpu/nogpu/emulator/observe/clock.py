@@ -142,14 +142,14 @@ class Clock:
         nb, nw = state.blocks, state.warp_shape.warps
         self.blocks, self.warps = nb, nw
         self.each = 32 if threads else 1  # units of a warp whose time is known apart
-        self.linear = state.linear_block.reshape(-1)
+        self.linear = state.linear_block.ravel()
         gx, gy, gz = state.grid
         self.total = gx * gy * gz * nw
         self.epoch = epoch.astype(np.int64)
         self.ticks = np.zeros((nb, nw), np.int64)
         self.known = np.full((nb, nw, nw * self.each), -1, np.int64)
         if threads:
-            self.known[..., ~self.threads_of(None)[0].reshape(-1)] = _ALWAYS
+            self.known[..., ~self.threads_of(None)[0].ravel()] = _ALWAYS
         # As of the last fence, by its scope: 0 the block, 1 the device.
         self.near_out = [self.known.copy() for _ in range(2)] if flags else []
         self.far_out = [np.empty((nb, nw), object) for _ in self.near_out]
@@ -406,7 +406,7 @@ class Clock:
     def interval(self, opened: Array | None) -> None:
         """A barrier of whole blocks opens: bool, of which (None: of all)."""
         every = np.ones((self.blocks, self.warps), bool)
-        blocks = np.ones(self.blocks, bool) if opened is None else opened.reshape(-1)
+        blocks = np.ones(self.blocks, bool) if opened is None else opened.ravel()
         self._share(every & blocks.reshape(-1, 1), np.flatnonzero(blocks & self.dirty), True)
         self.lanes_ahead[blocks] = False
         self.any_ahead = bool(self.lanes_ahead.any())
@@ -652,7 +652,7 @@ class Clock:
         """Set those of `out` at `lanes` whose warp's row of `what` knows of the other's stamp."""
         if not len(lanes):
             return
-        rows = what.reshape(-1)
+        rows = what.ravel()
         numbers: dict[int, int] = {}
         group = np.full(len(rows), -1, np.int64)
         for w in np.unique(mine):

@@ -167,7 +167,7 @@ class ClusterClock(Clock):
     def interval(self, opened: Array | None) -> None:
         """A barrier of whole blocks opens: bool, of which (None: of all)."""
         view = self.cluster_view
-        blocks = np.ones(view.state.blocks, bool) if opened is None else opened.reshape(-1)
+        blocks = np.ones(view.state.blocks, bool) if opened is None else opened.ravel()
         whole = np.repeat(blocks[:, None], view.padded // WARP, axis=1)
         for here in view.by_rank(view.by_cluster(whole)):
             if here.any():

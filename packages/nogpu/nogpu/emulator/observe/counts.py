@@ -334,6 +334,6 @@ class MachineTally(BankWatch):
 def first_offset(where: Where) -> int:
     """Where the first lane of an access goes."""
     if where.mask is None:
-        return int(where.offset.reshape(-1)[0])
+        return int(where.offset.ravel()[0])
     a, m = np.broadcast_arrays(where.offset, where.mask.arr)
-    return int(a.reshape(-1)[int(np.argmax(m.reshape(-1)))])
+    return int(a.ravel()[int(np.argmax(m.ravel()))])

@@ -183,7 +183,7 @@ class EngineWatch(Observer):
         self._against_reads(touch)
         if met := self._of_threads(bulk):
             judge, granule, *who = met
-            judge.engine_writes(bulk.site, granule.reshape(-1), *who)
+            judge.engine_writes(bulk.site, granule.ravel(), *who)
             self.unfenced[granule] = False
         assert bulk.barrier is not None
         home = bulk.owner if bulk.receiver is None else bulk.receiver
@@ -193,7 +193,7 @@ class EngineWatch(Observer):
         for at in np.unique(coded):
             which = coded == at
             unit = self._unit("copy", int(at))
-            places = touch.place[which].reshape(-1)
+            places = touch.place[which].ravel()
             self.wrote_unit[places] = unit
             self.wrote_time[places] = self.time
             self.wrote_site[places] = bulk.site.index
@@ -207,13 +207,13 @@ class EngineWatch(Observer):
         self._against_copies(touch)
         if met := self._of_threads(bulk):
             judge, granule, *who = met
-            judge.engine_reads(bulk.site, granule.reshape(-1), *who)
+            judge.engine_reads(bulk.site, granule.ravel(), *who)
             self._proxies(bulk, judge, granule, touch.does)
         for unit, rows in self._by_unit(bulk):
             if unit not in self.read_time:
                 self.read_time[unit] = np.zeros(self.pieces * self.columns, np.int64)
                 self.read_site[unit] = np.zeros(self.pieces * self.columns, np.int32)
-            places = touch.place[rows].reshape(-1)
+            places = touch.place[rows].ravel()
             self.read_time[unit][places] = self.time
             self.read_site[unit][places] = bulk.site.index
 
@@ -502,7 +502,7 @@ class EngineWatch(Observer):
     def interval(self, opened: Array | None, others: bool) -> None:
         """Whole blocks have met."""
         s, view = self.state, self.view
-        blocks = np.ones(s.blocks, bool) if opened is None else opened.reshape(-1)
+        blocks = np.ones(s.blocks, bool) if opened is None else opened.ravel()
         whole = np.repeat(blocks[:, None], s.warp_shape.warps, axis=1)
         for which in self._by_rank(whole if view is None else view.by_cluster(whole)):
             self._meet(which)

@@ -168,7 +168,7 @@ class GlobalJudge:
 
     def _timed(self, site: Site, at: Array, column: Array, thread: Array) -> _Lanes:
         assert self.clock is not None
-        gid = self.state.linear_block.reshape(-1)[column] * self.state.threads + thread
+        gid = self.state.linear_block.ravel()[column] * self.state.threads + thread
         times = self.clock.strong_stamp() if site.strong else self.clock.stamp()
         return _Lanes(at, gid, times[column, thread >> 5], column, thread)
 
@@ -286,7 +286,7 @@ def _one_value(
     """The bytes that every lane of a store puts, if they are the same for all; None otherwise."""
     raw = []
     for value in values:
-        lanes = value.reshape(-1)
+        lanes = value.ravel()
         if mask is not None and value.size > 1:
             lanes = np.broadcast_to(value, shape)[np.broadcast_to(mask.arr, shape)]
         bits = np.ascontiguousarray(lanes).view(f"u{lanes.dtype.itemsize}")

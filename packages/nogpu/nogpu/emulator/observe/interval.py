@@ -99,7 +99,7 @@ class IntervalJudge:
         self.seen: dict[tuple[tuple[int, int, int], ...], tuple[list[Entry], list[_Race]]] = {}
         self.examined = 0
         self.forgiven = False
-        self.ordered = False  # the last interval was judged by the clock
+        self.ordered = False  # what is judged was done when a clock was kept
 
     def note(self, access: Access) -> None:
         """Log an access; a copy when it begins, and once more when it has been waited for."""
@@ -177,21 +177,22 @@ class IntervalJudge:
             self.first.judge()
             return
         key = tuple((a.site, id(a.granule), id(a.mask)) for a in entries)
-        known = self.seen.get(key) if self.clock is None else None
+        seen = self.seen if self.clock is None else {}
+        known = seen.get(key)
         if known is not None and not self.first.suspects:
             for race in known[1]:
                 self._finding(race)
             return
-        self.forgiven = self.ordered = False
+        self.forgiven = False
         races = self._judge(entries)
         for race in races:
             self._finding(race)
-        if nbytes < _MAX_MEMO and not self.forgiven and not self.ordered:
+        if nbytes < _MAX_MEMO and not self.forgiven:
             for access in entries:
                 access.values = None
-            if len(self.seen) >= _MEMO:
-                self.seen.pop(next(iter(self.seen)))
-            self.seen[key] = (entries, races)
+            if len(seen) >= _MEMO:
+                seen.pop(next(iter(seen)))
+            seen[key] = (entries, races)
 
     def _judge(self, log: list[Entry]) -> list[_Race]:
         """The places of an interval at which two threads conflict, by pair of lines."""

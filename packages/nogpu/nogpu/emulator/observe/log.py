@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +64,7 @@ class ByGranule:
 
     def flat(self) -> Array:
         """The values, by granule and block."""
-        return self.values.reshape(-1)
+        return self.values.ravel()
 
     def part(self) -> None:
         """Give each block a column of its own."""
@@ -97,7 +97,7 @@ class ByGranule:
         if mask is not None:
             shape = np.broadcast_shapes(at.shape, mask.arr.shape)
             at = spread_to(at, shape)[spread_to(mask.arr, shape)]
-        at = at.reshape(-1)
+        at = at.ravel()
         return np.concatenate([at + j * self.values.shape[1] for j in range(span)])
 
 
@@ -126,7 +126,7 @@ class Log:
         for a in self.entries:
             mask = state.narrowed(a.mask, blocks)
             if a.bounds is None and (mask is None or mask.n):
-                out.append(Entry(a.site, a.kind, a.granule, a.count, mask, a.values, a.view))
+                out.append(replace(a, mask=mask))
         return out
 
 
@@ -150,6 +150,6 @@ def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:
     at = spread_to(at, shape)
     tid = spread_to(state.thread, shape)
     if entry.mask is None:
-        return at.reshape(-1), tid.reshape(-1)
+        return at.ravel(), tid.ravel()
     active = spread_to(entry.mask.arr, shape)
     return at[active], tid[active]

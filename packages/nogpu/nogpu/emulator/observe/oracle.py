@@ -79,7 +79,7 @@ def compare(expect: Mapping[str, Expectation], heap: Heap) -> list[Mismatch]:
         at = np.flatnonzero(~_agrees(got, want, bound))
         if at.size:
             shape = want.shape if want.ndim > 1 else buffer.shape or want.shape
-            out.append(Mismatch(name, shape, at, got[at], want.reshape(-1)[at]))
+            out.append(Mismatch(name, shape, at, got[at], want.ravel()[at]))
     return out
 
 
@@ -95,12 +95,12 @@ def parts(expected: Expectation) -> tuple[Array, Array | None]:
 
 def _agrees(got: Array, want: Array, bound: Array) -> Array:
     """bool, flat: within the bound, or equal, or both NaN."""
-    want = want.reshape(-1)
+    want = want.ravel()
     if got.dtype.kind in "iub" and want.dtype.kind in "iub" and not bound.any():
         return np.asarray(got == want)  # exact beyond what float64 holds
     x, y = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
-        near = np.abs(x - y) <= bound.reshape(-1)
+        near = np.abs(x - y) <= bound.ravel()
     return np.asarray(near | (x == y) | (np.isnan(x) & np.isnan(y)))
 
 
@@ -158,9 +158,10 @@ def report(
     buffers = _named(heap)
     for w in mismatches:
         stores = log.of(buffers[w.name])
-        by_site = [(s.line, calls_of(s.line)) for s in state.launch.program.sites]
-        lines = sorted({*by_site, (-1, calls_of(-1))})  # nobody's site is -1
-        number = np.array([lines.index(line) for line in [*by_site, (-1, calls_of(-1))]])
+        sites = [(s.line, calls_of(s.line)) for s in state.launch.program.sites]
+        sites.append((-1, ()))  # nobody's site is the last one
+        lines = sorted(set(sites))
+        number = np.array([lines.index(line) for line in sites])
         writers = number[stores.site[w.at]]
         for each in np.unique(writers):
             writer = lines[each][0]

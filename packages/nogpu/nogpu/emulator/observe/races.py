@@ -171,7 +171,7 @@ class RaceWatch(Observer):
             self.shared.end(~opened if others and opened is not None else None)
         if self.clock is not None:
             self.clock.interval(opened)
-        self.epoch += 1 if opened is None else opened.reshape(-1)
+        self.epoch += 1 if opened is None else opened.ravel()
 
     def left(self, barrier: int, mask: Mask | None) -> None:
         """Threads are counted at a barrier, and go on."""

@@ -42,7 +42,7 @@ class Sampler(counts.BankWatch):
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
         super().begin(state)
-        self.first = int(state.linear_block.reshape(-1)[0]) == 0  # the first block is here
+        self.first = int(state.linear_block.ravel()[0]) == 0  # the first block is here
 
     def access(self, access: Access) -> None:
         """Note an access."""
@@ -87,9 +87,9 @@ class Sampler(counts.BankWatch):
                 return
             name, itemsize, offset = symbol.name, symbol.itemsize, offset - symbol.start
         shape = (state.rows, state.x)
-        at = np.broadcast_to(offset[:, :, 0, 0], shape).reshape(-1)
+        at = np.broadcast_to(offset[:, :, 0, 0], shape).ravel()
         if where.mask is not None:
-            there = np.broadcast_to(where.mask.arr[:, :, 0, 0], shape).reshape(-1)
+            there = np.broadcast_to(where.mask.arr[:, :, 0, 0], shape).ravel()
             at = np.where(there, at, -1)
         rows = np.concatenate([at, np.full(-state.threads % 32, -1, np.int64)]).reshape(-1, 32)
         rows = rows[(rows >= 0).any(axis=1)]

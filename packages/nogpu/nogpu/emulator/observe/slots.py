@@ -61,7 +61,7 @@ class SlotWatch(Observer):
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
         self.state = state
-        self.first = int(state.linear_block.reshape(-1)[0]) == 0
+        self.first = int(state.linear_block.ravel()[0]) == 0
         self.tick = 0
         self.now: dict[int, _Fill] = {}  # by mbarrier
         # The mbarrier that counted the last copy to each piece of the first block's shared memory.
@@ -77,7 +77,7 @@ class SlotWatch(Observer):
         if bulk.writes and bulk.barrier is not None:
             for barrier in (int(b) for b in np.unique(bulk.barrier[mine])):
                 places = offset[bulk.barrier[mine] == barrier]
-                self.counted[places.reshape(-1) // PIECE] = barrier
+                self.counted[places.ravel() // PIECE] = barrier
                 self._fill(barrier, int(places.min()), int(bulk.site.line))
         elif not bulk.writes:
             over = bulk.stage is Stage.WAITED
@@ -94,7 +94,7 @@ class SlotWatch(Observer):
 
     def _read(self, offset: Array, line: int, begins: bool, ends: bool) -> None:
         """Slots are read. begins, ends: whether that is so from now on, and up to now."""
-        for barrier in (int(b) for b in np.unique(self.counted[offset.reshape(-1) // PIECE])):
+        for barrier in (int(b) for b in np.unique(self.counted[offset.ravel() // PIECE])):
             if barrier >= 0:
                 steps = self.now[barrier].steps
                 if begins:

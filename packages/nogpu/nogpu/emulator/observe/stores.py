@@ -64,7 +64,7 @@ class LastStores(Observer):
 
     def _global(self, who: Bulk | Served) -> Array:
         """Threads of the launch."""
-        return self.state.linear_block.reshape(-1)[who.column] * self.state.threads + who.thread
+        return self.state.linear_block.ravel()[who.column] * self.state.threads + who.thread
 
     def _enter(
         self, site: Site, target: Buffer | Words, offset: Array, thread: Array, width: int = 0
