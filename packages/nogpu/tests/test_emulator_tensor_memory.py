@@ -745,24 +745,28 @@ NEXT = f"{{.reg .b32 x; add.u32 x, %0, 0x200000; {SHIFT.replace('%0', 'x')}}}"
 """A shift of what another warp has stored."""
 WAIT = "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN;"
 MISSING = [
-    (COPY, STORES.format("before"), "::before_thread_sync", "tcgen05.cp"),
-    (COPY, STORES.format("after"), "::after_thread_sync", "tcgen05.cp"),
-    (NEXT, STORES.format("before"), "::before_thread_sync", "tcgen05.shift"),
-    (NEXT, WORK.splitlines()[-1].strip(), "::after_thread_sync", "mine + (0 << 16)"),
+    (COPY, STORES.format("before"), "::before_thread_sync", "tcgen05.cp", (0, 3)),
+    (COPY, STORES.format("after"), "::after_thread_sync", "tcgen05.cp", (0, 3)),
+    (NEXT, STORES.format("before"), "::before_thread_sync", "tcgen05.shift", (0, 1)),
+    (NEXT, WORK.splitlines()[-1].strip(), "::after_thread_sync", "mine + (0 << 16)", (32, 1)),
 ]
+"""Of each: what is issued, the fence that is gone, what the finding says, where, and whose it is and
+how often."""
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("issued", "gone", "says", "line"), MISSING)
+@pytest.mark.parametrize(("issued", "gone", "says", "line", "whose"), MISSING)
 def test_a_fence_is_missed_where_barriers_are_relaxed(
-    issued: str, gone: str, says: str, line: str, order: str
+    issued: str, gone: str, says: str, line: str, whose: tuple[int, int], order: str
 ) -> None:
     whole = by_mbarriers(moving("32x32b.x8", issued=(issued,)), order)
     assert whole.count(gone) == 1
     assert run(whole, ROWS)[0].ok
     report, _ = run(whole.replace(gone, ""), ROWS)
     assert all(f.kind == "race" and says in f.message for f in report.findings), str(report)
-    assert any(line in f.text for f in report.findings) == bool(order), str(report)
+    found = [(f.threads[0][0], f.count) for f in report.findings if line in f.text]
+    assert found == ([whose] if order else []), str(report)
+    assert all(" column 480 of tensor memory" in f.message for f in report.findings)
 
 
 @pytest.mark.parametrize("issued", [COPY, NEXT])
@@ -793,13 +797,23 @@ def test_an_address_of_shared_memory_where_a_generic_one_is_due() -> None:
     assert run(pointer, ROWS)[0].ok
 
 
-@pytest.mark.parametrize(("issued", "what"), [(COPY, "copy"), (NEXT, "shift")])
-def test_a_wait_that_is_missing(issued: str, what: str) -> None:
+@pytest.mark.parametrize(
+    ("issued", "what", "whose"),
+    [
+        (COPY, "copy", [(0, 4, "reads column 480"), (0, 1, "frees column 480")]),
+        (NEXT, "shift", [(32, 1, "reads column 480"), (0, 1, "frees column 480")]),
+        (READ, "product", [(0, 2, "frees column 496")]),
+    ],
+)
+def test_a_wait_that_is_missing(issued: str, what: str, whose: list[tuple[int, int, str]]) -> None:
     whole = moving("32x32b.x8", issued=(issued,))
     assert whole.count(WAIT) == 1 and run(whole, ROWS)[0].ok
     report, _ = run(whole.replace(WAIT, ""), ROWS)
-    races = [f for f in report.findings if f.kind == "race" and f"while the {what}" in f.message]
-    assert any("mine + (0 << 16)" in f.text for f in races), str(report)
+    first, *races = report.findings
+    assert "ends while this product may still be running" in first.message and first.count == 1
+    for f, (thread, count, does) in zip(races, whose, strict=True):
+        assert (f.array, f.threads, f.count) == ("tensor memory", ((thread, 0, 0),), count)
+        assert f" {does} of tensor memory while the {what} of line {first.line}" in f.message
 
 
 NEW = [

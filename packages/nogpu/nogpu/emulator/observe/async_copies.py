@@ -33,7 +33,8 @@ class AsyncCopyWatch(Observer):
 
     def access(self, access: Access) -> None:
         """Report those who touch a pending place; enter copies that begin or end."""
-        if self.state.copies is None and access.stage is Stage.WHOLE:
+        under_way = self.state.copies is not None and self.state.copies.open
+        if access.stage is Stage.WHOLE and not under_way:
             return
         if access.space != "shared" or access.site.op in ("barrier", "commit"):
             return
@@ -42,8 +43,7 @@ class AsyncCopyWatch(Observer):
         site, where = access.site, access.where
         granule, span = where.granule(self.shift), site.width >> self.shift
         if access.stage is Stage.WHOLE or access.stage is Stage.BEGUN:
-            if self.state.copies is not None and self.state.copies.open:
-                self._check(site, granule, span, where.mask)
+            self._check(site, granule, span, where.mask)
             if access.stage is Stage.BEGUN:
                 places = self.pending.lanes_at(granule, span, where.mask)
                 self.pending.flat()[places] += 1
@@ -101,4 +101,4 @@ class AsyncCopyWatch(Observer):
 
     def not_under_way(self, granule: Array, span: int, missing: Array) -> Array:
         """Lanes of `missing` that do not wait for a copy: those are reported as races."""
-        return missing if self.state.copies is None else missing & ~self._lookup(granule, span)
+        return missing & ~self._lookup(granule, span)

@@ -74,7 +74,7 @@ class EarlyExitWatch(Observer):
         """Note who lets products arrive at the barrier of another block."""
         for engines in self.engines:
             for i in np.flatnonzero(owner != column):
-                unit = engines.commit_unit(at[i : i + 1], owner[i : i + 1])
+                unit = engines.commit_unit(at[i], owner[i])
                 lane = Offender(self.state, int(thread[i]), int(column[i]))
                 self.commits[unit, int(owner[i])] = engines.time, lane, self.commit
 

@@ -450,7 +450,7 @@ class EngineWatch(Observer):
 
     def commit_unit(self, offset: Array, owner: Array) -> int:
         """The unit of what arrives at one mbarrier behind products."""
-        return self._unit("commit", int(self._coded(offset, owner)[0]))
+        return self._unit("commit", int(self._coded(offset, owner)))
 
     def known_in(self, column: int, unit: int) -> int:
         """What the best informed warp of a block knows of a unit."""

@@ -121,14 +121,14 @@ class TensorWatch(Observer):
         known, fenced = self.engines.known[who], self.fenced[who]
         order = self.order.get(other, -1)
         past, shown = known[other], fenced[other]
-        if kind == "tensor" and access.by == "product" and times.max() > min(past, shown):
+        if kind == "tensor" and access.by == "product":
             pipelined = [t for t in np.unique(times) if t and self._pipelined(other, t, access)]
             if unit == other:
                 times = np.where(np.isin(times, pipelined), 0, times)
             elif order >= 0:
                 follows = self.engines.follows.setdefault((unit, who[0]), {})
-                ordered = [int(t) for t in pipelined if t <= known[order]]
-                follows[other] = max(ordered, default=follows.get(other, 0))
+                ordered = (int(t) for t in pipelined if t <= known[order])
+                follows[other] = max([follows.get(other, 0), *ordered])
                 past = np.where(np.isin(times, pipelined), max(past, known[order]), past)
                 shown = max(shown, fenced[order])
         late = times > past
