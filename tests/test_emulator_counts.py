@@ -9,6 +9,7 @@ import pytest
 
 from helpers.ladder import launch
 from nogpu import emulator
+from nogpu.errors import EmulationError
 
 STRIDE = """
 extern "C" __global__ void stride(const float* x, float* y, int s, int first)
@@ -323,6 +324,7 @@ def test_one_thread_is_counted_and_sampled_like_a_warp_of_one_lane():
     source = """
     extern "C" __global__ void k(const float4* x, float4* y, int n)
     {
+        #pragma unroll 1
         for (int i = 0; i < n; ++i) if (threadIdx.x == 0) y[i % 4] = x[i];
     }
     """
@@ -331,6 +333,8 @@ def test_one_thread_is_counted_and_sampled_like_a_warp_of_one_lane():
         report = emulator.launch(source, "k", 1, threads, [x, y, 300], samples=True)
         for a in report.by_line():
             assert (a.requests, a.sectors, a.ideal_sectors, a.bytes) == (300, 300, 300, 4800)
+            with pytest.raises(EmulationError, match="give 0 to 255"):
+                report.lanes(a.line, op=a.op, request=256)
     x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
     late = 'extern "C" __global__ void k(float* x) { if (threadIdx.x > 39) x[threadIdx.x] = 1; }'
     report = emulator.launch(late, "k", 1, 64, [x], samples=True)

@@ -412,16 +412,17 @@ KOGGE = """
 """
 
 
-@pytest.mark.parametrize("mbarrier", [False, True])
+MBARRIER = (
+    '__shared__ unsigned long long b; if (n < 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;"'
+    ' :: "r"((unsigned)__cvta_generic_to_shared(&b)));'
+)
+
+
+@pytest.mark.parametrize("before", ["", "__threadfence();", MBARRIER])  # of each judge of races
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_no_race_of_two_warps_is_advised_a_barrier_of_one(mbarrier: bool, schedule: str) -> None:
+def test_no_race_of_two_warps_is_advised_a_barrier_of_one(before: str, schedule: str) -> None:
     """In the first round only the first lane of a warp reads what another warp writes."""
-    body = KOGGE
-    if mbarrier:  # so that the other judge of races is used
-        body = (
-            '__shared__ unsigned long long b; if (n < 0) asm volatile("mbarrier.init.shared.b64'
-            ' [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(&b)));' + body
-        )
+    body = before + KOGGE
     assert run(body.replace("BARRIER", "__syncthreads();"), threads=256, schedule=schedule)[0].ok
     report, _ = run(body.replace("BARRIER", ""), threads=256, schedule=schedule)
     for found in of_kind(report, "race"):

@@ -151,7 +151,7 @@ class Clock:
         if threads:
             self.known[..., ~self.threads_of(None)[0].ravel()] = _ALWAYS
         # As of the last fence, by its scope: 0 the block, 1 the device.
-        self.near_out = [self.known.copy() for _ in range(2)] if flags else []
+        self.near_out = [self.known.copy(), self.known.copy()] if flags else []
         self.far_out = [np.empty((nb, nw), object) for _ in self.near_out]
         self.far = np.empty((nb, nw), object)
         self.seen = np.empty((nb, nw), object)  # as far, but without a fence on the reading side

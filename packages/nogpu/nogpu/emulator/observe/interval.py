@@ -126,8 +126,8 @@ class IntervalJudge:
     def _judge_early(self) -> None:
         """A very long interval with a clock: judge what there is, and go on with an empty log."""
         unset, self.first.suspects = self.first.suspects, []
-        entries, *_ = self.log.take()
-        for race in self._judge(entries):
+        log, self.log = self.log, Log()
+        for race in self._judge(log.entries):
             self._finding(race)
         self.first.suspects = unset
 
@@ -143,8 +143,7 @@ class IntervalJudge:
             if key not in sums:
                 sums[key] = self._nobody(columns)
             self._spread(access, columns, *sums[key])
-        written = self.log.written
-        self.log.take()
+        written, self.log = self.log.written, Log()
         self.log.written = written
         self.log.entries = [
             Entry(site, kind, None, 1, None, None, bounds=bounds, synced=synced)
@@ -172,8 +171,9 @@ class IntervalJudge:
             self.log.written = self.log.written or entry.kind in (WRITE, FLAG, ATOMIC)
 
     def _end(self) -> None:
-        entries, written, nbytes = self.log.take()
-        if not written:
+        log, self.log = self.log, Log()
+        entries = log.entries
+        if not log.written:
             self.first.judge()
             return
         key = tuple((a.site, id(a.granule), id(a.mask)) for a in entries)
@@ -187,7 +187,7 @@ class IntervalJudge:
         races = self._judge(entries)
         for race in races:
             self._finding(race)
-        if nbytes < _MAX_MEMO and not self.forgiven:
+        if log.nbytes < _MAX_MEMO and not self.forgiven:
             for access in entries:
                 access.values = None
             if len(seen) >= _MEMO:

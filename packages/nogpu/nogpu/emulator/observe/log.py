@@ -114,12 +114,6 @@ class Log:
         self.entries.append(entry)
         self.nbytes += entry.nbytes
 
-    def take(self) -> tuple[list[Entry], bool, int]:
-        """Empty the log: what it held, whether there was a store, and how many bytes."""
-        contents = self.entries, self.written, self.nbytes
-        self.entries, self.written, self.nbytes = [], False, 0
-        return contents
-
     def of(self, state: State, blocks: Array) -> list[Entry]:
         """Copies of the entries of some blocks (bool, four axes)."""
         out = []
