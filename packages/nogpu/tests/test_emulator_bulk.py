@@ -445,6 +445,11 @@ HERE = "(blockIdx.x == 1 && t == {})"
     [
         (f"{ASKED} if (blockIdx.x == 0) wait(&bar, 0);", "box[0]", (), 64, "still write it"),
         (
+            ASKED.replace("BYTES", "BYTES * (1 + blockIdx.x)")
+            + "if (t == 64 && blockIdx.x) load(box, &from, &bar, row, col); wait(&bar, 0);",
+            "box[0]", (64,), 64, "copies to it while",
+        ),
+        (
             f"{ASKED} if (t >= 32) wait(&bar, 0); if {HERE.format(5)} y[1] = box[43]; wait(&bar, 0);",
             "box[8]", (5,), 1, "reads it while",
         ),

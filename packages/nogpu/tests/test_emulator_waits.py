@@ -698,7 +698,9 @@ def test_each_block_has_its_own_flag_in_shared_memory(sets, asks):
 
 @pytest.mark.parametrize("meets", ["", 'asm volatile("bar.sync 1, 64;" ::: "memory");'])
 def test_what_one_warp_has_seen_of_another_block_goes_round(meets):
-    """From warp to warp at a named barrier, if there is one, and to all at that of the block."""
+    """From warp to warp at a named barrier, if there is one, and to all at that of the block; so do
+    fences, whoever sets the flag.
+    """
     source = """
     extern "C" __global__ void k(volatile int* flag, int* data, int* out)
     {
@@ -706,7 +708,9 @@ def test_what_one_warp_has_seen_of_another_block_goes_round(meets):
         if (blockIdx.x == 0) {
             data[t] += t;
             __syncthreads();
-            if (t == 0) { __threadfence(); *flag = 1; }
+            if (t == 0) __threadfence();
+            __syncthreads();
+            if (t == SETS) *flag = 1;
             return;
         }
         if (t == 0) { while (*flag == 0) { } FENCE }
@@ -716,8 +720,10 @@ def test_what_one_warp_has_seen_of_another_block_goes_round(meets):
         out[t] = data[95 - t];
     }
     """.replace("MEETS", meets)
-    for fence, kinds in (("__threadfence();", set()), ("", {"race"})):
+    fenced, race = "__threadfence();", {"race"}
+    for fence, sets, kinds in ((fenced, "0", set()), (fenced, "64", set()), ("", "64", race)):
+        text = source.replace("FENCE", fence).replace("SETS", sets)
         args = [np.zeros(1, np.int32), np.zeros(96, np.int32), np.zeros(96, np.int32)]
-        report = emulator.launch(source.replace("FENCE", fence), "k", 2, 96, args)
+        report = emulator.launch(text, "k", 2, 96, args)
         assert {f.kind for f in report.findings} == kinds, report
         np.testing.assert_array_equal(args[2], np.arange(96)[::-1])

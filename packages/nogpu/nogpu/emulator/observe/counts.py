@@ -108,19 +108,20 @@ def _wavefronts(
     shape: WarpShape, words: Array, width: int, active: ActiveLanes | None, load: bool
 ) -> Array:
     """`wavefronts` by the lanes' first words."""
-    if width > 4 or active is not None:
+    wide = width > 4
+    if wide or active is not None:
         words = shape.spread(words)
     words = by_warp(words)
     if active is not None:
         words, full = np.broadcast_arrays(words, active.full)
         words = np.where(full, words, _NONE)
     requests = (*words.shape[:2], *words.shape[3:])
-    if active is None and width <= 4:
+    if active is None and not wide:
         reach = words.max(axis=2) - words.min(axis=2)
         if words.shape[2] == 1 or reach.max(initial=0) < BANKS:
             return np.ones(requests, np.int64)
     lanes = np.moveaxis(words, 2, -1).reshape(-1, words.shape[2])
-    depth = _bank_depth(lanes) if width <= 4 else _wide(lanes, width, load)
+    depth = _wide(lanes, width, load) if wide else _bank_depth(lanes)
     return depth.reshape(requests)
 
 
