@@ -426,9 +426,43 @@ def test_what_lies_outside_the_tensor_need_not_be_written(columns, rows, at, mis
         assert (out[at[0] : at[0] + 8, :60] == want).all()
 
 
+SLOTS = """
+    if (t == 0) { expect(&bar, BYTES); load(box + 1024, &from, &bar, row, col); }
+    if (t == 0) { expect(&other, BYTES); load(box, &from, &other, row, col); }
+    wait(&other, 0);
+    y[t + 64 * blockIdx.x] = box[t];
+    if (t < 32) { wait(&bar, 0); y[t + 64 * blockIdx.x] = box[1024 + t]; }
+    __syncthreads();
+    if (blockIdx.x == 1) y[t + 64] = box[64 + t];
+    if (t == 0) { fence(); store(&to, box + 1024, row + 8 * blockIdx.x, col); commit(); drained(); }
+    if (t == 0) { expect(&bar, BYTES); load(box + 1024, &from, &bar, row, col); }
+    wait(&bar, 1);
+"""
+
+
+def test_turns_of_two_slots_of_the_first_block():
+    report = run(SLOTS, blocks=2, swizzle=0, defines=size((8, 64)), engines=True)[0]
+    assert report.ok, report
+    assert [(s.order, s.at, s.fill, s.what) for s in report.engine_steps()] == [
+        (0, 2048, 0, "copy begun"),
+        (1, 1024, 1, "copy begun"),
+        (2, 1024, 1, "copy awaited"),
+        (3, 1024, 1, "read begun"),
+        (3, 1024, 1, "read ended"),
+        (4, 2048, 0, "copy awaited"),
+        (5, 2048, 0, "read begun"),
+        (6, 2048, 0, "read ended"),  # by the engine, which stores it
+        (7, 2048, 2, "copy begun"),
+        (8, 2048, 2, "copy awaited"),
+    ]
+
+
 def test_two_blocks_that_store_one_box():
     found = faults(STORE, blocks=2)
     assert {f.kind for f in found} == {"race"}, found
+    late = STORE.replace("store(&to", "if (blockIdx.x == 0) store(&from")
+    assert {(f.kind, f.array) for f in faults(late, blocks=2)} == {("race", "from")}
+    assert not faults(late.replace("blockIdx.x == 0", "false"), blocks=2)
     assert not faults(
         STORE.replace("store(&to, box, row,", "store(&to, box, row + 8 * blockIdx.x,"), blocks=2
     )

@@ -118,7 +118,7 @@ def _wavefronts(
     requests = (*words.shape[:2], *words.shape[3:])
     if active is None and not wide:
         reach = words.max(axis=2) - words.min(axis=2)
-        if words.shape[2] == 1 or reach.max(initial=0) < BANKS:
+        if reach.max(initial=0) < BANKS:
             return np.ones(requests, np.int64)
     lanes = np.moveaxis(words, 2, -1).reshape(-1, words.shape[2])
     depth = _wide(lanes, width, load) if wide else _bank_depth(lanes)
