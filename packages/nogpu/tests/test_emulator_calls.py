@@ -360,3 +360,19 @@ def test_what_is_given_out_again_holds_nothing_and_orders_what_was_before():
         text = source.replace("FIRST", first).replace("GAP", "out[0]")
         report = emulator.launch(text, "k", 1, 1, [np.zeros(3, np.int32)])
         assert [f.kind for f in report.findings] == found, report
+
+
+def test_threads_that_share_what_one_has_allocated_may_race_there():
+    source = """
+    __global__ void k(int* out)
+    {
+        __shared__ int* p;
+        if (threadIdx.x == 0) p = (int*)malloc(256);
+        __syncthreads();
+        p[threadIdx.x] = threadIdx.x;
+        SYNC
+        out[threadIdx.x] = p[63 - threadIdx.x];
+    }"""
+    for sync, found in (("__syncthreads();", []), ("", [("race", "heap")])):
+        report = emulator.launch(source.replace("SYNC", sync), "k", 1, 64, [np.zeros(64, "i4")])
+        assert [(f.kind, f.array) for f in report.findings] == found, report

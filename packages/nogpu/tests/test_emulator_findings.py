@@ -564,6 +564,17 @@ def test_each_copy_to_a_place_is_waited_for(body):
         assert len(reads) == late, report
 
 
+def test_of_two_copies_under_way_the_one_is_named_whose_place_it_is():
+    body = f"""{COPY.format("t")}
+    {COPY.format("64 + t")}
+    const int v = s[t ^ 32];
+    out[t + 64 * blockIdx.x] = v + s[64 + t];"""
+    report = one_block(body)
+    lines = [(f.line, f.other_line) for f in report.findings if "while the cp.async" in f.message]
+    first = lines[0][1]
+    assert lines == [(10, first), (11, first + 2)], report
+
+
 def test_a_copy_under_way_is_told_before_a_barrier_that_is_missing():
     """Once the copy has been waited for, and then no more: between the same two lines."""
     body = f"""

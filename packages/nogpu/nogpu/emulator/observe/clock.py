@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
 SHIFT = 32  # bits of a stamp that count what a warp has handed on
+_NOTHING = -1  # was done, is known or was released
 _ALWAYS = np.iinfo(np.int64).max  # known of threads that do not exist
 _MAX_RELEASED = 64_000_000  # bytes of released knowledge; beyond, what no place holds is dropped
 MAX_WARPS = 262_144
@@ -72,7 +73,7 @@ class Ledger:
 
     def places(self, size: int) -> Array:
         """Versions of a memory of this many places."""
-        versions = np.full(size, -1, np.int32)
+        versions = np.full(size, _NOTHING, np.int32)
         self.versions.append(versions)
         return versions
 
@@ -147,7 +148,7 @@ class Clock:
         self.total = gx * gy * gz * nw
         self.epoch = epoch.astype(np.int64)
         self.ticks = np.zeros((nb, nw), np.int64)
-        self.known = np.full((nb, nw, nw * self.each), -1, np.int64)
+        self.known = np.full((nb, nw, nw * self.each), _NOTHING, np.int64)
         if threads:
             self.known[..., ~self.threads_of(None)[0].ravel()] = _ALWAYS
         # As of the last fence, by its scope: 0 the block, 1 the device.
@@ -156,7 +157,7 @@ class Clock:
         self.far = np.empty((nb, nw), object)
         self.seen = np.empty((nb, nw), object)  # as far, but without a fence on the reading side
         self.pending: dict[tuple[int, int], dict[int, Released]] = {}
-        self.last = np.full((nb, nw), -1, np.int32)  # what each warp read last
+        self.last = np.full((nb, nw), _NOTHING, np.int32)  # what each warp read last
         self.dirty = np.zeros(nb, bool)  # blocks with something for their barrier to hand on
         self.cache: dict[tuple[int, int, int], int] = {}
         self.viewed: tuple[Array, Array] | None = None
@@ -295,7 +296,7 @@ class Clock:
         near_far = self.far_out[0][column, warp]
         if self.near_out[1][column, warp, warp * self.each] >= 0:
             far = self.far_out[1][column, warp]
-            row = np.full(self.total, -1, np.int64) if far is None else far.copy()
+            row = np.full(self.total, _NOTHING, np.int64) if far is None else far.copy()
             whole = self.near_out[1][column, warp].reshape(self.warps, self.each).min(axis=1)
             row[own] = np.maximum(row[own], whole)
         old = self.ledger.items.get(before)
@@ -354,19 +355,19 @@ class Clock:
         A plain store ends what the value had released.
         """
         if not strong:
-            versions[place] = -1
+            versions[place] = _NOTHING
             return
         if scope is not None:
             self._release(self._warps_of(column, warp), scope)
         if self.ledger.forget():
             self.cache = {}
         fenced = self._own_fence()[column, warp] >= 0
-        versions[place[~fenced]] = -1
+        versions[place[~fenced]] = _NOTHING
         if fenced.any():
-            numbers = np.full((self.blocks, self.warps), -1, np.int32)
+            numbers = np.full((self.blocks, self.warps), _NOTHING, np.int32)
             column, warp = column[fenced], warp[fenced]
             for c, w in {(int(c), int(w)) for c, w in zip(column, warp, strict=True)}:
-                numbers[c, w] = self._publish(c, w, -1)
+                numbers[c, w] = self._publish(c, w, _NOTHING)
             versions[place[fenced]] = numbers[column, warp]
 
     def update(
@@ -441,7 +442,7 @@ class Clock:
         best: Array = self.known[c][warps].max(axis=0)
         if self.lane_known is not None:
             waiters = warps[self.lanes_ahead[c, warps].any(axis=1)]
-            best = np.maximum(best, self.lane_known[c][waiters].max(axis=0, initial=-1))
+            best = np.maximum(best, self.lane_known[c][waiters].max(axis=0, initial=_NOTHING))
         own = self._own_units()[warps].any(axis=0) & (best < _ALWAYS)
         best[own] = self._units(self.stamp()[c])[own]
         return best
@@ -493,7 +494,9 @@ class Clock:
         act = _any_lane(here)
         if self.any_ahead:
             full = act & ~_any_lane(~here & self.threads_of(self.state.alive))
-            np.maximum(self.known, np.where(full[..., None], self.lane_known, -1), out=self.known)
+            np.maximum(
+                self.known, np.where(full[..., None], self.lane_known, _NOTHING), out=self.known
+            )
             self.lanes_ahead &= ~full[..., None]
             self.any_ahead = bool(self.lanes_ahead.any())
         self.ticks = self.ticks + act
@@ -531,7 +534,7 @@ class Clock:
         own, act = np.arange(self.warps), _any_lane(lanes)
         know = self.known_of_each(lanes).copy().reshape(self.blocks, self.warps, self.warps, 32)
         know[:, own, own] = np.where(lanes, self.stamp()[..., None], know[:, own, own])
-        gathered = np.where(act[..., None], know.reshape(self.known.shape), -1).max(axis=1)
+        gathered = np.where(act[..., None], know.reshape(self.known.shape), _NOTHING).max(axis=1)
         self.ticks = self.ticks + act
         self.viewed = None
         for c, w in np.argwhere(act) if self.flags else ():
@@ -554,8 +557,8 @@ class Clock:
     def _completed(self, at: int, here: Array) -> None:
         """A phase of the mbarriers at an offset is complete. here: in which blocks."""
         arrived = self.arriving[at]
-        old = self.last_phase.setdefault(at, np.full_like(arrived, -1))
-        np.maximum(old, np.where(here[:, None], arrived, -1), out=old)
+        old = self.last_phase.setdefault(at, np.full_like(arrived, _NOTHING))
+        np.maximum(old, np.where(here[:, None], arrived, _NOTHING), out=old)
         for c in (int(c) for c in np.flatnonzero(here)):
             if arriving := self.far_arriving.get((at, c)):
                 done = self.far_of_last_phase.setdefault((at, c), _Far())
@@ -580,11 +583,11 @@ class Clock:
             if done is not None:
                 self._take_far(done, c, np.flatnonzero(act[c]))
         full = act & ~_any_lane(~lanes & live)
-        gain = np.where(full[..., None], got[:, None, :], -1)
+        gain = np.where(full[..., None], got[:, None, :], _NOTHING)
         np.maximum(self.known, gain, out=self.known)
         partly = act & ~full
         if partly.any():
-            gain = np.where(partly[..., None], got[:, None, :], -1)
+            gain = np.where(partly[..., None], got[:, None, :], _NOTHING)
             np.maximum(self.lane_known, gain, out=self.lane_known)
             self.lanes_ahead |= lanes & partly[..., None]
             self.any_ahead = True
@@ -654,7 +657,7 @@ class Clock:
             return
         rows = what.ravel()
         numbers: dict[int, int] = {}
-        group = np.full(len(rows), -1, np.int64)
+        group = np.full(len(rows), _NOTHING, np.int64)
         for w in np.unique(mine):
             if rows[w] is not None:
                 group[w] = numbers.setdefault(id(rows[w]), int(w))

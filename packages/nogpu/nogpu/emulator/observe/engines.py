@@ -26,6 +26,7 @@ from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.observe.cluster_view import CLUSTER
 from nogpu.emulator.observe.initialised import requester
 from nogpu.emulator.observe.last_access import LastAccessJudge
+from nogpu.emulator.observe.log import NOBODY
 from nogpu.emulator.ptx.layout import RANK_SHIFT
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class EngineWatch(Observer):
         self.pieces = -(-s.launch.shared_bytes // PIECE)
         size = self.pieces * s.blocks
         self.units: dict[tuple[str, int], int] = {}
-        self.wrote_unit = np.full(size, -1, np.int16)  # of the last copy to each piece; -1: none
+        self.wrote_unit = np.full(size, NOBODY, np.int16)  # of the last copy to each piece
         self.wrote_time = np.zeros(size, np.int64)
         self.wrote_site = np.zeros(size, np.int32)
         # The last read of each piece by unit, and those that are under way still.
@@ -257,7 +258,7 @@ class EngineWatch(Observer):
         if loads:
             return
         self._against_reads(touch)
-        self.wrote_unit[place] = -1
+        self.wrote_unit[place] = NOBODY
         at = (offset >> self.shift) * self.columns + owner
         for j in range(access.site.width >> self.shift):
             self.unfenced[at + j * self.columns] = True
@@ -327,7 +328,7 @@ class EngineWatch(Observer):
         lines = self.new[barrier, home]
         if not lines.any():
             return
-        line = int(lines[lines != 0][0])
+        line = int(lines.max())
         lane = requester(self.state, bulk, lines)
         message = (
             f"the bytes of this copy of {lane} are counted at an mbarrier that line {line} has "
@@ -409,7 +410,7 @@ class EngineWatch(Observer):
         """mbarriers are initialised."""
         s = self.state
         if self.new is None:
-            self.new = np.zeros((s.launch.shared_bytes // 8 + 1, s.blocks), np.int32)
+            self.new = np.zeros((s.launch.shared_bytes // 8, s.blocks), np.int32)
         place, block = flat_lanes(s, where.mask, where.offset >> 3, s.block_index)
         self.new[place, block] = line
         for at in (int(at) for at in np.unique(where.offset)):

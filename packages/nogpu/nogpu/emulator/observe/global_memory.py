@@ -21,6 +21,7 @@ from nogpu.emulator.machine.lanes import Array, pick
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
 from nogpu.emulator.observe.clock import SHIFT, Ledger
+from nogpu.emulator.observe.log import NOBODY
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -38,10 +39,10 @@ class _Places:
     def __init__(self, buffer: Buffer, flags: bool) -> None:
         """flags: whether fences may order accesses of blocks, so that old copies of them count."""
         size = -(-buffer.nbytes // buffer.granule)
-        self.writer = np.full(size, -1, np.int64)  # thread of the launch; -1: nobody
+        self.writer = np.full(size, NOBODY, np.int64)  # thread of the launch
         self.writer_stamp = np.zeros(size, np.int64)
-        self.writer_site = np.full(size, -1, np.int32)
-        self.reader = np.full(size, -1, np.int64)
+        self.writer_site = np.full(size, NOBODY, np.int32)
+        self.reader = np.full(size, NOBODY, np.int64)
         self.reader_stamp = np.zeros(size, np.int64)
         self.strong: Array | None = None  # last write: 0 plain, 1 volatile, 2 atomic or relaxed
         # Places that were loaded before they were last written.
@@ -100,7 +101,7 @@ class GlobalJudge:
         last = self.places.get(id(target))
         if last is not None:
             granules = slice(first // target.granule, (first + nbytes) // target.granule)
-            last.writer[granules] = last.reader[granules] = -1
+            last.writer[granules] = last.reader[granules] = NOBODY
 
     def note(self, access: Access) -> None:
         """Judge a load or a store and enter it."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
-from nogpu.emulator.machine.lanes import Array, spread_to
+from nogpu.emulator.machine.lanes import Array, pick, spread_to
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.observe.log import ByGranule
@@ -82,8 +82,10 @@ class FirstWrites(Observer):
         size = bulk.target.granule
         each = np.arange(bulk.width // size)
         there = bulk.present
-        at = np.minimum((bulk.offset // size)[:, :, None] + each, len(have) - 1)
-        missing = there & ~have[at].any(axis=2)  # a piece at the edge may hold what nobody means
+        at = (bulk.offset // size)[:, :, None] + each
+        missing = there & ~pick(have, at).any(
+            axis=2
+        )  # a piece at the edge may hold what nobody means
         if not bulk.writes:
             self.read.add(id(bulk.target))
         else:
@@ -218,8 +220,8 @@ class FirstWrites(Observer):
                 tid = s.thread.astype(np.int32)
                 raced = np.zeros(s.shape, bool)
                 for j in range(count):
-                    place = np.minimum(at + j * columns, len(low) - 1)
-                    raced |= (high[place] >= 0) & ((low[place] != tid) | (high[place] != tid))
+                    first, last = (pick(of, at + j * columns) for of in (low, high))
+                    raced |= (last >= 0) & ((first != tid) | (last != tid))
                 bad = bad & ~raced
             if not bad.any():
                 continue
@@ -254,7 +256,7 @@ class FirstWrites(Observer):
         if site.op != "store":
             self.read.add(id(where.target))
             at = np.where(sound, offset, 0) // granule
-            absent = [~have[np.minimum(at + j, len(have) - 1)] for j in range(span)]
+            absent = [~pick(have, at + j) for j in range(span)]
             if access.length is None:
                 absent = [np.any(absent, axis=0)]
             for j, missing in enumerate(absent):  # of a ragged load granule by granule

@@ -24,6 +24,7 @@ from nogpu.emulator.observe.log import (
     ATOMIC,
     CONFLICTS,
     FLAG,
+    NOBODY,
     READ,
     WARP_SYNC,
     WRITE,
@@ -153,7 +154,7 @@ class IntervalJudge:
     def _nobody(self, columns: int) -> tuple[Array, Array]:
         """The lowest and the highest thread at each place, of none."""
         size = self.size * columns
-        return np.full(size, _NO_THREAD, np.int32), np.full(size, -1, np.int32)
+        return np.full(size, _NO_THREAD, np.int32), np.full(size, NOBODY, np.int32)
 
     def end(self, but: Array | None = None) -> None:
         """A barrier of the whole block: judge the log and start a new one.
@@ -291,7 +292,7 @@ class IntervalJudge:
         writes = (kind == WRITE) | (kind == FLAG)
         start = np.flatnonzero(np.r_[True, place[1:] != place[:-1]])
         first = np.minimum.reduceat(np.where(writes, sequence, len(log)), start)
-        last = np.maximum.reduceat(np.where(writes, sequence, -1), start)
+        last = np.maximum.reduceat(np.where(writes, sequence, NOBODY), start)
         alone = np.logical_and.reduceat(writes, start)
         alone |= np.minimum.reduceat(thread, start) == np.maximum.reduceat(thread, start)
         # A copy is entered twice, when it begins and when it is complete.
@@ -368,7 +369,7 @@ class IntervalJudge:
             for what in (READ, WRITE, ATOMIC, FLAG):
                 mine = kind[order] == what
                 lows[what] = np.minimum.reduceat(np.where(mine, who[order], _NO_THREAD), start)
-                highs[what] = np.maximum.reduceat(np.where(mine, who[order], -1), start)
+                highs[what] = np.maximum.reduceat(np.where(mine, who[order], NOBODY), start)
             for a, b in CONFLICTS:
                 both = (highs[a] >= 0) & (highs[b] >= 0)
                 differ = (lows[a] != highs[b]) | (highs[a] != lows[b])
@@ -414,7 +415,7 @@ class IntervalJudge:
         nb, nw = self.clock.blocks, self.clock.warps
         begun = (
             np.repeat(self.clock.epoch.reshape(-1, 1) << SHIFT, nw, axis=1),
-            np.full((nb, nw, nw), -1, np.int64),
+            np.full((nb, nw, nw), NOBODY, np.int64),
         )
         each_view = [begun if a.view is None else a.view for a in log]
         views = {id(v): v for v in each_view}

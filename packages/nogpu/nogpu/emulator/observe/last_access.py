@@ -15,7 +15,7 @@ import numpy as np
 from nogpu.emulator.machine.events import Access, Stage
 from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import flat_lanes
-from nogpu.emulator.observe.log import ATOMIC, FLAG, READ, WRITE, kind_of
+from nogpu.emulator.observe.log import ATOMIC, FLAG, NOBODY, READ, WRITE, kind_of
 from nogpu.emulator.ptx.sites import place_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class _Last:
         self.slot = np.zeros(rows * self.each, np.int32)  # of each chunk; 0: nobody was there
         self.touched = np.zeros(self.each, bool)  # chunks in which somebody was, in any row
         self.count = 1
-        self.thread = np.full(_CHUNK, -1, np.int16)
+        self.thread = np.full(_CHUNK, NOBODY, np.int16)
         self.time = np.zeros(_CHUNK, np.int64)
         self.site = np.zeros(_CHUNK, np.int32)
 
@@ -67,7 +67,7 @@ class _Last:
         self.count += len(chunks)
         if self.count * _CHUNK > len(self.thread):
             more = self.count * _CHUNK
-            self.thread = np.append(self.thread, np.full(more, -1, np.int16))
+            self.thread = np.append(self.thread, np.full(more, NOBODY, np.int16))
             self.time = np.append(self.time, np.zeros(more, np.int64))
             self.site = np.append(self.site, np.zeros(more, np.int32))
 
@@ -83,7 +83,7 @@ class _Last:
         """Nobody was at these places, in no row."""
         for row in self.rows(place):
             at = self.at(place, int(row))
-            self.thread[at[at >= _CHUNK]] = -1
+            self.thread[at[at >= _CHUNK]] = NOBODY
 
 
 class _Now(NamedTuple):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from nogpu.emulator.ptx.sites import Site
 
 
+NOBODY = -1
+"""The thread of what was never done; the unit, too."""
 READ, WRITE, ATOMIC, WARP_SYNC, FLAG = range(5)
 """Kinds of accesses. FLAG: a volatile write, a race with all but those who wait for it (ATOMIC)."""
 CONFLICTS = (

@@ -11,6 +11,7 @@ from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
 from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import Buffer
+from nogpu.emulator.observe.log import NOBODY
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.memory import Words
@@ -23,8 +24,8 @@ class Writers:
 
     def __init__(self, buffer: Buffer) -> None:
         size = buffer.nbytes // buffer.itemsize
-        self.thread = np.full(size, -1, np.int64)  # of the launch; -1: nobody
-        self.site = np.full(size, -1, np.int32)  # number of the memory instruction
+        self.thread = np.full(size, NOBODY, np.int64)  # of the launch
+        self.site = np.full(size, NOBODY, np.int32)  # number of the memory instruction
 
 
 class LastStores(Observer):

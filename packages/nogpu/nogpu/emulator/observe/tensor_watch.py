@@ -89,7 +89,7 @@ class TensorWatch(Observer):
         kind = _KINDS[access.by]
         seen = self.engines._seen(np.array([access.thread]), np.array([access.column]))
         thread, block = (int(number[0]) for number in seen)
-        unit = self._unit(kind, thread if kind == "tensor" else thread >> 5) if kind else -1
+        unit = self._unit(kind, thread if kind == "tensor" else thread >> 5)
         tables = [self.wrote] if access.does == "reads" else [self.wrote, self.read]
         for table in tables:
             for other, (times, lines) in table.items():
@@ -99,7 +99,7 @@ class TensorWatch(Observer):
                     at = np.where(self.read[unit][0][cells] > at, 0, at)
                 self._against(access, unit, other, (block, thread >> 5), (at, lines[cells]))
         self.engines.time += 1
-        if unit < 0:
+        if not kind:
             for times, _ in (*self.wrote.values(), *self.read.values()):
                 times[cells] = 0  # who allocates the columns again finds nothing under way
             return
