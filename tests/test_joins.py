@@ -1,9 +1,12 @@
 """Shared accesses of the machine code: which accesses of the PTX ptxas joined, what they count."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers import trace
 from nogpu import emulator, toolchain
@@ -103,6 +106,50 @@ def test_an_access_may_reach_into_the_next_round_of_an_unrolled_loop():
 def test_rounds_may_begin_at_pieces_of_different_widths():
     loop = at(0, 4, 8, step=12, op="store")  # two rounds
     assert found(loop, [*of(0, width=16, op="store"), *of(16, width=8, op="store")]) == [16, 8, 0]
+
+
+ACCESSES = st.lists(
+    st.tuples(st.sampled_from((4, 8, 16)), st.sampled_from((0, 4, 16))), min_size=1, max_size=5
+)  # bytes of an access of the machine code, and those that nobody reads before the next
+BASES = st.lists(
+    st.tuples(st.sampled_from(("load", "store")), ACCESSES, st.integers(-64, 64), st.booleans()),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=60)
+@given(BASES, st.randoms(use_true_random=False))
+def test_what_was_joined_on_a_line_of_its_own_is_found(bases, random):
+    """Wherever the machine code has its base, once or in two copies of a loop."""
+    read, code, want = [], [], {}
+    for number, (op, accesses, shift, copied) in enumerate(bases):
+        offset = 0
+        for width, gap in accesses:
+            words = at(*range(offset, offset + width, 4), base=number, line=number, op=op)
+            read += [replace(place, instruction=len(read) + i) for i, place in enumerate(words)]
+            want |= {len(read) - len(words) + i: 0 if i else width for i in range(len(words))}
+            for base in ("R", "C") if copied else ("R",):
+                code += of(offset + shift, base=f"{base}{number}", width=width, line=number, op=op)
+            offset += width + gap
+    random.shuffle(read)
+    random.shuffle(code)
+    assert found(read, code) == [want[place.instruction] for place in read]
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 3), st.sampled_from((8, 16)), st.integers(1, 3), st.integers(0, 7))
+def test_rounds_of_an_unrolled_loop_are_found_wherever_they_begin(words, width, times, base):
+    """Each round writes a few words, and all rounds together fill whole accesses."""
+    rounds = times * width // 4
+    code = of(*range(base, base + rounds * words * 4, width), width=width, op="store")
+    loop = at(*range(0, words * 4, 4), step=words * 4, op="store")
+    starts = [any((i + words * r) * 4 % width == 0 for r in range(rounds)) for i in range(words)]
+    assert found(loop, code) == [width if starting else 0 for starting in starts]
+    last = code.pop().offset
+    code += of(*range(last, last + width, 4), op="store")
+    if words < 3:  # three words may be those of one round in two accesses
+        assert found(loop, code) == ([4] if words == times == 1 else [None] * words)
 
 
 READS = """

@@ -1,6 +1,8 @@
 """The machine inside: ends of basic blocks, and where threads go from there."""
 
 import itertools
+from collections import deque
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -499,3 +501,82 @@ def test_clocks_go_on_by_four_an_instruction_and_all_of_a_gpu_show_one_time(seed
     assert now == first + 6 * 4 and later - now > 3 * 4 * 10_000
     assert 0 <= shown - time <= 32 and time % 32 == end % 32 == 0
     assert abs((end - time) - (later + 4 - (first + 3 * 4)) / 1.59) <= 32
+
+
+COUNTS = st.tuples(*[st.integers(1, 4)] * 3)
+CLUSTERS = st.sampled_from(((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 1, 3), (2, 2, 2)))
+
+
+def cells(first, size):
+    """The blocks of a box, x fastest."""
+    return [tuple(np.add(first, at[::-1])) for at in np.ndindex(*size[::-1])]
+
+
+@given(COUNTS, CLUSTERS, st.sampled_from(((1, 1, 1), (4, 3, 2))), st.integers(1, 600), st.data())
+def test_whole_clusters_run_together_as_many_as_there_is_room_for(counts, size, block, lanes, data):
+    """Lower ones first: whole rows of clusters, or a part of one row."""
+    grid, each = tuple(np.multiply(counts, size).tolist()), int(np.prod(size))
+    clusters = [cells(np.multiply(at, size), size) for at in cells((0, 0, 0), counts)]
+    room = max(lanes // int(np.prod(block)) // each, 1)
+    together = room // counts[0] * counts[0] or room  # clusters
+    rows = [clusters[i : i + counts[0]] for i in range(0, len(clusters), counts[0])]
+    pieces = [clusters] if together >= counts[0] else rows
+    want = [p[i : i + together] for p in pieces for i in range(0, len(p), together)]
+
+    def blocks(batch):
+        return list(map(tuple, np.stack(np.broadcast_arrays(*batch), -1).reshape(-1, 3).tolist()))
+
+    def by_rows(batch):
+        """The blocks of a batch by rows of blocks, those of a row of clusters together."""
+        return sorted(
+            chain(*batch), key=lambda b: (b[2] // size[2], b[1] // size[1], b[2], b[1], b[0])
+        )
+
+    got = [blocks(batch) for batch in grids.batches(grid, block, None, lanes, size)]
+    assert got == [by_rows(batch) for batch in want]
+
+    some = data.draw(st.lists(st.sampled_from(clusters), min_size=1, unique_by=tuple))
+    asked = [data.draw(st.sampled_from(cluster)) for cluster in some]
+    chosen = grids.whole_clusters([*asked, *asked], size)
+    assert chosen == [*chain(*some)]
+    every = grids.batches(grid, block, chosen, lanes, size)
+    want = [[*chain(*some[i : i + room])] for i in range(0, len(some), room)]
+    assert [blocks(batch) for batch in every] == want
+
+    for given_, all_ in ((chosen, some), (None, clusters)):
+        pending, started = deque(), []
+        for batch in grids.cancellable(grid, block, given_, lanes, size, pending):
+            started.append(blocks(batch))
+            assert list(pending) == [one[0] for one in all_[len(started) * room :]]
+        assert [*chain(*started)] == [*chain(*all_)]
+        assert len(started) == -(-len(all_) // room)
+
+
+@pytest.mark.parametrize(
+    ("arch", "threads", "shared", "at_once"),
+    [
+        ("sm_75", 32, 0, "a Tesla T4 holds at most 640 blocks"),  # 40 SMs of 16 blocks
+        ("sm_75", 65, 0, "a Tesla T4 holds at most 400 blocks"),  # of 32 warps, three a block
+        ("sm_75", 1024, 0, "a Tesla T4 holds at most 40 blocks"),
+        ("sm_75", 32, 16384, "a Tesla T4 holds at most 160 blocks"),  # of 64 KiB
+        ("sm_75", 32, 40000, "a Tesla T4 holds at most 40 blocks"),
+        ("sm_86", 32, 0, "a GeForce RTX 3090 holds at most 1312 blocks"),  # 82 SMs: the largest
+        ("sm_90a", 32, 58368, "a H100 SXM 80 GB holds at most 396 blocks"),  # a quarter, and 1 KiB
+        ("sm_120", 96, 0, "the emulator runs 682 blocks"),  # no card is known
+    ],
+)
+def test_as_many_blocks_wait_for_each_other_as_the_largest_gpu_holds(
+    arch, threads, shared, at_once
+):
+    program = SimpleNamespace(
+        functions={"k": SimpleNamespace(kinds=["i4"])}, local_bytes=0, mbarriers=(), clusters=(),
+        granule=4,
+    )  # fmt: skip
+
+    def resident(lanes, cluster=(1, 1, 1)):
+        return grids.resident(program, shared, (threads, 1, 1), lanes, arch, cluster)
+
+    blocks = int(at_once.split()[-2])
+    assert resident(grids.LANES) == (blocks * threads, f"{at_once} of this kernel at a time")
+    assert resident(2 * threads + 1)[1] == "the emulator runs 2 blocks of this kernel at a time"
+    assert resident(1, (2, 1, 2))[0] == 4 * threads

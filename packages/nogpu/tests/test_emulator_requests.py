@@ -16,6 +16,10 @@ extern "C" __global__ void twice(const float* a, float* o, int n) {
     if (i < n) o[i] = 2 * a[i];
 }
 """
+SHARED = SOURCE.replace(
+    "int i", "__shared__ volatile double s; extern __shared__ float4 d[]; s = 1; d[0].x = s; int i"
+)  # the dynamic part begins at a multiple of 16
+FULL = SOURCE.replace("int i", "__shared__ char s[49152]; s[threadIdx.x] = 1; int i")
 A = np.ones(64, np.float32)
 
 
@@ -73,8 +77,9 @@ def test_a_structure_that_holds_a_pointer_is_not_handed_to_a_gpu(members):
         ({"grid": float("nan")}, ConfigError, "grid=nan"),
         ({"grid": -1}, ConfigError, "at least 1"),
         ({"grid": (1, 2, 3, 4)}, ConfigError, "one to three whole numbers"),
-        ({"grid": (1, 70000)}, ConfigError, "gridDim.z are at most 65535"),
-        ({"grid": 2**40}, ConfigError, "gridDim"),
+        ({"grid": (1, 65536)}, ConfigError, "gridDim.z are at most 65535"),
+        ({"grid": (1, 1, 65536)}, ConfigError, "gridDim.z are at most 65535"),
+        ({"grid": 2**31}, ConfigError, "gridDim"),
         ({"block": 0}, ConfigError, "block=0: each dimension is at least 1"),
         ({"block": 1025}, ConfigError, "1025 threads; a block holds at most 1024"),
         ({"block": (1, 1, 65)}, ConfigError, "blockDim.z is at most 64"),
@@ -83,7 +88,12 @@ def test_a_structure_that_holds_a_pointer_is_not_handed_to_a_gpu(members):
         ({"shared_bytes": 16.0}, ConfigError, "shared_bytes is 16.0 .*whole number"),
         ({"shared_bytes": None}, ConfigError, "shared_bytes is None"),
         ({"shared_bytes": "16"}, ConfigError, "shared_bytes is '16'"),
-        ({"shared_bytes": 100_000}, ConfigError, "bytes of shared memory.*Use smaller tiles"),
+        ({"shared_bytes": 65537}, ConfigError, "bytes of shared memory.*Use smaller tiles"),
+        (
+            {"source": SHARED, "shared_bytes": 65521},
+            ConfigError,
+            r"65537 bytes .* \(8 static, 65521",
+        ),
         ({"defines": 64}, ConfigError, r"defines is 64.*arguments go into one list"),
         ({"defines": ["A=1"]}, ConfigError, "give a dictionary"),
         ({"defines": {1: 2}}, ConfigError, "1 .*is no name of a macro"),
@@ -180,6 +190,14 @@ def test_arguments_one_by_one_instead_of_a_list():
         {"args": second(A.view(np.recarray))},
         {"shared_bytes": np.int32(64)},
         {"shared_bytes": 100_000, "arch": "sm_80"},
+        {"shared_bytes": 65536},
+        {"source": FULL, "shared_bytes": 16384},
+        {"source": SHARED, "shared_bytes": 65520, "analyse": False},
+        {"source": SOURCE.replace("void", "void __launch_bounds__(64)")},
+        {"grid": 2**31 - 1, "sample_blocks": 1},
+        {"grid": (1, 65535, 65535), "sample_blocks": 1},
+        {"block": (1, 1, 64), "analyse": False},
+        {"block": 1024},
         {"defines": {"A": True, "B": "", "F(x)": "x"}},
         {"uninitialised": "o"},
         {"sample_blocks": [0]},
@@ -201,3 +219,22 @@ def test_an_output_that_may_not_be_written_is_a_finding():
     report = emulator.launch(SOURCE, "twice", 1, 64, [A, o, 64])
     assert "Give a writeable array" in report.findings[0].message
     assert not o.any()
+
+
+@pytest.mark.parametrize(
+    ("rule", "block", "says"),
+    [
+        ("reqntid 32, 2", (32, 2), ""),
+        ("reqntid 32, 2", (64,), r"k requires a block of \(32, 2.*block=\(64, 1, 1\) was given"),
+        ("reqntid 32", (32, 2), r"k requires a block of \(32"),
+        ("maxntid 32, 2", (8, 8), ""),
+        ("maxntid 32, 2", (65,), "k is compiled for at most 64 threads a block"),
+    ],
+)
+def test_a_kernel_may_say_of_how_many_threads_its_blocks_are(rule, block, says):
+    ptx = f".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() .{rule} {{ ret; }}\n"
+    if not says:
+        assert emulator.launch(ptx, "k", 1, block, []).ok
+        return
+    with pytest.raises(ConfigError, match=says):
+        emulator.launch(ptx, "k", 1, block, [])

@@ -9,10 +9,13 @@ PTX reads there. A wide load may also read bytes that nobody asked for (the padd
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -146,23 +149,18 @@ class _Cover:
         Of the pieces with these numbers, those of the places' own lines come first, then those that
         nothing was filled with yet, then those that fill no other bytes.
         """
-        best: list[_Laid] = []
-        best_score = (-1, -1, 0)
-        bases: dict[str, dict[int, list[int]]] = {}  # numbers by offset, by base
+        bases: dict[str, list[int]] = {}
         for number in numbers:
-            piece = self.pieces[number]
-            if piece.op == group[0].op:
-                bases.setdefault(piece.base, {}).setdefault(piece.offset, []).append(number)
-        step = group[0].width
+            if self.pieces[number].op == group[0].op:
+                bases.setdefault(self.pieces[number].base, []).append(number)
+        ways = []
         for at in bases.values():
-            wide = max(self.pieces[n].width for here in at.values() for n in here)
-            before = range(0, wide if group[0].op == "load" else 1, step)
-            for distance in sorted({o + b - group[0].offset for o in at for b in before}):
-                laid, score = self._at(group, at, distance)
-                if laid and score > best_score:
-                    best, best_score = laid, score
-        self.used.update(number for _, number, _ in best)
-        return best
+            pieces, start = [self.pieces[n] for n in at], group[0].offset
+            begins = {p.offset + b for p in pieces for b in range(0, p.width, group[0].width)}
+            ways += [self._at(group, at, begin - start) for begin in sorted(begins)]
+        laid = max(filter(None, ways), key=lambda way: way[0], default=((), list[_Laid]()))[1]
+        self.used.update(number for _, number, _ in laid)
+        return laid
 
     def lay_unrolled(self, group: Sequence[Place], numbers: Sequence[int]) -> list[_Laid]:
         """The same for a loop that ptxas unrolled: the places of several rounds, one after the
@@ -170,14 +168,14 @@ class _Cover:
         """
         step, op = group[0].step, group[0].op
         here = {place.line for place in group}
-        width_of_round = sum(place.width for place in group)
         candidates = (self.pieces[n] for n in numbers)
         have = sum(p.width for p in candidates if p.op == op and p.line in here)
-        if not step or not have or have % width_of_round or have == width_of_round:
+        turns, rest = divmod(have, sum(place.width for place in group))
+        if rest or not turns:
             return []
         rounds = [
             replace(place, offset=place.offset + turn * step)
-            for turn in range(have // width_of_round)
+            for turn in range(turns)
             for place in group
         ]
         if len({place.offset for place in rounds}) < len(rounds):
@@ -221,50 +219,48 @@ class _Cover:
         return clear
 
     def _at(
-        self, group: Sequence[Place], at: Mapping[int, Sequence[int]], distance: int
-    ) -> tuple[list[_Laid], tuple[int, int, int]]:
-        """Lay pieces at one distance from the group: how (empty: not at all), and how well."""
+        self, group: Sequence[Place], numbers: Iterable[int], distance: int
+    ) -> tuple[tuple[int, ...], list[_Laid]] | None:
+        """Lay pieces of one base at a distance from the group: how well, and how. None: they do not
+        fill it.
+        """
+        fits: dict[int, list[tuple[tuple[int, ...], int]]] = {}  # by the number of the first place
+        offsets = [place.offset + distance for place in group]
+        for number in numbers:
+            first = bisect_left(offsets, self.pieces[number].offset)
+            if fit := self._fit(group[first:], number, distance):
+                fits.setdefault(first, []).append((fit, number))
         laid: list[_Laid] = []
         lines = fresh = beyond = first = 0
-        end = None  # of the last piece
+        end = -math.inf  # of the last piece
         while first < len(group):
-            start = group[first].offset + distance
-            least = 0 if group[0].op == "store" else max(0, 16 - group[first].width)
-            least = start - (least if end is None else min(least, start - end))
-            best: tuple[bool, bool, int, int, int] | None = None
-            for offset in range(least, start + 1):
-                for number in at.get(offset, ()):
-                    count, beside = self._fit(group, first, number, distance)
-                    if count:
-                        line = self.pieces[number].line
-                        own = any(place.line == line for place in group[first : first + count])
-                        score = (own, number not in self.used, -beside, count, -number)
-                        best = max(best or score, score)
-            if best is None:
-                return [], (0, 0, 0)
-            own, new, beside, count, number = best[0], best[1], -best[2], best[3], -best[4]
+            apart = [one for one in fits.get(first, ()) if self.pieces[one[1]].offset >= end]
+            if not apart:
+                return None
+            (own, new, beside, count), number = max(apart, key=lambda one: one[0])
             piece = self.pieces[number]
-            laid.append(_Laid(group[first], number, start - piece.offset))
+            laid.append(_Laid(group[first], number, offsets[first] - piece.offset))
             lines, fresh, beyond = lines + own * count, fresh + new * count, beyond + beside
             end = piece.offset + piece.width
             first += count
-        return laid, (lines, fresh, -beyond)
+        return (lines, fresh, beyond), laid
 
     def _fit(
-        self, group: Sequence[Place], first: int, number: int, distance: int
-    ) -> tuple[int, int]:
-        """How many places from the first on a piece holds (0: none), and its bytes beside them."""
+        self, group: Sequence[Place], number: int, distance: int
+    ) -> tuple[bool, bool, int, int] | None:
+        """How well a piece holds the first places: whether it is of their lines, and new; minus its
+        bytes beside them; how many it holds. None: it holds none, or only a part of one.
+        """
         piece = self.pieces[number]
-        end, filled, last = piece.offset + piece.width, 0, first
-        while last < len(group) and group[last].offset + distance < end:
-            filled += group[last].width
-            if group[last].offset + distance + group[last].width > end:
-                return 0, 0
-            last += 1
-        other = piece.width - filled
-        if last == first or (other and piece.op == "store"):
-            return 0, 0
-        return last - first, other
+        end = piece.offset + piece.width
+        held = list(takewhile(lambda place: place.offset + distance < end, group))
+        beside = piece.width - sum(place.width for place in held)
+        if not held or held[-1].offset + distance + held[-1].width > end:
+            return None
+        if beside and piece.op == "store":
+            return None
+        own = any(place.line == piece.line for place in held)
+        return own, number not in self.used, -beside, len(held)
 
 
 @dataclass(frozen=True)
