@@ -319,6 +319,50 @@ def test_a_store_outside_is_not_performed():
     assert (y == 2).all()
 
 
+PLACES = {  # of shared memory: what is declared, what is read of it, and how a finding names that
+    "a": ("float a[4][8]", "a[2][3]", "a[2][3]"),
+    "b": ("T b[ROWS][TWICE + 1][(4 - 1) * 2 / 3]", "b[2][8][1]", "b[2][8][1]"),
+    "c": ("__align__(16) double c[PADDED - 2][2 * N]", "c[1][2]", f"c[{16 + 2}]"),
+    "d": ("int other[4], d[2][5]", "d[1][3]", "d[1][3]"),
+    "e": ("unsigned char e[N]", "e[5]", "e[5]"),
+    "f": ("unsigned long long int f[N]", "f[5]", "f[5]"),
+    "g": ("volatile unsigned short g[N]", "g[5]", "g[5]"),
+    "h": ("uint4 h[N]", "h[5].y", "h[5]"),
+    "i": ("alignas(16) half2 i[N]", "i[5]", "i[5]"),
+    "j": ("Pair j[2][3]", "j[1][2].y", "j[1][2]"),
+    "k": ("Row k[3]", "k[2][4]", "k[2][4]"),
+    "l": ("__nv_bfloat16 l", "l", "l[0]"),
+    "m": ("Of<N> m[N]", "m[1].y", "m[3]"),  # by words of 4 bytes, where nothing else is known
+    "n": ("float n[2][sizeof(float)]", "n[1][2]", "n[6]"),
+    "p": ("int p[2][ITSELF]", "p[1][2]", "p[6]"),
+    "q": ("extern float4 q[]", "q[2].x", "q[2]"),
+}
+PLACED = """#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#define ROWS 3
+#define TWICE (2 * COLS)
+#define ITSELF ITSELF
+constexpr int COLS = 4;
+const unsigned PADDED = COLS + 1;
+enum { ITSELF = 4 };
+using T = half;
+using Row = float[PADDED];
+struct Pair { int x, y; };
+template <int N> struct Of { int x, y; };
+"""
+
+
+def test_a_place_of_shared_memory_is_named_as_its_declaration_shows():
+    lines = [PLACED, "template <int N> __global__ void k(int* o) {"]
+    lines += [f"__shared__ {declared};" for declared, *_ in PLACES.values()]
+    lines += [f"o[{i}] = *(volatile const char*)&{p[1]};" for i, p in enumerate(PLACES.values())]
+    source = "\n".join(lines).replace("__shared__ extern", "extern __shared__") + "}"
+    out = np.zeros(len(PLACES), np.int32)
+    report = emulator.launch(source, "k<8>", 1, 1, [out], shared_bytes=64)
+    assert {f.kind for f in report.findings} == {"uninitialised"}
+    assert [f.index for f in report.findings] == [place[2] for place in PLACES.values()]
+
+
 def test_beyond_shared_memory():
     use = " __syncthreads(); if (!blockIdx.x) out[t] = s[t];"
     assert one_block("s[t] = 0; __syncthreads(); s[t * 2] = t;" + use, threads=128).ok

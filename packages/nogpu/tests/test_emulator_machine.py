@@ -78,6 +78,50 @@ def test_a_line_is_crowded_from_its_second_barrier_on():
     assert declarations.crowded_lines(source) == {3}
 
 
+TYPES = """
+struct Pair { int a, b; float *p; };
+typedef struct { int n; float* data; } Box;
+struct Deep { struct { int x; } in; };
+#define REAL  float
+using Vec = REAL;
+using Endless = Again; using Again = Endless;
+typedef const unsigned  char byte;
+void k(int not_a_kernel);
+namespace n {
+template <typename T, int N = 4> __global__ void __launch_bounds__(N) k(PARAMETERS) { k(1, 2); }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "name", "kind", "pointers", "members"),
+    [
+        ("const float* __restrict__ a", "a", "float", 1, ()),
+        ("REAL *const *b", "b", "float", 2, ()),
+        ("Vec c[]", "c", "float", 1, ()),
+        ("const byte d = 3", "d", "unsigned char", 0, ()),
+        ("unsigned  long /* wide */ e", "e", "unsigned long", 0, ()),
+        ("struct Pair f", "f", "Pair", 0, ("a", "b", "p")),
+        ("const Box& g", "g", "Box", 0, ("n", "data")),
+        ("Deep h", "h", "Deep", 0, ()),
+        ("std::size_t i", "i", "size_t", 0, ()),
+        ("Array<int, (4)> j", "j", "Array<int, (4)>", 0, ()),
+        ("ELEMENT* k", "k", "int", 1, ()),
+        ("Endless l", "l", "Endless", 0, ()),
+        ("double", "argument", "double", 0, ()),
+    ],
+)
+def test_parameters_are_read_as_the_source_declares_them(declared, name, kind, pointers, members):
+    source = TYPES.replace("PARAMETERS", f"int first, {declared},\nint* last")
+    first, one, last = declarations.signature(source, "k", {"ELEMENT": " int "})
+    assert [first.name, first.type, last.name, last.pointers] == ["first", "int", "last", 1]
+    assert (one.name, one.type, one.pointers, one.members) == (name, kind, pointers, members)
+    assert declarations.signature(TYPES.replace("PARAMETERS", "void"), "k", {}) == []
+    assert declarations.signature(source, "Pair", {}) is None
+    assert declarations.entry_line(source, "n::k<4>") == 11
+    assert declarations.entry_line(source, "Pair") == 0
+
+
 def test_two_barriers_on_one_line_are_two():
     source = """
     extern "C" __global__ void k(int *out) {

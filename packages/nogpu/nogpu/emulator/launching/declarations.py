@@ -6,10 +6,13 @@ names and shapes that findings show; what is not found is left out.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import numpy as np
 
 from nogpu.emulator.ptx.program import Program
 from nogpu.text import closing, pieces, places_of_lines, without_comments
@@ -56,13 +59,15 @@ class Formal:
 def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Formal] | None:
     """The parameters of a kernel as its source declares them, or None if they are not found."""
     text = without_comments(source)
-    for match in re.finditer(rf"\b{re.escape(entry)}\s*\(", text):
-        before = text[max(0, match.start() - 400) : match.start()]
-        start = max(before.rfind(";"), before.rfind("}"), before.rfind("{"))
-        if "__global__" not in before[start + 1 :]:
-            continue
-        return formals(text[match.end() : closing(text, match.end() - 1)], text, defines)
-    return None
+    match = _declared(text, entry)
+    if match is None:
+        return None
+    return formals(text[match.end() : closing(text, match.end() - 1)], text, defines)
+
+
+def _declared(text: str, entry: str) -> re.Match[str] | None:
+    """A kernel's name, and what stands between it and __global__ and the bracket behind it."""
+    return re.search(rf"__global__[^;{{}}]*?\b({re.escape(entry)})\s*\(", text)
 
 
 def formals(inner: str, source: str, defines: Mapping[str, str]) -> list[Formal]:
@@ -90,8 +95,8 @@ def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
     pointers = plain.count("*") + plain.count("[")
     plain = re.sub(r"\[.*?\]", " ", plain).replace("*", " ").replace("&", " ")
     words = plain.split()
-    name = words[-1] if len(words) > 1 else "argument"
-    kind = " ".join(words[:-1] if len(words) > 1 else words)
+    *kinds, name = words if len(words) > 1 else (*words, "argument")
+    kind = " ".join(kinds)
     kind = re.sub(r"\b(struct|class|typename|std::|::)\b", "", kind).strip()
     kind = resolve_type(kind, source, defines)
     return Formal(name, kind, pointers, " ".join(text.split()), _members(kind, source))
@@ -108,15 +113,15 @@ def _members(kind: str, source: str) -> tuple[str, ...]:
         return ()
     names = []
     for declaration in match.group(1).split(";"):
-        names += [m for m in re.findall(r"(\w+)\s*(?=,|$)", declaration.strip()) if m]
+        names += re.findall(r"(\w+)\s*(?=,|$)", declaration.strip())
     return tuple(names)
 
 
 def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
     """Follow macros, typedefs and aliases to a C type, as far as they can be read."""
-    for _ in range(8):
-        if kind in C_TYPES:
-            return kind
+    seen = set[str]()
+    while kind not in C_TYPES and kind not in seen:
+        seen.add(kind)
         if kind in defines:
             kind = str(defines[kind]).strip()
             continue
@@ -140,7 +145,7 @@ def base_name(entry: str) -> str:
 def entry_line(source: str, entry: str) -> int:
     """The line of the kernel's definition; 0 if it is not in this file."""
     text = without_comments(source)
-    match = re.search(rf"__global__[^;{{}}]*?\b({re.escape(base_name(entry))})\s*\(", text)
+    match = _declared(text, base_name(entry))
     return text.count("\n", 0, match.start(1)) + 1 if match else 0
 
 
@@ -148,31 +153,38 @@ def name_shared(program: Program, source: str, defines: Mapping[str, str]) -> No
     """Give shared variables the element size and the shape that their declaration shows."""
     text = without_comments(source)
     values = {**dict(_MACRO.findall(text)), **dict(_CONSTANT.findall(text)), **defines}
-    itemsizes = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "half": 2, "__half": 2,
-                 "char": 1, "__nv_bfloat16": 2, "float4": 16, "float2": 8, "int8_t": 1,
-                 "uint8_t": 1}  # fmt: skip
     for i, symbol in enumerate(program.shared_symbols):
         match = re.search(
-            rf"__shared__([^;]*?)\b{re.escape(symbol.name)}\s*((?:\[[^\]]*\]\s*)*)", text
+            rf"__shared__([^;]*?)\b{re.escape(symbol.name)}\b\s*((?:\[[^\]]*\]\s*)*)", text
         )
         if not match:
             continue
         words = _QUALIFIERS.sub(" ", match.group(1)).split(",")[0].split()
-        kind = resolve_type(" ".join(words[:1]), text, defines) if words else ""
-        base, _, alias = kind.partition("[")  # an alias may itself be an array type
-        itemsize = itemsizes.get(resolve_type(base.strip(), text, defines), min(symbol.itemsize, 4))
-        dimensions = match.group(2) + (f"[{alias}" if alias else "")
+        dimensions, itemsize = match.group(2), 0
+        while words and not itemsize:  # behind the type another variable may stand
+            # An alias may itself be an array type.
+            kind, bracket, alias = resolve_type(" ".join(words), text, defines).partition("[")
+            itemsize = _bytes(resolve_type(kind.strip(), text, defines))
+            if itemsize:
+                dimensions += bracket + alias
+            words.pop()
         sizes = [_evaluate(d, values) for d in re.findall(r"\[([^\]]*)\]", dimensions)]
-        known = tuple(size for size in sizes if size is not None)
+        known = tuple(size for size in sizes if size)
         shape = known if len(known) == len(sizes) else ()
+        if not itemsize:  # a structure, say
+            itemsize = max(symbol.size // math.prod(shape), 1) if shape else min(symbol.itemsize, 4)
         program.shared_symbols[i] = replace(symbol, itemsize=itemsize, shape=shape)
 
 
+def _bytes(kind: str) -> int:
+    """Bytes of a C type that NumPy has, or of a vector of it; 0 of any other."""
+    if kind not in C_TYPES:
+        return 0
+    return np.dtype(C_TYPES[kind][-1]).itemsize * (int(kind[-1]) if kind[-1] in "234" else 1)
+
+
 def _evaluate(
-    expression: str,
-    values: Mapping[str, str],
-    depth: int = 0,
-    known: dict[str, int | None] | None = None,
+    expression: str, values: Mapping[str, str], known: dict[str, int | None] | None = None
 ) -> int | None:
     """An integer constant expression of names and + - * / ( ), or None.
 
@@ -180,23 +192,17 @@ def _evaluate(
     holds.
     """
     known = {} if known is None else known
-    expression = expression.strip()
-    if depth > 8 or len(expression) > 2000:
-        return None
-    for word in set(re.findall(r"[A-Za-z_]\w*", expression)):
-        if word not in known:
-            known[word] = None  # a name made of itself has no value
-            if word in values:
-                known[word] = _evaluate(values[word], values, depth + 1, known)
-        inner = known[word]
-        if inner is None:
-            return None
-        expression = re.sub(rf"\b{word}\b", str(inner), expression)
-    if not re.fullmatch(r"[\d\s+\-*/()]+", expression) or len(expression) > 200:
-        return None
-    if "**" in expression or "//" in expression:  # Python's, and no C
+    if not re.fullmatch(r"[\w\s+\-*/()]{1,200}", expression):
         return None
     try:
+        for word in set(re.findall(r"[A-Za-z_]\w*", expression)):
+            if word not in known:
+                known[word] = None  # a name made of itself has no value
+                known[word] = _evaluate(values.get(word, ""), values, known)
+            expression = re.sub(rf"\b{word}\b", str(known[word]), expression)
+        # ** and // are Python's, and no C.
+        if not re.fullmatch(r"(?!.*(\*\*|//))[\d\s+\-*/()]{1,200}", expression):
+            return None
         return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))  # digits only
     except (SyntaxError, ZeroDivisionError, ValueError, OverflowError, MemoryError, RecursionError):
         return None
