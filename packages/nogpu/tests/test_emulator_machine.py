@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from foreign_kernels import cuda
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nogpu import emulator, toolchain
@@ -556,6 +556,7 @@ def cells(first, size):
     return [tuple(np.add(first, at[::-1])) for at in np.ndindex(*size[::-1])]
 
 
+@settings(max_examples=60, deadline=None)
 @given(COUNTS, CLUSTERS, st.sampled_from(((1, 1, 1), (4, 3, 2))), st.integers(1, 600), st.data())
 def test_whole_clusters_run_together_as_many_as_there_is_room_for(counts, size, block, lanes, data):
     """Lower ones first: whole rows of clusters, or a part of one row."""

@@ -16,11 +16,11 @@ from nogpu.errors import ConfigError
 
 MAX_CLUSTER = 8  # blocks; more are not portable (CUDA C++ Programming Guide, Thread Block Clusters)
 LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
-_SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
-_LOCAL_ROOM = 1 << 28  # bytes of their local memory
-_ORDER_ROOM = 1 << 24  # places times warps whose last accesses are kept, of those that are used
-_WAITING_ROOM = 1 << 29  # the same where blocks wait for others, which must run together
-_REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
+_SHARED_ROOM = int(64e6)  # bytes of shared memory of the blocks that run together
+_LOCAL_ROOM = int(256e6)  # bytes of their local memory
+_ORDER_ROOM = int(16e6)  # places times warps whose last accesses are kept, of those that are used
+_WAITING_ROOM = int(512e6)  # the same where blocks wait for others, which must run together
+_REGISTER_ROOM = int(64e6)  # elements of their registers that live longer than a basic block
 
 
 def check_limits(

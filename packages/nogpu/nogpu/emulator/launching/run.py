@@ -479,7 +479,7 @@ def _unset_before_optimising(
     """Findings of another run about variables without a value. before: what arrays held."""
     after = oracle.snapshot(array for array, _ in before)
     oracle.restore(before)
-    job = replace(job, request=replace(job.request, max_seconds=_PATIENCE[0]))
+    job = replace(job, request=replace(job.request, max_seconds=_PATIENCE))
     copies = AsyncCopyWatch()
     try:
         found = _run(job, lambda *_: [FirstWrites(copies, []), copies]).state.launch.faults
@@ -515,8 +515,8 @@ def _attribute(
     return {k: f for k, f in run.faults.items() if f.kind == oracle.KIND}
 
 
-# Seconds, and times as long as the launch took, in which causes are looked for.
-_PATIENCE = (2.0, 5)
+_PATIENCE = 2.0  # seconds in which causes are looked for, or longer:
+_TIMES = 5.0  # times as long as the launch took
 
 
 def _name_cause(
@@ -527,7 +527,7 @@ def _name_cause(
     took: float,
 ) -> None:
     """Enter the instruction with another form of which all results are as expected, if one is."""
-    until = scheduler.seconds() + max(_PATIENCE[0], _PATIENCE[1] * took)
+    until = scheduler.seconds() + max(_PATIENCE, _TIMES * took)
     for change in causes.changes(module()):
         if scheduler.seconds() > until:
             return

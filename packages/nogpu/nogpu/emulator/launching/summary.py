@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -113,38 +113,34 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
     if tally is None:
         return ()
     sampler, machine_tally = _observer(run, Sampler), _observer(run, MachineTally)
-    sums: dict[tuple[int, str, str, str, int], list[int]] = {}
-    unknown = set()
+    counted: dict[tuple[int, str, str, str, int], list[tuple[int | None, ...]]] = {}
     for site, stats in zip(run.program.sites, tally.stats, strict=True):
         if not stats.requests:
             continue
         space = _space(site, stats)
         key = (int(site.line), space, site.op, ", ".join(stats.arrays), site.width)
-        row = sums.setdefault(key, [0] * 8)
         best = sampler.samples[site.index] if sampler else None
-        ideal = (best.ideal_sectors, best.ideal_wavefronts) if best else (0, 0)
-        sass = machine_tally.totals.get(site.index, (0, 0)) if machine_tally else (0, 0)
+        ideal = (best.ideal_sectors, best.ideal_wavefronts) if best else (None, None)
+        sass: tuple[int | None, int | None] = None, None
+        if machine_tally and space == "shared" and site.index in machine.spans:
+            sass = machine_tally.totals.get(site.index, (0, 0))
         own = (stats.requests, stats.sectors, stats.wavefronts, stats.lanes * site.width)
-        for i, value in enumerate((*own, *ideal, *sass)):
-            row[i] += value
-        if space != "shared" or site.index not in machine.spans:
-            unknown.add(key)
+        counted.setdefault(key, []).append((*own, *ideal, *sass))
     for (index, space, op), done in tally.engines.items():
         site = run.program.sites[index]
         key = (int(site.line), space, op, ", ".join(done.arrays), done.width)
-        row = sums.setdefault(key, [0] * 8)
-        for i, value in enumerate((done.requests, done.sectors, 0, done.bytes)):
-            row[i] += value
-        unknown.add(key)
+        ideal = (0, 0) if sampler else (None, None)
+        own = (done.requests, done.sectors, 0, done.bytes)
+        counted.setdefault(key, []).append((*own, *ideal, None, None))
     return tuple(
-        LineAccess(
-            line, text(line), space, op, width, array, *row[:4],
-            *(row[4:6] if sampler else (None, None)),
-            *((None, None) if key in unknown else row[6:]),
-        )
-        for key, row in sorted(sums.items())
-        for line, space, op, array, width in [key]
-    )  # fmt: skip
+        LineAccess(line, text(line), space, op, width, array, *map(_total, zip(*rows, strict=True)))
+        for (line, space, op, array, width), rows in sorted(counted.items())
+    )
+
+
+def _total(column: Sequence[int | None]) -> Any:
+    """The sum; None if one of them is not known."""
+    return None if None in column else sum(cast("Sequence[int]", column))
 
 
 def _space(site: Site, stats: SiteStats) -> str:

@@ -90,13 +90,14 @@ def spans(places: Sequence[Place], code: Sequence[Piece]) -> Mapping[int, Span]:
 
 def _groups(places: Sequence[Place]) -> list[list[Place]]:
     """Places of one base by offset; what is accessed again there is in a group of its own."""
-    groups: dict[tuple[object, int], dict[int, Place]] = {}
+    by_base: dict[object, list[dict[int, Place]]] = {}
     for place in places:
-        turn = 0
-        while place.offset in groups.setdefault((place.base, turn), {}):
-            turn += 1
-        groups[place.base, turn][place.offset] = place
-    return [[group[offset] for offset in sorted(group)] for group in groups.values()]
+        groups = by_base.setdefault(place.base, [])
+        group = next((one for one in groups if place.offset not in one), None)
+        if group is None:
+            groups.append(group := {})
+        group[place.offset] = place
+    return [[one[o] for o in sorted(one)] for groups in by_base.values() for one in groups]
 
 
 def _runs(group: Sequence[Place]) -> list[list[Place]]:
@@ -125,9 +126,9 @@ class _Cover:
         self.pieces = pieces
         self.used: set[int] = set()
 
-    def fresh(self, group: list[Place]) -> list[tuple[list[Place], list[_Laid]]]:
+    def fresh(self, group: list[Place]) -> list[tuple[list[Place], list[_Laid]]] | None:
         """Lay pieces over a group that were laid over nothing before: over the whole, over several
-        rounds of it, or, each on a line of its own places, over its runs. Empty: there is no such
+        rounds of it, or, each on a line of its own places, over its runs. None: there is no such
         way.
         """
         unused = [n for n in range(len(self.pieces)) if n not in self.used]
@@ -141,7 +142,7 @@ class _Cover:
         if all(laid for _, laid in fits):
             return fits
         self.used = before
-        return []
+        return None
 
     def lay(self, group: Sequence[Place], numbers: Iterable[int]) -> list[_Laid]:
         """The best way to fill the places of a group by pieces of one base; empty if there is none.
@@ -149,37 +150,38 @@ class _Cover:
         Of the pieces with these numbers, those of the places' own lines come first, then those that
         nothing was filled with yet, then those that fill no other bytes.
         """
+        first, *_ = group
         bases: dict[str, list[int]] = {}
         for number in numbers:
-            if self.pieces[number].op == group[0].op:
+            if self.pieces[number].op == first.op:
                 bases.setdefault(self.pieces[number].base, []).append(number)
         ways = []
         for at in bases.values():
-            pieces, start = [self.pieces[n] for n in at], group[0].offset
-            begins = {p.offset + b for p in pieces for b in range(0, p.width, group[0].width)}
-            ways += [self._at(group, at, begin - start) for begin in sorted(begins)]
+            pieces = [self.pieces[n] for n in at]
+            begins = {p.offset + b for p in pieces for b in range(0, p.width, first.width)}
+            ways += [self._at(group, at, begin - first.offset) for begin in sorted(begins)]
         laid = max(filter(None, ways), key=lambda way: way[0], default=((), list[_Laid]()))[1]
         self.used.update(number for _, number, _ in laid)
         return laid
 
-    def lay_unrolled(self, group: Sequence[Place], numbers: Sequence[int]) -> list[_Laid]:
+    def lay_unrolled(self, group: Sequence[Place], numbers: Sequence[int]) -> list[_Laid] | None:
         """The same for a loop that ptxas unrolled: the places of several rounds, one after the
         other.
         """
-        step, op = group[0].step, group[0].op
+        first, *_ = group
         here = {place.line for place in group}
         candidates = (self.pieces[n] for n in numbers)
-        have = sum(p.width for p in candidates if p.op == op and p.line in here)
+        have = sum(p.width for p in candidates if p.op == first.op and p.line in here)
         turns, rest = divmod(have, sum(place.width for place in group))
         if rest or not turns:
-            return []
+            return None
         rounds = [
-            replace(place, offset=place.offset + turn * step)
+            replace(place, offset=place.offset + turn * first.step)
             for turn in range(turns)
             for place in group
         ]
         if len({place.offset for place in rounds}) < len(rounds):
-            return []
+            return None
         laid = self.lay(sorted(rounds, key=lambda place: place.offset), numbers)
         # What is counted as the loop runs must be what was laid: a place begins an access of one
         # width, in those rounds in which its address is a multiple of that.
@@ -191,9 +193,9 @@ class _Cover:
                 width = self.pieces[x.number].width
                 mine = starts.get((place.instruction, place.offset))
                 if (mine is not None) != ((place.offset - x.place.offset) % width == 0):
-                    return []
+                    return None
                 if mine and (self.pieces[mine.number].width, mine.before) != (width, x.before):
-                    return []
+                    return None
         return laid
 
     def clear_lines(self, fits: Iterable[tuple[list[Place], list[_Laid]]]) -> set[tuple[str, int]]:
@@ -292,12 +294,12 @@ class MachineCode:
         sentences = []
         for op in ("load", "store"):
             rows = [a for a in shared if a.op == op]
-            requests, waves = sass_totals(rows, op) or (0, 0)
-            if rows:
+            totals = sass_totals(rows, op)
+            if rows and totals:
                 sentences.append(
                     f"shared {op}s: {sum(a.requests for a in rows)} requests and "
-                    f"{sum(a.wavefronts for a in rows)} wavefronts in PTX, {requests} and {waves} "
-                    f"in the machine code of {self.arch}"
+                    f"{sum(a.wavefronts for a in rows)} wavefronts in PTX, {totals[0]} and "
+                    f"{totals[1]} in the machine code of {self.arch}"
                 )
         return sentences
 
