@@ -242,6 +242,80 @@ def test_constant_and_device_variables():
         emulator.launch(source, "k", 1, 64, [out], symbols={"weight": out})
 
 
+VARIABLES = """
+__constant__ int fixed[2] = {1, 2};
+__device__ short d[3] = {4, 5, 6};
+__device__ __align__(16) short e[3] = {7, 8, 9};
+__device__ int pool[4] = {5, 6, 7, 8};
+__device__ int* at = pool + 2;
+namespace a { __device__ int x = 1; }
+namespace b { __device__ int x = 2; }
+extern "C" __global__ void k(int* o)
+{
+    const int t = threadIdx.x;
+    d[t] += fixed[0];
+    o[t] = *at + d[t] + e[t];
+    if (t == 0) { a::x += 1; b::x += 10; }
+}
+"""
+
+
+def test_variables_stay_from_launch_to_launch():
+    o, kept = np.zeros(3, np.int32), {}
+    for times in (1, 2):
+        assert emulator.launch(VARIABLES, "k", 1, 3, [o], variables=kept).ok
+        assert o.tolist() == [18 + times, 20 + times, 22 + times]
+        assert kept.keys() == {"d", "e", "pool", "at", "_ZN1a1xE", "_ZN1b1xE"}
+        assert kept["d"].view(np.int16).tolist() == [4 + times, 5 + times, 6 + times]
+        assert [kept[n].view(np.int32) for n in ("_ZN1a1xE", "_ZN1b1xE")] == [
+            1 + times,
+            2 + 10 * times,
+        ]
+    # What is set keeps its type where that fits; what is longer is cut, what is shorter leaves a rest.
+    given = {"d": np.full(4, 9, np.int16), "pool": np.array([1, 2, 30], np.int32)}
+    assert emulator.launch(VARIABLES, "k", 1, 3, [o], variables=given).ok
+    assert o.tolist() == [47, 48, 49]
+    assert given["d"].tolist() == [10] * 3 and given["pool"].tolist() == [1, 2, 30, 8]
+    given = {"d": np.full(1, 9, np.int32)}
+    assert emulator.launch(VARIABLES, "k", 1, 3, [o], variables=given).ok
+    assert given["d"].tolist() == [10, 0, 1, 0, 7, 0]
+    found = emulator.launch(VARIABLES, "k", 1, 4, [np.zeros(4, np.int32)]).findings
+    assert {f.index for f in found} == {"d[3]", "e[6]"}  # where it is aligned to more, its bytes
+
+
+def test_a_kernel_is_found_without_its_namespaces():
+    source = """struct zz { int a[3]; };
+    namespace outer { namespace in { __global__ void kern(int* o, zz s) { *o = s.a[2]; } } }
+    __global__ void other(zz s, int* o) { *o = s.a[1]; }"""
+    o = np.zeros(1, np.int32)
+    assert emulator.launch(source, "kern", 1, 1, [o, (1, 2, 3)]).ok and o == 3
+    assert emulator.launch(source, "other", 1, 1, [(1, 2, 3), o]).ok and o == 2
+    with pytest.raises(UnknownNameError, match=r"no kernel 'zz'\. Known names: kern, other"):
+        emulator.launch(source, "zz", 1, 1, [o])
+
+
+def test_parameters_and_maps_are_memory_that_nobody_writes():
+    source = """struct S { int a[8]; };
+    __global__ void k(const __grid_constant__ S s, int n, int* o) { *o = s.a[n]; }"""
+    o = np.zeros(1, np.int32)
+    assert emulator.launch(source, "k", 1, 1, [tuple(range(8)), 7, o]).ok and o == 7
+    (found,) = emulator.launch(source, "k", 1, 1, [tuple(range(8)), 12, o]).findings
+    assert found.index == "parameters[12]" and "1 element past its end" in found.message
+    source = "struct Map { char b[128]; }; __global__ void k(Map* m) { m->b[0] = 1; }"
+    tiles = emulator.TensorMap(np.zeros((8, 16), np.float32), (8, 16))
+    (found,) = emulator.launch(source, "k", 1, 1, [tiles], arch="sm_90").findings
+    assert "map of m cannot be written" in found.message
+
+
+def test_steps_are_those_of_the_longest_path():
+    source = """__global__ void k(int* o) {
+    for (int i = 0; i < 3 * int(2 - blockIdx.x); ++i) atomicAdd(o, i); }"""
+    o = np.zeros(1, np.int32)
+    steps = emulator.launch(source, "k", 3, 32, [o], lanes=32).steps
+    blocks = [emulator.launch(source, "k", 3, 32, [o], sample_blocks=[b]).steps for b in range(3)]
+    assert steps == max(blocks) > blocks[1] > blocks[2]
+
+
 def test_generic_pointers_reach_every_space():
     source = """
     extern "C" __global__ void k(int* g, int which)

@@ -53,6 +53,79 @@ def test_vectors_take_arrays_of_their_element(kind, n):
         emulator.launch(source, "k", 1, 1, [np.ones(4, "u1"), y])
 
 
+SCALARS = {  # of C: the smallest and the largest that it takes, and its bytes
+    "bool": (-128, 255, "u1"), "char": (-128, 127, "i1"), "unsigned char": (0, 255, "u1"),
+    "short": (-(2**15), 2**15 - 1, "i2"), "unsigned short": (0, 2**16 - 1, "u2"),
+    "int": (-(2**31), 2**31 - 1, "i4"), "unsigned": (0, 2**32 - 1, "u4"),
+    "long long": (-(2**63), 2**63 - 1, "i8"), "size_t": (0, 2**64 - 1, "u8"),
+    "Unknown": (-(2**31), 2**32 - 1, "u4"),
+}  # fmt: skip
+
+
+def test_integers_are_taken_from_the_smallest_to_the_largest():
+    names = [f"{kind} a{i}" for i, kind in enumerate(SCALARS)]
+    source = f"enum Unknown : unsigned {{}}; __global__ void k({', '.join(names)}) {{}}"
+    made = emulator.prepared(source, "k")
+    for i, (low, high, own) in enumerate(SCALARS.values()):
+        for value in (low, high, np.array(high, "u8" if high > 255 else own), np.uint8(3), True):
+            args = [0] * len(SCALARS)
+            args[i] = value
+            want = [np.zeros(1, one[2]).tobytes() for one in SCALARS.values()]
+            want[i] = (int(value) % 256 ** np.dtype(own).itemsize).to_bytes(len(want[i]), "little")
+            assert made.by_value(args) == want
+        for value in (low - 1, high + 1):
+            args[i] = value
+            with pytest.raises(EmulationError, match=rf"which holds {low} to {high}; {value} was"):
+                made.by_value(args)
+
+
+def test_floats_are_rounded_to_the_type_of_the_parameter():
+    source = """#include <cuda_fp16.h>
+    #include <cuda_bf16.h>
+    __global__ void k(char c, float f, half h, __nv_bfloat16 b, double d, half2 p) {}"""
+    made, pair = emulator.prepared(source, "k"), np.array([1, 2], "f2")
+    for value in (0.1, 3, np.float32(0.1), np.float64(0.1), np.int8(-3), 1e300):
+        with np.errstate(over="ignore"):
+            f, h = np.float32(value), np.float16(value)
+        b = np.uint16((f.view("u4") + 0x7FFF + (f.view("u4") >> 16 & 1)) >> 16)  # to the nearest
+        got = made.by_value([1, value, value, value, value, pair.view("u4")[0]])
+        assert got == [w.tobytes() for w in (np.int8(1), f, h, b, np.float64(value), pair)]
+    for at, value in (
+        (2, "x"),
+        (2, np.zeros(1, "f8")[0:0].sum(keepdims=True)),
+        (5, 1.0),
+        (5, pair),
+    ):
+        args = [1, 1.0, 1.0, 1.0, 1.0, pair.view("u4")[0]]
+        args[at] = value
+        with pytest.raises(EmulationError, match=r"a structure of|not a pointer"):
+            made.by_value(args)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        (1, 2.5, True, 3), (True, np.float64(2.5), True), (np.int16(-1), np.int8(2), 2.5),
+        (np.uint64(3), np.int8(1)), (True,), (False, np.int16(5), np.int64(-7), 2.5, True),
+    ],
+)  # fmt: skip
+def test_members_of_a_structure_lie_as_c_lays_them(members):
+    kinds = {bool: np.dtype("u1"), int: np.dtype("i4"), float: np.dtype("f4")}
+    layout = np.dtype(
+        [(f"m{i}", kinds.get(type(m)) or m.dtype) for i, m in enumerate(members)], align=True
+    )
+    param = f".param .align 8 .b8 p[{layout.itemsize}], .param .b32 q, .param .align 8 .b8 r[8]"
+    head = ".version 8.0\n.target sm_75\n.address_size 64\n"
+    made = emulator.prepared(f"{head}.visible .entry k({param}) {{ ret; }}\n", "k")
+    (raw, number, last) = made.by_value([members, 2**32 - 1, (1, 2)])
+    want = np.zeros(1, layout)
+    want[0] = members
+    assert raw == want.tobytes()
+    assert (number, last) == (b"\xff" * 4, np.array([1, 2], "i4").tobytes())
+    with pytest.raises(EmulationError, match=r"takes .* bytes, the value given has"):
+        made.by_value([(*members, 1, 1), 0, (1, 2)])
+
+
 @pytest.mark.parametrize("members", ["float* p; int n", "int n; float* p"])
 def test_a_structure_that_holds_a_pointer_is_not_handed_to_a_gpu(members):
     plain = "struct S { int n; int m; }; __global__ void k(S s, int* y) { *y = s.n + s.m; }"

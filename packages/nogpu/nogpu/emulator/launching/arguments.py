@@ -179,7 +179,8 @@ class _Place:
                 return value.tobytes()
             if isinstance(value, int | float | np.number) and param.size == 2:
                 if "float16" in allowed:
-                    return np.float16(value).tobytes()
+                    with np.errstate(over="ignore"):
+                        return np.float16(value).tobytes()
                 if "bfloat16" in allowed:
                     return bfloat16_bits(np.array(value, np.float64)).tobytes()
             raise EmulationError(
