@@ -122,6 +122,17 @@ def test_parameters_are_read_as_the_source_declares_them(declared, name, kind, p
     assert declarations.entry_line(source, "Pair") == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "early"), [("*o = 1;", False), ("if (*o) return;", True), ("int returned;", False)]
+)
+def test_a_kernel_that_may_return_early_is_told_from_its_text(body, early):
+    other = "__global__ void k2() { return; } __device__ void f() { return; }"
+    for name in ("k", "n::k"):
+        source = f"{other} __global__ void {name}(int *o) {{ {body} }} {other}"
+        assert declarations.returns_early(source, "k") is early
+        assert declarations.returns_early(source, "gone") is True
+
+
 def test_two_barriers_on_one_line_are_two():
     source = """
     extern "C" __global__ void k(int *out) {

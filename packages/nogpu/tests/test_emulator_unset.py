@@ -50,6 +50,19 @@ FAULTS = [  # body, the line that shows it, the line that uses it first, threads
 ]
 
 
+def test_only_what_the_kernel_reaches_is_told():
+    """Of functions that stand in lines of their own, one below the other."""
+    lines = [
+        "__device__ float unused() { float a; return a; }",
+        "__device__ float called(float* y) { float b; y[1] = b; return 1; }",
+        'extern "C" __global__ void k(float* y) { float c; y[0] = c + called(y); }',
+        "__device__ float behind() { float d; return d; }",
+    ]
+    found = emulator.launch("\n".join(lines), "k", 1, 32, [np.zeros(2, np.float32)]).findings
+    unset = [f for f in found if f.kind == "uninitialised"]
+    assert [(f.line, f.array, f.count) for f in unset] == [(2, "b", 1), (3, "c", 1)]
+
+
 @pytest.mark.parametrize(("body", "line", "first", "times", "cure"), FAULTS)
 def test_a_register_without_a_value_is_told_where_it_shows(body, line, first, times, cure):
     block = 32 if body is WARP else 8

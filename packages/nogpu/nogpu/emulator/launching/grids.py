@@ -41,7 +41,7 @@ def check_limits(
             f"{grid=}: gridDim.y and gridDim.z are at most 65535. Use x for the longest dimension"
         )
     required = program.entry.limits.get("reqntid")
-    if required and tuple((*required, 1, 1)[:3]) != block:
+    if required and (*required, 1, 1)[:3] != block:
         raise ConfigError(f"{entry} requires a block of {required}; {block=} was given")
     bounds = program.entry.limits.get("maxntid")
     if bounds and threads > math.prod(bounds):
@@ -71,7 +71,7 @@ def cluster_of(
     Programming Guide, Thread Block Clusters.
     """
     own = program.entry.limits.get("reqnctapercluster")
-    required = (own[0], *own[1:], 1, 1)[:3] if own else None
+    required = (*own, 1, 1)[:3] if own else None
     if required and requested and required != requested:
         raise ConfigError(
             f"cluster={requested}: {entry} is compiled for clusters of {required} "
@@ -115,7 +115,7 @@ def room_for(
     shared: int,
     block: Triple,
     lanes: int,
-    cluster: Triple = (1, 1, 1),
+    cluster: Triple,
     order: int = _ORDER_ROOM,
 ) -> int:
     """Threads that may run together so that memory stays bounded: those of one cluster, or more.
@@ -147,7 +147,7 @@ def resident(
     block: Triple,
     lanes: int,
     arch: str,
-    cluster: Triple = (1, 1, 1),
+    cluster: Triple,
 ) -> tuple[int, str]:
     """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
 
@@ -161,7 +161,7 @@ def resident(
     if shared:
         each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
     gpu = max(gpus, key=lambda g: g.sms, default=None)
-    capacity = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
+    capacity = each * gpu.sms if gpu else lanes // threads
     room = room_for(program, shared, block, capacity * threads, cluster, _WAITING_ROOM)
     if lanes != LANES:
         room = max(min(room, lanes), threads * math.prod(cluster))
@@ -180,7 +180,7 @@ def batches(
     block: Triple,
     blocks: list[Triple] | None,
     lanes: int,
-    cluster: Triple = (1, 1, 1),
+    cluster: Triple,
 ) -> Any:
     """Blocks that run together, as index arrays over the axes p and q: whole clusters.
 

@@ -637,7 +637,7 @@ class Prepared:
 
     def _bound(self, args: Sequence[Any], heap: Heap) -> tuple[bytes, dict[int, Buffer]]:
         entry = P.Function(self.entry, True, list(self._params), [])
-        raw, pointers, _ = bind(entry, list(self._formals) or None, args, heap, self.name)
+        raw, pointers, _ = bind(entry, list(self._formals), args, heap, self.name)
         return raw, pointers
 
 
