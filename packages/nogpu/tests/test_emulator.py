@@ -52,6 +52,46 @@ def test_the_report_counts_by_line_and_reads_as_text():
     assert list(frame["requests"]) == [a.requests for a in report.accesses]
 
 
+TOLD = """extern "C" __global__ void k(int* o)
+{
+    __shared__ int s[64];
+    s[threadIdx.x] = 1;
+    o[threadIdx.x + 1] = s[threadIdx.x ^ 32];
+    if (threadIdx.x == 0) printf("done\\n");
+}"""
+TEXT = """\
+k (told.cu), grid 2x1x1, block 64x1x1: a sample of 1 of 2 blocks, compiled by COMPILER
+2 finding(s):
+told.cu:4: race (64 times): s[0]: thread (0, 0, 0) writes it and thread (32, 0, 0) reads it (line 5) \
+with no barrier in between. Put __syncthreads() between the accesses
+       4 | s[threadIdx.x] = 1;
+       5 | o[threadIdx.x + 1] = s[threadIdx.x ^ 32];
+told.cu:5: out-of-bounds: thread (63, 0, 0) of block (0, 0, 0) writes o[64], 1 element past its end: \
+o has 64 elements. Guard the access with the bounds
+       5 | o[threadIdx.x + 1] = s[threadIdx.x ^ 32];
+ line space  op     array        bytes   requests sect/req wave/req  source
+    4 shared store  s                4          2              1.00  s[threadIdx.x] = 1;
+    5 global store  o                4          2     4.50           o[threadIdx.x + 1] = s[threadIdx.x ^ 32];
+    5 shared load   s                4          2              1.00  o[threadIdx.x + 1] = s[threadIdx.x ^ 32];
+counts are of 1 of 2 blocks; the others were not run and their results are missing
+printed:
+done"""
+
+
+def test_a_report_reads_as_a_table_between_findings_and_notes():
+    o = np.zeros(64, np.int32)
+    report = emulator.launch(TOLD, "k", 2, 64, [o], sample_blocks=1, name="told.cu")
+    assert str(report) == TEXT.replace("COMPILER", report.compiler)
+    ptx = (
+        ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() { .reg .u32 a;"
+        " mov.u32 a, 1; mul.lo.u32 a, a, a; add.u32 a, a, 1; add.u32 a, a, 1; mov.u32 a, 2; ret; }"
+    )
+    report = emulator.launch(ptx, "k", 1, 64, [])
+    assert str(report) == "k (kernel.cu), grid 1x1x1, block 64x1x1: 1 blocks\nno findings"
+    counts = [("add.u32", 4), ("mov.u32", 4), ("mul.lo.u32", 2), ("ret", 2)]  # of two warps
+    assert [*report.instructions.items()] == counts  # the most frequent first, then by name
+
+
 def test_lanes_show_who_reads_what():
     _, _, report = saxpy(40, samples=True)
     array, elements = report.lanes(6, "global", "load", 0)
@@ -247,14 +287,14 @@ __constant__ int fixed[2] = {1, 2};
 __device__ short d[3] = {4, 5, 6};
 __device__ __align__(16) short e[3] = {7, 8, 9};
 __device__ int pool[4] = {5, 6, 7, 8};
-__device__ int* at = pool + 2;
+__device__ int* at[2] = {pool, pool + 2};
 namespace a { __device__ int x = 1; }
 namespace b { __device__ int x = 2; }
 extern "C" __global__ void k(int* o)
 {
     const int t = threadIdx.x;
     d[t] += fixed[0];
-    o[t] = *at + d[t] + e[t];
+    o[t] = *at[1] + d[t] + e[t];
     if (t == 0) { a::x += 1; b::x += 10; }
 }
 """

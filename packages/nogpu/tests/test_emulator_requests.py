@@ -232,6 +232,8 @@ def test_a_structure_that_holds_a_pointer_is_not_handed_to_a_gpu(members):
         ({"schedule": ["x"]}, ConfigError, "ascending, permuted"),
         ({"seed": -1}, ConfigError, "seed=-1"),
         ({"seed": 1.5}, ConfigError, "seed is 1.5"),
+        ({"seed": "x" * 57}, ConfigError, "seed is 'x{57}' .of type str"),
+        ({"seed": "x" * 58}, ConfigError, "seed is a value of type str"),
         ({"lanes": 0}, ConfigError, "lanes=0"),
         ({"expect": [1]}, ConfigError, "expect is"),
         ({"expect": {"o": None}}, ConfigError, r"expect\['o'\] is None"),
@@ -295,19 +297,28 @@ def test_an_output_that_may_not_be_written_is_a_finding():
 
 
 @pytest.mark.parametrize(
-    ("rule", "block", "says"),
+    ("rule", "change", "says"),
     [
-        ("reqntid 32, 2", (32, 2), ""),
-        ("reqntid 32, 2", (64,), r"k requires a block of \(32, 2.*block=\(64, 1, 1\) was given"),
-        ("reqntid 32", (32, 2), r"k requires a block of \(32"),
-        ("maxntid 32, 2", (8, 8), ""),
-        ("maxntid 32, 2", (65,), "k is compiled for at most 64 threads a block"),
+        ("reqntid 32, 2", {"block": (32, 2)}, ""),
+        ("reqntid 32, 2", {"block": 64}, r"k requires a block of \(32, 2.*\(64, 1, 1\) was given"),
+        ("reqntid 32", {"block": (32, 2)}, r"k requires a block of \(32"),
+        ("maxntid 32, 2", {"block": (8, 8)}, ""),
+        ("maxntid 32, 2", {"block": 65}, "k is compiled for at most 64 threads a block"),
+        ("reqnctapercluster 2", {"grid": (2, 1, 3)}, ""),
+        ("reqnctapercluster 2", {"grid": (2, 1, 3), "cluster": (2, 1)}, ""),
+        ("reqnctapercluster 2", {"grid": (3, 2)}, r"no multiple of the cluster \(2, 1, 1\)"),
+        ("reqnctapercluster 2", {"cluster": (1, 2)}, r"compiled for clusters of \(2, 1, 1\)"),
+        ("reqnctapercluster 2, 1, 2", {"grid": (2, 2, 3)}, r"of the cluster \(2, 1, 2\)"),
+        ("reqnctapercluster 2, 2, 2", {"grid": (2, 2, 2)}, ""),
+        ("reqnctapercluster 9", {"grid": 9}, "has 9 blocks; 8 is the most"),
     ],
 )
-def test_a_kernel_may_say_of_how_many_threads_its_blocks_are(rule, block, says):
-    ptx = f".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() .{rule} {{ ret; }}\n"
+def test_a_kernel_may_say_of_what_sizes_its_blocks_and_clusters_are(rule, change, says):
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    asked = {"grid": 1, "block": 1, "arch": "sm_90", **change}
+    ptx = f"{head}.visible .entry k() .{rule} {{ ret; }}\n"
     if not says:
-        assert emulator.launch(ptx, "k", 1, block, []).ok
+        assert emulator.launch(ptx, "k", args=[], **asked).ok
         return
     with pytest.raises(ConfigError, match=says):
-        emulator.launch(ptx, "k", 1, block, [])
+        emulator.launch(ptx, "k", args=[], **asked)

@@ -244,9 +244,7 @@ class _Place:
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return "an array without dimensions, which is one number,"
-    if value is None:
-        return "None"
     module, kind = type(value).__module__, type(value).__name__
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" + (
-        f" of {module.split('.')[0]}" if module != "builtins" else ""
-    )
+    article, place = "an" if kind[0] in "aeiou" else "a", module.split(".")[0]
+    origin = f" of {place}" if module != "builtins" else ""
+    return "None" if value is None else f"{article} {kind}{origin}"

@@ -197,7 +197,7 @@ def batches(
     gx, gy, gz = grid
     high = cy * cz  # rows of blocks that a cluster takes
     across = min(gx, per_batch // high)
-    down = max(1, min(gy * gz, per_batch // across) // high) * high if across == gx else high
+    down = min(gy * gz, per_batch // across) // high * high if across == gx else high
     # blockIdx.z * gridDim.y + blockIdx.y, those of a cluster together
     every = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
     in_order = every.transpose(0, 2, 1, 3).reshape(-1)

@@ -834,7 +834,7 @@ def _place_symbols(
         if mangled not in program.used and mangled not in needed:
             continue
         variable = program.module.variables[mangled]
-        data = np.zeros(-(-size // 16) * 16, np.uint8)[:size]
+        data = np.zeros(size, np.uint8)
         raw = bytearray(variable.data[:size])
         for at, target, offset in variable.links:
             if target in program.global_symbols:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -133,14 +133,14 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
         own = (done.requests, done.sectors, 0, done.bytes)
         counted.setdefault(key, []).append((*own, *ideal, None, None))
     return tuple(
-        LineAccess(line, text(line), space, op, width, array, *map(_total, zip(*rows, strict=True)))
+        LineAccess(line, text(line), space, op, width, array, *map(_total, *rows))
         for (line, space, op, array, width), rows in sorted(counted.items())
     )
 
 
-def _total(column: Sequence[int | None]) -> Any:
+def _total(*column: int | None) -> Any:
     """The sum; None if one of them is not known."""
-    return None if None in column else sum(cast("Sequence[int]", column))
+    return None if None in column else sum(cast("tuple[int, ...]", column))
 
 
 def _space(site: Site, stats: SiteStats) -> str:
