@@ -192,7 +192,7 @@ def batches(
     if blocks is not None:
         for start in range(0, len(blocks), per_batch):
             part = np.array(blocks[start : start + per_batch], np.int32)
-            yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
+            yield tuple(axis[None, None, :, None] for axis in part.T)
         return
     gx, gy, gz = grid
     high = cy * cz  # rows of blocks that a cluster takes
@@ -200,15 +200,15 @@ def batches(
     down = min(gy * gz, per_batch // across) // high * high if across == gx else high
     # blockIdx.z * gridDim.y + blockIdx.y, those of a cluster together
     every = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
-    in_order = every.transpose(0, 2, 1, 3).reshape(-1)
+    in_order = every.transpose(0, 2, 1, 3).ravel()
     for row in range(0, gy * gz, down):
-        rows = in_order[row : row + down].reshape(1, 1, -1, 1)
+        rows = in_order[row : row + down][None, None, :, None]
         by, bz = rows % gy, rows // gy
         if gz == 1:
             bz = np.zeros((1, 1, 1, 1), np.int32)
         for column in range(0, gx, across):
-            bx = np.arange(column, min(column + across, gx), dtype=np.int32).reshape(1, 1, 1, -1)
-            yield bx, by, bz
+            bx = np.arange(column, min(column + across, gx), dtype=np.int32)
+            yield bx[None, None, None], by, bz
 
 
 def cancellable(

@@ -123,7 +123,7 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
         ideal = (best.ideal_sectors, best.ideal_wavefronts) if best else (None, None)
         sass: tuple[int | None, int | None] = None, None
         if machine_tally and space == "shared" and site.index in machine.spans:
-            sass = machine_tally.totals.get(site.index, (0, 0))
+            sass = machine_tally.totals[site.index]
         own = (stats.requests, stats.sectors, stats.wavefronts, stats.lanes * site.width)
         counted.setdefault(key, []).append((*own, *ideal, *sass))
     for (index, space, op), done in tally.engines.items():
