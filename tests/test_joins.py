@@ -91,9 +91,9 @@ def test_each_base_is_laid_over_its_own():
 
 
 def test_runs_of_one_base_may_have_bases_of_their_own_in_the_machine_code():
-    places = at(0, 4, 512, 516, 1024, 1028)
-    pieces = [*of(0, base="R2", width=8), *of(0, base="R3", width=8), *of(0, base="R4", width=8)]
-    assert found(places, pieces) == [8, 0] * 3
+    places = at(0, 4, 512, 516, 520, 524, 1024, 1028)
+    pieces = [*of(0, base="R2", width=8), *of(0, base="R3", width=16), *of(0, base="R4", width=8)]
+    assert found(places, pieces) == [8, 0, 16, 0, 0, 0, 8, 0]
     # a run that was found is free for others where another run was not
     other = [*of(0), *of(0, base="R2", width=8, line=8)]
     assert found([*at(0, 512), *at(0, base=1, first=2)], other) == [None, None, 4]
