@@ -20,7 +20,7 @@ from tilelabs.apart import Limits
 
 NAME = "lab.cu"
 """What messages call the source."""
-EDIT = Limits(memory=4096 * apart.MB, seconds=20, wall=60.0, answer=32 * apart.MB)
+EDIT = Limits(memory=4096 * apart.MB, answer=32 * apart.MB)
 """Of a reader's edit."""
 
 

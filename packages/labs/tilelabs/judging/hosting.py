@@ -34,8 +34,8 @@ Touched = tuple[Pointer, int, int, bool]
 @dataclass
 class Did:
     """What was done so far. own: arrays and streams to be given back, by id; pending: (stream,
-    array, from, to, written) of what the host has not waited for; used: by stream the bytes that
-    each kind of work touched.
+    array, from, to, written) of what the host has not waited for; used: by stream how far each
+    kind of work reached in its arrays.
     """
 
     text: str
@@ -50,12 +50,14 @@ class Did:
     def say(self, kind: str, name: str, words: str, line: int = 0) -> None:
         """Note a finding about a call, with its line where there is one such call."""
         places = [m.start() for m in re.finditer(rf"\b{name}\s*\(", self.text)]
-        line = line or (self.text.count("\n", 0, places[0]) + 1 if len(places) == 1 else 0)
+        line = line or (self.text[: places[0]].count("\n") + 1 if len(places) == 1 else 0)
         self.findings.append((kind, line, f"{name} {words}"))
 
     def place(self, pointer: Any, size: Any, name: str, does: str, line: int = 0) -> Any:
         """The bytes of memory that a call means (size None: to the end), or None and a finding."""
-        told = [v for v in (pointer, size, getattr(pointer, "offset", 0)) if isinstance(v, Unknown)]
+        told = [
+            v for v in (pointer, size, getattr(pointer, "offset", None)) if isinstance(v, Unknown)
+        ]
         raw = vars(pointer.array).get("room") if isinstance(pointer, Pointer) else None
         if told:
             self.say("not-followed", name, f"{does} what is not known here: {told[0].why}", line)
@@ -74,8 +76,7 @@ class Did:
               line: int = 0) -> None:  # fmt: skip
         """Enter what a stream does (pointer, first and last byte behind it, whether it writes)."""
         stream = stream if isinstance(stream, int) else 0
-        touches = sum(b - a for _, a, b, _ in touched)
-        self.used.setdefault(stream, Counter())[does] += touches
+        self.used.setdefault(stream, Counter())[does] += sum(b for _, _, b, _ in touched)
         new = [(stream, p.array, p.offset + a, p.offset + b, w) for p, a, b, w in touched]
         for _, array, a, b, w in new:
             if stream and any(
@@ -110,7 +111,7 @@ def _freed(did: Did, values: Any, name: str, answer: Any) -> None:
 
 
 def _copied(did: Did, values: Any, name: str, answer: Any) -> None:
-    to, source, size, kind, stream = (*values, "", 0)[:5]
+    to, source, size, kind, stream = (*values, "", "")[:5]
     target = did.place(to, size, name, "writes")
     origin = did.place(source, size, name, "reads")
     if target is None or origin is None:
@@ -124,7 +125,8 @@ def _copied(did: Did, values: Any, name: str, answer: Any) -> None:
         did.say("wrong-direction", name, told)
         return
     target[:] = origin
-    did.copied += len(origin) * (ends[0] != ends[1])
+    if ends[0] != ends[1]:
+        did.copied += len(origin)
     if "Async" in name:
         touched = [(source, 0, len(origin), False), (to, 0, len(origin), True)]
         did.order(stream, "copy", touched, name)
@@ -151,7 +153,7 @@ def _stream(did: Did, values: Any, name: str, answer: Any) -> None:
 
 
 def _waited(did: Did, values: Any, name: str, answer: Any) -> None:
-    one = values[0] if name == "cudaStreamSynchronize" else 0
+    [one] = values if name == "cudaStreamSynchronize" else [0]
     did.pending[:] = [p for p in did.pending if one and p[0] not in (one, 0)]
 
 
@@ -216,11 +218,12 @@ def _launched(did: Did, event: Launched, stream: Any, line: int) -> None:
     except TileError as error:
         did.say("refused-launch", event.entry, f"is refused: {error}", line)
         return
-    spans = [np.flatnonzero(raw != was) for _, raw, was in arrays]
-    first = min((int(s[0]) for s in spans if len(s)), default=0)
-    last = max((int(s[-1]) + 1 for s in spans if len(s)), default=0)
-    touched = [(p, first, last, bool(len(s))) for (p, _, _), s in zip(arrays, spans, strict=True)]
-    did.order(stream, "launch", touched, event.entry, line)
+    changed = [(pointer, np.flatnonzero(raw != was)) for pointer, raw, was in arrays]
+    spans = [(int(at[0]), int(at[-1]) + 1) for _, at in changed if len(at)]
+    if spans:
+        first, last = min(a for a, _ in spans), max(b for _, b in spans)
+        touched = [(pointer, first, last, bool(len(at))) for pointer, at in changed]
+        did.order(stream, "launch", touched, event.entry, line)
 
 
 def run(
@@ -237,8 +240,8 @@ def run(
     program.did = did
     for name, value in given.items():
         if isinstance(value, np.ndarray):
-            array = Array(name, value.nbytes, "", False, 0)
-            vars(array)["room"] = value.reshape(-1).view(np.uint8)
+            array = Array(name, value.nbytes, device=False)
+            vars(array)["room"] = value.ravel().view(np.uint8)
             value = Pointer(array, 0, "")
         values.append(value if isinstance(value, int | Pointer) else float(value))
 

@@ -16,15 +16,17 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 
+import helpers
+import nogpu
+import tilelabs
 from helpers.ladder.kernel import cdiv, constants, evaluate, value_of
 from nogpu import toolchain
 from nogpu.device import WARP
@@ -34,8 +36,8 @@ from tilelabs import apart
 from tilelabs.apart import Done, Limits
 from tilelabs.judging import compiling
 
-COMPILE = Limits(seconds=20, wall=60.0, answer=8 * apart.MB)
-RUN = Limits(seconds=60, wall=180.0, answer=8 * apart.MB)
+COMPILE = Limits()
+RUN = Limits(seconds=60, wall=180.0)
 MOST_TABLE = 4_000
 """Characters of a table in a comment."""
 MAX_THREADS = 1024
@@ -334,9 +336,9 @@ def cases(spec: Specification, secret: bytes, *of: object) -> tuple[Case, ...]:
 
     def case(sizes: dict[str, int], shape: Mapping[str, Any]) -> Case:
         whole = {name: cdiv(n, spec.tile[name]) * spec.tile[name] for name, n in sizes.items()}
-        kind, counted = shape.get("kind", "integers"), shape.get("counted", False)
+        more = {name: shape[name] for name in ("kind", "counted") if name in shape}
         work = value_of(spec.work, whole)
-        return Case(tuple(sizes.items()), rng.getrandbits(32), kind, counted, work)
+        return Case(tuple(sizes.items()), rng.getrandbits(32), work=work, **more)
 
     return tuple(case(*one) for one in drawn)
 
@@ -416,7 +418,7 @@ def _marked(
         return refused
     job |= {"cases": [asdict(c) for c in todo], "stop": stop}
     of = job["kernels"]  # of a host function its kernel that takes most
-    registers, stores, loads, stack, *_ = of.get(spec.entry) or max(of.values(), default=(0,) * 4)
+    registers, stores, loads, stack, _ = of.get(spec.entry) or max(of.values(), default=(0,) * 5)
     known = Marked("", "", "", job["compiler"], registers, stores + loads, stack, asked=len(todo))
     done = apart.run(
         "tilelabs.judging.running:run_cases", job, second, readable=_python() if lock else None
@@ -487,8 +489,7 @@ def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
     return named, ""
 
 
-_HOMES = map(find_spec, ("nogpu", "tilelabs", "helpers"))
-CODE = [Path(home.origin).parent for home in _HOMES if home and home.origin]
+CODE = [Path(folder) for home in (nogpu, tilelabs, helpers) for folder in home.__path__]
 """Where the code lies that judges."""
 
 
@@ -512,7 +513,7 @@ def _told(known: Marked, done: Done) -> Marked:
 def run_of(told: Mapping[str, Any]) -> Run:
     """A run from plain data: what `running` says of it, or `asdict` of one."""
     heaviest = {
-        what: {**most, "array": tidy(most["array"], 60)}
+        what: {**most, "array": tidy(most["array"])}
         for what, most in told.get("heaviest", {}).items()
     }
     more = {
@@ -529,14 +530,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 def tidy(text: str, most: int = 300) -> str:
     """Somebody's words as one line without control characters, cut at `most`."""
-    line = _CONTROL.sub(" ", text).strip()
-    return line if len(line) <= most else line[: most - 4] + " ..."
+    return _cut(_CONTROL.sub(" ", text).strip(), most)
 
 
 def tidy_log(log: str, most: int = 8000) -> str:
     """A compiler's log: at most so many characters, 300 a line, no control characters."""
-    lines: Iterable[str] = (tidy(line) for line in log[: 4 * most].splitlines())
-    text = "\n".join(line for line in lines if line)
+    return _cut("\n".join(filter(None, map(tidy, log.splitlines()))), most)
+
+
+def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 4] + " ..."
 
 

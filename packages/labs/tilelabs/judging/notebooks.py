@@ -9,11 +9,9 @@ from typing import Any
 
 from nogpu.errors import SourceError
 from tilelabs import apart
-from tilelabs.apart import Limits
 
 MOST_BYTES = 20_000_000
 """Of a notebook: it carries outputs."""
-READ = Limits(memory=1024 * apart.MB, seconds=20, answer=8 * apart.MB)
 _NONE = (
     "it is no notebook that can be read: save it anew in Jupyter or Colab, and hand in that file"
 )
@@ -37,7 +35,7 @@ def read(raw: bytes, key: str) -> tuple[list[Cell], dict[str, str]]:
     except UnicodeDecodeError:
         raise SourceError(_NONE) from None
     locked = () if apart.landlock() else None
-    done = apart.run("tilelabs.judging.notebooks:parsed", job, READ, readable=locked)
+    done = apart.run("tilelabs.judging.notebooks:parsed", job, readable=locked)
     if done.ended:
         raise SourceError(f"its notebook cannot be read: {done.fault}. Clear its outputs")
     if done.fault:

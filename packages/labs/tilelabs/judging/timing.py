@@ -10,6 +10,7 @@ cancels in the ratio.
 import base64
 import os
 import secrets
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from tilelabs.apart import Limits
 from tilelabs.judging.marking import COMPILE, Specification, compiled, tidy
 from tilelabs.judging.running import operands
 
-GPU = Limits(memory=1 << 46, seconds=240, wall=300.0, files=256 * apart.MB, opened=1024)
+GPU = Limits(memory=sys.maxsize, seconds=240, wall=300.0, files=256 * apart.MB, opened=1024)
 """Address space is CUDA's to spend: it reserves more than there is memory."""
 SETS = 3
 PRECISION = {"float32": "fp32", "float16": "fp16"}
@@ -82,7 +83,7 @@ def time_on_gpu(
     if refused is not None:
         return Timed(refused.refused)
     job |= {"rung": rung, "size": list(size)}
-    job |= {"seed": secrets.randbits(32), "effort": asdict(effort)}
+    job |= {"seed": list(secrets.token_bytes()), "effort": asdict(effort)}
     done = apart.run("tilelabs.judging.timing:timed", job, GPU, environment=_environment())
     return timed_from(done.value or {"refused": done.fault})
 
@@ -215,7 +216,7 @@ class _Set:
         self._session, cp = session, session.cupy
         M, N, K = job["size"]
         sizes = [("M", M), ("N", N), ("K", K)]
-        case = {"sizes": sizes, "seed": int(rng.integers(1 << 32)), "kind": "reals"}
+        case = {"sizes": sizes, "seed": int(rng.random() * 1e9), "kind": "reals"}
         self._turned = "C" in job["transposed"]
         with session.on_stream():
             drawn = operands(job, case, cp.asarray)

@@ -1,0 +1,313 @@
+"""Facts of a source as the one who asks has them: what a process says is told, cut and counted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import helpers
+import nogpu
+import tilelabs
+from helpers.record.protocol import Effort, Spread
+from nogpu import device, toolchain
+from nogpu.errors import ConfigError, DataError, SourceError, ToolchainError
+from tilelabs.apart import Done
+from tilelabs.judging import marking, notebooks, timing
+from tilelabs.judging.marking import Argument, Case, Marked, Run, Specification, cases, mark, tidy
+from tilelabs.judging.timing import Timed, time_on_gpu, timed_from
+
+SECRET = b"16 bytes of them"
+CASE, OTHER = Case((("n", 3),), 1, counted=True, work=64.0), Case((("n", 4),), 2, work=32.0)
+SOURCE = 'extern "C" __global__ void k(float* y, int n) { }\n'
+SPEC = Specification(
+    "k", (Argument("y", shape=("n",), out=True), Argument("n")), tile={"n": 16},
+    shapes=({"sizes": {"n": "tiles(1)"}},), reference="", work="n",
+)  # fmt: skip
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("empty", [Marked("no"), Run(CASE, "ascending"), Timed("no")])
+def test_what_did_not_run_counts_nothing(empty: Any) -> None:
+    numbers = {name: x for name, x in vars(empty).items() if isinstance(x, int | float) and x}
+    assert numbers == ({"leans": -1.0} if isinstance(empty, Marked) else {})
+    assert not any(vars(empty).get("size", ()))
+
+
+def test_work_is_for_each_32_of_what_is_asked_for() -> None:
+    run = Run(CASE, "ascending", of=1, sectors=10, tensor=32, leaked=2, streams=3)
+    assert [run.a_step(n) for n in ("sectors", "tensor", "leaked", "streams")] == [5, 0.5, 2, 3]
+    other = replace(run, sectors=30, tensor=8, streams=1, heaviest={"sectors": {"line": 4}})
+    found = Marked(runs=(run, other, replace(other, case=OTHER, sectors=99, tensor=1)))
+    assert [found.worst(n) for n in ("sectors", "tensor", "streams")] == [15, 0.125, 1]
+    assert Marked().worst("sectors") == Marked(runs=found.runs[2:]).worst("tensor") == 0
+    assert Marked(runs=found.runs[1:]).heaviest("sectors") == {"line": 4}
+
+
+def test_a_case_is_right_where_every_run_of_it_is() -> None:
+    good = Run(CASE, "ascending", of=1)
+    for off in ({"of": 0}, {"wrong": 1}, {"changed": ("x",)}, {"ended": "trap"}):
+        assert good.right is True and not replace(good, **off).right  # type: ignore[arg-type]
+        runs = (good, replace(good, case=OTHER), replace(good, case=OTHER, **off))  # type: ignore[arg-type]
+        found = Marked(runs=runs)
+        assert (found.tried, found.right, found.all) == ((CASE, OTHER), (CASE,), 2)
+    assert replace(found, asked=7).all == 7 and found.clean and not found.races
+    for kind, clean in (("race", False), ("wrong-result", True), ("out-of-bounds", False)):
+        one = Marked(runs=(good, replace(good, findings=((kind, 1, "x"),))))
+        assert (one.clean, one.races) == (clean, kind == "race")
+
+
+def test_words_are_cut_at_their_length() -> None:
+    assert tidy("x" * 300) == "x" * 300 and tidy("x" * 301) == "x" * 296 + " ..."
+    lines = ["x" * 79] * 100
+    assert marking.tidy_log("\n\n".join(lines) + "y") == "\n".join(lines) + "y"
+    assert marking.tidy_log("\n".join(lines) + "yz") == "\n".join(lines)[:7996] + " ..."
+
+
+# -- cases -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "tile", "sizes"),
+    [
+        ("tiles(2)", 16, {48, 64, 80, 96}), ("tiles(2, 3)", 16, {45, 61, 77, 93}),
+        ("tiles(1)", 64, {64, 128}), ("tiles(3)", 64, {192}), ("tiles(2)", 49, {98}), ("tiles(1)", 47, {94}),
+        ("tiles(1)", 48, {48, 96}), ("tiles(1)", 32, {64, 96}), ("beyond(100, 200)", 16, set(range(112, 193, 16))),
+        ("beyond(96, 100)", 16, {112}), ("aligned", 16, {1}), ("each(3, 5)", 1, {3, 4, 5}),
+        ("near(32, 2, 4)", 8, {32 * n + d for n in (2, 3, 4) for d in (-3, -1, 1, 5)}),
+    ],
+)  # fmt: skip
+def test_a_rule_draws_from_these_sizes(rule: str, tile: int, sizes: set[int]) -> None:
+    spec = replace(SPEC, tile={"n": tile}, shapes=({"sizes": {"n": rule}},))
+    drawn = [cases(spec, SECRET[1:] + bytes([n]), n) for n in range(200)]
+    assert {one["n"] for [one] in drawn} == sizes
+    assert {(one.kind, one.counted) for [one] in drawn} == {("integers", False)}
+    assert len({one.seed for [one] in drawn}) == 200
+
+
+def test_what_is_updated_has_other_cases() -> None:
+    y, n = SPEC.arguments
+    asked = [SPEC, replace(SPEC, arguments=(replace(y, given=True), n))]
+    asked.append(replace(SPEC, arguments=(replace(y, dtype="float16"), n)))
+    assert len({cases(one, SECRET)[0].seed for one in asked}) == 3
+    more = replace(SPEC, arguments=(y, replace(n, given=True)))  # that is no output
+    assert cases(more, SECRET) == cases(SPEC, SECRET)
+    with pytest.raises(ConfigError, match="15 bytes"):
+        cases(SPEC, SECRET[1:])
+
+
+# -- what processes say ----------------------------------------------------------------------------
+
+MADE: dict[str, Any] = {"device": SOURCE, "ptx": "p", "compiler": "c", "kernels": {}}
+TOLD = {"case": asdict(CASE), "schedule": "ascending", "ended": ""}
+RAN: dict[str, Any] = {"runs": [TOLD], "asks": ["smid\n"], "leans": 0.25}
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[SimpleNamespace]]:
+    """Makes the processes say these in turn; what each was told."""
+
+    def prepare(*said: Done) -> list[SimpleNamespace]:
+        left, told = list(said), list[SimpleNamespace]()
+
+        def run(call: str, job: Any, limits: Any = None, **more: Any) -> Done:
+            told.append(SimpleNamespace(call=call, job=job, limits=limits, **more))
+            return left.pop(0)
+
+        monkeypatch.setattr(marking.apart, "run", run)
+        return told
+
+    monkeypatch.setattr(toolchain, "uses_clang", lambda: False)
+    monkeypatch.setattr(marking.compiling, "readable", lambda: [Path("/headers")])
+    return prepare
+
+
+def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["/home/x/lib/python3.99/site-packages", "/home/x/secrets"])
+    text = SOURCE + "const int BM = 8;\n/* table\n1 | 2\n*/"
+    asked = replace(SPEC, constants=(("BM", 8, 8),), block=("BM", "2"), arch="sm_80")
+    for lock in (True, False):
+        told = say(Done(MADE), Done(RAN))
+        found = mark(text, asked, (CASE, OTHER), lock=lock, stop=lock)
+        first, second = told
+        assert first.call.endswith("compiling:compiled") and second.call.endswith(":run_cases")
+        assert (first.job["source"], first.job["arch"], first.job["cubin"]) == (
+            text,
+            "sm_80",
+            False,
+        )
+        assert second.job["cases"] == [asdict(CASE), asdict(OTHER)] and second.job["stop"] is lock
+        assert second.job["constants"] == {"BM": 8} and second.job["types"] == ["float* y", "int n"]
+        assert second.job["ptx"] == "p" and second.job["block"] == ("BM", "2")
+        assert found.locked is lock and found.asked == 2 and 0 <= found.seconds < 60
+        assert (found.table, found.sizes, found.compiler) == ("\n1 | 2", {"BM": 8}, "c")
+        assert (found.asks, found.leans) == (("smid",), 0.25) and found.tried == (CASE,)
+        assert first.readable == ([Path("/headers")] if lock else None)
+        if lock:
+            own = [Path(home.__path__[0]) for home in (nogpu, tilelabs, helpers)]
+            assert {Path("/home/x/lib/python3.99/site-packages"), Path(sys.prefix), *own} <= {
+                *second.readable
+            }
+            assert Path("/home/x/secrets") not in second.readable
+        else:
+            assert second.readable is None
+
+
+@pytest.mark.parametrize(
+    ("kernels", "found"),
+    [
+        ({"k": [9, 1, 2, 3, 4], "other": [99, 0, 0, 0, 0]}, (9, 3, 3)),
+        ({"a": [9, 1, 2, 3, 4], "b": [10, 5, 5, 5, 0]}, (10, 10, 5)), ({}, (0, 0, 0)),
+    ],
+)  # fmt: skip
+def test_a_kernel_takes_these_registers(kernels: Any, found: tuple[int, ...], say: Any) -> None:
+    say(Done(MADE | {"kernels": kernels}), Done(RAN))
+    m = mark(SOURCE, SPEC, (CASE,), lock=False)
+    assert (m.registers, m.spills, m.stack) == found
+
+
+LOG = "lab.cu(3): warning #1: w\nlab.cu(10): error: q is undefined\nlab.cu(11): error: r"
+
+
+@pytest.mark.parametrize(
+    ("said", "stage", "told"),
+    [
+        ([Done(None, "it took\nlong", "time")], "compile", "the compiler did not come to an end: it took long"),
+        ([Done({"refused": LOG})], "compile", "it does not compile: line 10: q is undefined"),
+        ([Done({"refused": "ptxas error   : uses 0x1f400 bytes of 0xc000\nmore"})], "compile", "it does not compile: uses 128,000 bytes of 49,152"),
+        ([Done({"refused": "one line\nmore"})], "compile", "it does not compile: one line"),
+        ([Done({"refused": ""})], "compile", "it does not compile: no reason is given"),
+        ([Done(MADE), Done(None, "more than\n1 s", "time")], "run", "it did not come to an end: more than 1 s"),
+        ([Done(MADE), Done({"refused": "write\nit"})], "head", "write it"),
+    ],
+)  # fmt: skip
+def test_an_end_is_one_line(said: list[Done], stage: str, told: str, say: Any) -> None:
+    say(*said)
+    found = mark(SOURCE, SPEC, (CASE,), lock=False)
+    assert (found.stage, found.refused) == (stage, told) and not found.runs
+    assert (found.log != "") == ("refused" in (said[0].value or {}) and told[-5:] != "given")
+
+
+def test_faults_of_the_machine_and_of_a_lab_are_nobodys_source(say: Any) -> None:
+    say(Done(None, "no compiler", kind="ToolchainError"))
+    with pytest.raises(ToolchainError, match="no compiler"):
+        mark(SOURCE, SPEC, (CASE,), lock=False)
+    say(Done(MADE), Done(None, "its reference", kind="DataError"))
+    with pytest.raises(DataError, match="its reference"):
+        mark(SOURCE, SPEC, (CASE,), lock=False)
+
+
+def test_clang_is_not_locked_and_has_room_for_itself(
+    say: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert say() == []
+    monkeypatch.setattr(toolchain, "uses_clang", lambda: True)
+    told = say(Done(MADE), Done(RAN))
+    assert not mark(SOURCE, SPEC, (CASE,)).locked
+    assert told[0].limits.memory > 8 << 30 and 1 << 20 < told[0].limits.files < 1 << 30
+    with pytest.raises(ConfigError, match="clang compiles here"):
+        mark(SOURCE, SPEC, (CASE,), lock=True)
+    for there in (0, 5):
+        monkeypatch.setattr(toolchain, "uses_clang", lambda: False)
+        monkeypatch.setattr(marking.apart, "landlock", lambda there=there: there)
+        told = say(Done(MADE), Done(RAN))
+        assert mark(SOURCE, SPEC, (CASE,)).locked is bool(there)
+        assert told[0].limits.files == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "constants", "stage", "told"),
+    [
+        (SOURCE, (("BM", 4, 64),), "head", "no plain number for BM is found: write it out, as const int BM = 4;"),
+        ("const int BM = 3;\n" + SOURCE, (("BM", 4, 64),), "head", "BM is 3, and may be 4 to 64"),
+        ("const int BM = 65;\n" + SOURCE, (("BM", 4, 64),), "head", "BM is 65, and may be 4 to 64"),
+        ("const int BM = 0;\n" + SOURCE, (("BM", 0, 64),), "head", "a block has 0 threads with BM = 0, and may have 1 to 1024"),
+        ("const int BM = 1;\n" + SOURCE, (("BM", 0, 64),), "", ""),
+        ('#include "/etc/passwd"\n' + SOURCE, (), "includes", "/etc/passwd"),
+        (SOURCE.replace("int n", "int \u0435"), (), "", ""),
+    ],
+)  # fmt: skip
+def test_what_a_launch_needs_is_asked_for(text: str, constants: Any, stage: str, told: str, say: Any) -> None:  # fmt: skip
+    say(Done(MADE), Done(RAN))
+    asked = replace(SPEC, constants=constants, block=("BM" if constants else "1",))
+    found = mark(text, asked, (CASE,), lock=False)
+    assert found.stage == stage and told in found.refused and len(found.runs) == (not stage)
+
+
+def test_a_letter_that_only_looks_right_is_named_where_a_source_is_refused(say: Any) -> None:
+    odd = "ab\u0435c"
+    text = f"// \u0435\n// {odd}\n{SOURCE}int {odd}{'x' * 600};"
+    say(Done({"refused": "y" * 400}))
+    refused = mark(text, SPEC, (CASE,), lock=False).refused
+    assert f"Line 4 has CYRILLIC SMALL LETTER IE in '{odd}" in refused and len(refused) == 450
+    say(Done(MADE), Done({"refused": "its head"}))
+    assert mark(SOURCE + "int \u0434\u0430;", SPEC, (CASE,), lock=False).refused == "its head"
+
+
+def test_a_table_is_kept_to_4000_characters(say: Any) -> None:
+    for length in (3998, 5000):
+        say(Done(MADE), Done(RAN))
+        found = mark(f"{SOURCE}/* table\n{'9 ' * length}*/", SPEC, (CASE,), lock=False)
+        assert found.table == "\n" + tidy("9 " * length)
+    rows = "\n".join(f"{n}" for n in range(1000, 2000))  # of five characters with their ends
+    say(Done(MADE), Done(RAN))
+    found = mark(f"/*table\n{rows}*/{SOURCE}", SPEC, (CASE,), lock=False)
+    assert found.table == ("\n" + rows)[:4000].rstrip("\n")
+
+
+def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say: Any) -> None:
+    cells = [["code", "a", "x = 1"], ["markdown", "", "# Lab"]]
+    told = say(Done({"cells": cells, "said": {"lab": "2"}}))
+    assert notebooks.read(b" " * 20_000_000, "tile") == (list(map(tuple, cells)), {"lab": "2"})
+    assert told[0].job == {"text": " " * 20_000_000, "key": "tile"}
+    with pytest.raises(SourceError, match="larger than 20 MB"):
+        notebooks.read(b" " * 20_000_001, "tile")
+    text = '{"cells": [{"cell_type": "code", "id": 3, "source": ["a\\n", "b"]}, {"cell_type": "raw", "source": "c"}], "metadata": {"tile": {"lab": 2, "who": "s", "odd": [1]}}}'
+    parsed = notebooks.parsed({"text": text, "key": "tile"})
+    assert parsed == {
+        "cells": [["code", "3", "a\nb"], ["raw", "", "c"]],
+        "said": {"lab": "2", "who": "s"},
+    }
+
+
+# -- times -----------------------------------------------------------------------------------------
+
+SPREAD = asdict(Spread(2.0, 1.0, 3.0, 5))
+TIMES = {
+    "gpu": "G", "size": [3, 4, 5], "rung": "naive", "wrong": 0, "launches": 9, "ms": {"yours": SPREAD},
+    "over_rung": SPREAD, "over_library": None, "versions": {"driver": "1"},
+}  # fmt: skip
+
+
+def test_a_time_is_asked_of_a_process_that_finds_the_gpu(
+    say: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "current", lambda: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(marking.apart, "landlock", lambda: 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.delenv("CUPY_CACHE_DIR", raising=False)
+    told = say(Done(MADE | {"cubin": "AA=="}), Done(TIMES))
+    found = time_on_gpu(SOURCE, SPEC, "naive", (3, 4, 5), effort=Effort(pairs=7))
+    assert found == timed_from(TIMES) and found.over_rung == Spread(**SPREAD)
+    assert found.over_library is None and found.size == (3, 4, 5)
+    first, second = told
+    assert (first.job["arch"], first.job["cubin"], first.readable) == ("sm_90", True, None)
+    assert second.call == "tilelabs.judging.timing:timed" and second.job["cubin"] == "AA=="
+    assert (second.job["rung"], second.job["size"]) == ("naive", [3, 4, 5])
+    assert second.job["effort"]["pairs"] == 7 and second.job["seed"]
+    home = str(Path.home() / ".cupy" / "kernel_cache")
+    assert second.environment == {"CUPY_CACHE_DIR": home, "CUDA_VISIBLE_DEVICES": "1"}
+    assert second.limits.memory >= 1 << 45 and second.limits.files > 1 << 20
+    for lock, readable in ((True, [Path("/headers")]), (False, None)):
+        told = say(Done(MADE), Done(None, "it hangs", "time"))
+        assert time_on_gpu(SOURCE, SPEC, "naive", (3, 4, 5), lock=lock) == Timed("it hangs")
+        assert told[0].readable == readable
+    say(Done({"refused": "one line"}))
+    assert time_on_gpu(SOURCE, SPEC, "naive", (3, 4, 5)).refused == "it does not compile: one line"
+    assert timing.words(Timed("it hangs")) == "not timed: it hangs"
