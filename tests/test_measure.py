@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import re
@@ -164,6 +165,44 @@ def test_sampling_stops_when_its_time_is_spent() -> None:
     assert 5 <= len(found.ms["kernel"]) < 15
 
 
+@pytest.mark.parametrize("effort", [protocol.RECORD, protocol.LIVE])
+def test_a_point_takes_as_many_samples_as_the_shipped_record_has(effort: protocol.Effort) -> None:
+    """At most where no time passes, at least where all of it is spent, and of what is slow."""
+    pairs = [p.pairs for p in load("h200").points]
+    most = max(pairs) if effort is protocol.RECORD else 50
+    for step, ms, count in ((0.0, 1.0, most), (9.0, 1.0, 5), (0.0, effort.slow_ms, min(pairs))):
+        now = itertools.count(0.0, step)
+        given = effort if step else replace(effort, warm_ms=0.0)  # else the warm-up had no end
+        bench = steady(ms, 1.0)
+        found = protocol.interleaved(bench, BOTH, effort=given, clock=partial(next, now))
+        assert len(found.ms["kernel"]) == len(found.ms["baseline"]) == count
+    assert protocol.repeats(0.0, effort) == max(p.repeat for p in load("h200").points)
+
+
+def test_what_takes_as_long_as_slow_is_slow_and_is_run_no_more_than_that() -> None:
+    effort = replace(QUICK, slow_ms=10.0)
+    for estimate, ms, calls in ((10.0, 10.0, 3), (9.9, 10.0, 4), (9.9, 9.9, 5)):
+        bench = steady(ms, 1.0)
+        protocol.interleaved(bench, ["kernel"], effort=effort, estimates={"kernel": estimate})
+        assert len(bench.calls) == calls
+
+
+def test_an_end_that_the_clock_meets_is_an_end() -> None:
+    now = iter([0.0, 0.5, 2.0, 2.5, 3.0, 9.0])
+    effort = replace(QUICK, pairs=1, max_pairs=9, seconds=1.0, warm_ms=500.0)
+    bench = steady(1.0, 1.0)
+    found = protocol.interleaved(bench, ["kernel"], effort=effort, clock=lambda: next(now))
+    assert (len(bench.calls), len(found.ms["kernel"])) == (4, 2)
+    assert (found.started, found.ended) == (2.0, 9.0)
+
+
+def test_a_spread_is_told_under_the_names_of_an_entry() -> None:
+    spread = protocol.Spread(2.0, 1.0, 3.0, 9)
+    assert protocol.told(spread) == {"ms": 2.0, "q1": 1.0, "q3": 3.0}
+    assert protocol.told(spread, "gain", "gain_") == {"gain": 2.0, "gain_q1": 1.0, "gain_q3": 3.0}
+    assert protocol.told(None) == dict.fromkeys(("ms", "q1", "q3"))
+
+
 def test_the_output_is_poisoned_after_the_warm_up_and_before_the_samples() -> None:
     bench = steady(1.0, 1.0)
     at: list[int] = []
@@ -177,6 +216,8 @@ def test_impossible_rates_are_refused() -> None:
     protocol.refuse_above_peak("fine", 60_000.0, 66_908.0)
     protocol.refuse_above_peak("a rounded clock", 67_500.0, 66_908.0)
     protocol.refuse_above_peak("no peak known", 1e9, None)
+    protocol.refuse_above_peak("at the slack", 1.02 * 1e4, 1e4)
+    protocol.refuse_wrong(1.0, "within rounding", 0.1, "all")
     for rate in (70_000.0, math.nan, math.inf, 0.0, -1.0):
         with pytest.raises(ImplausibleError, match="measured"):
             protocol.refuse_above_peak("bad", rate, 66_908.0)
@@ -212,7 +253,7 @@ def test_tolerance_grows_with_k_and_is_zero_for_integers() -> None:
     assert large / small == pytest.approx(64.0)
     assert protocol.tolerance("int32", norms[0], norms[0]) == 0.0
     tf32 = protocol.tolerance("float32", norms[1], norms[1], input_roundoff=2.0**-11, terms=4096)
-    assert tf32 > 10 * large
+    assert 10 * large < tf32 < 100 * large
 
 
 def test_tf32_keeps_ten_bits_of_fraction() -> None:
@@ -835,6 +876,11 @@ def test_labels_name_every_date_and_commit() -> None:
     text = store.label("X", entries)
     assert text == "recorded on X, 2026-01-01 to 2026-01-02, CUDA 13.0, commits b, a"
     assert store.label("X", []) == "nothing recorded on X yet"
+    same = [{"recorded": {**note, "date": "2026-01-01", "commit": c}} for c in "abca"]
+    assert store.label("X", same) == "recorded on X, 2026-01-01, commits a, b, c"
+    assert store.label("X", same[:1], "run on") == "run on X, 2026-01-01, commit a"
+    more = [*same, {"recorded": {**note, "date": "2026-01-01", "commit": "d"}}]
+    assert store.label("X", more).endswith("commits a, b, c and others")
 
 
 # -- counters ----------------------------------------------------------------------------------

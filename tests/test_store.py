@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -17,14 +18,18 @@ from helpers.record.store import (
     Count,
     Entry,
     Key,
+    Listed,
     Maybe,
     MaybeTally,
+    MaybeText,
     MaybeZero,
     Note,
     NotNegative,
     Positive,
     Tally,
     Text,
+    Timeline,
+    Words,
 )  # fmt: skip
 from nogpu.errors import ConfigError, DataError
 from tests.common import ROOT, completed
@@ -84,12 +89,17 @@ class Tried(Entry):
     share: MaybeZero
     spills: Tally
     waits: MaybeTally
+    words: Words
+    note: MaybeText
+    times: Timeline
+    wrong_at: Listed
     recorded: Note
 
 
 GOOD: dict[str, Any] = {
     "kernel": "naive", "n": 64, "ms": 1.5, "watts": None, "error": 0.0, "share": None, "spills": 0,
-    "waits": None, "recorded": NOTE,
+    "waits": None, "words": "", "note": None, "times": [["h2d", 0, 0, 0.0, 0.0]], "wrong_at": (),
+    "recorded": NOTE,
 }  # fmt: skip
 
 
@@ -97,10 +107,16 @@ def test_annotations_say_what_fits_and_what_an_entry_is_about() -> None:
     entry = Tried(**GOOD)
     assert entry.about == ("naive", 64) == Tried.key_of(n=64, kernel="naive")
     assert entry["ms"] == entry.ms == 1.5 and dict(entry) == GOOD and entry.get("power") is None
-    replace(entry, share=0.0, waits=0)
+    replace(entry, share=0.0, waits=0, n=1, ms=1, watts=0.1, words="x", note="", wrong_at=[1])
+    replace(entry, times=[("h2d", 2, 1, 0, 1), ["d2h", 0, 0, 1.0, 2.5]])
+    assert list(entry.keys()) == list(GOOD) and entry.get("power", 3) == 3 and entry.get("n") == 64
     assert replace(entry, ms=2).about == entry.about != replace(entry, n=65).about
     with pytest.raises(KeyError):
         entry["about"]  # no field
+    assert store.unfit(Tried, GOOD) == "" and "has no 'ms'" in store.unfit(
+        Tried, {"kernel": "x", "n": 1}
+    )
+    assert "'power', which this version of the book" in store.unfit(Tried, GOOD | {"power": 3})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +138,32 @@ def test_annotations_say_what_fits_and_what_an_entry_is_about() -> None:
         ({"spills": -1}, "which is not a count or zero"),
         ({"spills": None}, "which is not a count or zero"),
         ({"waits": -1}, "which is not a count, zero or null"),
-        ({"recorded": {}}, "does not say its date"),
+        ({"ms": True}, "which is not positive"),
+        ({"share": float("nan")}, "which is not zero or more, or null"),
+        ({"watts": -1}, "which is not maybe"),
+        ({"words": None}, "which is not text, or empty"),
+        ({"note": 3}, "which is not maybe text"),
+        ({"wrong_at": "abc"}, "which is not a list"),
+        *(
+            ({"times": wrong}, "not a list of")
+            for wrong in (
+                [],
+                "h2d",
+                [3],
+                [["h2d", 0, 0, 0.0]],
+                [["h2d", 0, 0, 0.0, 1.0, 2.0]],
+                [[3, 0, 0, 0.0, 1.0]],
+                [["h2d", -1, 0, 0.0, 1.0]],
+                [["h2d", 0, -1, 0.0, 1.0]],
+                [["h2d", 0, 0, -0.1, 1.0]],
+                [["h2d", 0, 0, 1.1, 1.0]],
+                [["h2d", 0, 0, None, 1.0]],
+                [["h2d", 0, 0, 0.0, float("inf")]],
+                [["h2d", 0, 0, 0.0, 1.0], ["h2d", 0.5, 0, 0, 1]],
+                ((("h2d", 0, 0, 0.0, 1.0)),),
+            )
+        ),
+        ({"recorded": {}}, "does not say its date, commit, driver, cuda, cublas, nvrtc, cupy"),
         ({"recorded": {k: v for k, v in NOTE.items() if k != "cuda"}}, "does not say its cuda"),
         ({"recorded": 3}, "which is not mapping"),
     ],
@@ -322,3 +363,83 @@ def test_an_entry_of_a_file_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(store, "unfit", lambda kind, given: calls.append(0) or unfit(kind, given))
     found = store.read(store.FOLDER / "h200.json")
     assert len(calls) == sum(map(len, found.data.values()))
+
+
+# -- what is asked of a record ---------------------------------------------------------------------
+
+
+def test_a_record_is_asked_by_section_and_by_values(tmp_path: Path) -> None:
+    held = store.read(store.FOLDER / "h200.json")
+    assert held.key == "h200" and held.gpu["name"] == "NVIDIA H200"
+    naive = [p for p in held.points if p.kernel == "naive"]
+    assert (
+        held.of(Point, kernel="naive") == held.find("points", kernel="naive", power=None) == naive
+    )
+    assert held.find("points", power=3) == [] and held.find("points") is not held.data["points"]
+    assert held.index(Point)[naive[0].about] is naive[0] and naive[0].size[0] == naive[0].m
+    assert held.label(naive[:1]) == store.label("NVIDIA H200", naive[:1])
+    assert held.label() == store.label("NVIDIA H200", held.points) != held.label(naive[:1])
+    assert load("h200").points is not load("h200").points  # of what all share a list of one's own
+    with pytest.raises(AttributeError, match=r"a Record has .*points, .* and no 'watts'"):
+        print(held.watts)
+    shared = load("h200")
+    store.forget()
+    assert load("h200") is not shared
+    made = store.empty(tmp_path / "x.json", {"name": "X"}, {"clock": "c"})
+    assert made.changed and made.head["protocol"] == {"clock": "c"}
+    made.write()
+    assert not made.changed and store.read(made.path).head == made.head
+    assert made.path.read_text().startswith('{\n"schema": 1,\n"gpu": {"name": "X"},\n"protocol": ')
+    sections = [name for name, kind in store.SECTIONS.items() if kind.required]
+    assert list(json.loads(made.path.read_text())) == ["schema", "gpu", "protocol", *sections]
+
+
+EMPTY = {"schema": 1, "gpu": {"name": "X"}} | {
+    name: [] for name, kind in store.SECTIONS.items() if kind.required
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        ({"schema": "1", "gpu": {"name": "X"}}, r"has schema '1'.*git pull"),
+        ({"schema": 0, "gpu": {"name": "X"}}, r"has schema 0.*git checkout -- x.json.*--gpu x$"),
+        ({"schema": 1, "gpu": "X"}, "does not say which GPU"),
+        ({"schema": 1, "gpu": {"name": 3}}, "does not say which GPU"),
+        ({"schema": 1, "gpu": {"name": "X"}, "points": [], "skipped": {}}, "no list 'skipped'"),
+        (EMPTY | {"l2": 3}, "no list 'l2'"),
+        ([1], "is not a measurement file"),
+    ],
+)
+def test_what_is_no_record_is_refused(raw: Any, why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        store.parsed(Path("x.json"), raw)
+    if isinstance(raw, dict) and raw["schema"] == 0:
+        with pytest.raises(DataError, match=r"once more$"):
+            store.parsed(Path("x.json"), raw, "once more")
+
+
+def test_a_validation_goes_on_where_there_is_a_file(tmp_path: Path) -> None:
+    """From its own, else from the book's of that name, else from nothing."""
+    book = store.read_validation(store.VALIDATION / "shapes_h200.json", "shapes")
+    going_on = store.start_validation(tmp_path / "shapes_h200.json", "shapes")
+    assert going_on.path == tmp_path / "shapes_h200.json" and going_on.data == book.data
+    going_on.data["rows"] = going_on.data["rows"][:2]
+    going_on.write()
+    assert len(store.start_validation(going_on.path, "shapes").data["rows"]) == 2
+    new = store.start_validation(tmp_path / "shapes_x.json", "shapes")
+    assert not any(new.data.values()) and new.data.keys() == book.data.keys()
+    new.write()
+    assert store.read_validation(new.path, "shapes").head == {"schema": 1, "kind": "shapes"}
+    for wrong in ({"kind": "sanitizer"}, {"kind": "shapes", "schema": 2}):
+        new.head |= wrong
+        new.write()
+        with pytest.raises(DataError, match="is no file of shapes in schema 1"):
+            store.read_validation(new.path, "shapes")
+
+
+def test_numbers_are_cut_to_six_digits_and_counts_are_not() -> None:
+    given = {"a": (1.23456789, 67108864.0, 2.0**53 - 1), "b": 2.0**53, "c": -123456.75, "d": None}
+    left = {"a": [1.23457, 67108864.0, 2.0**53 - 1], "b": 9.0072e15, "c": -123457.0, "d": None}
+    assert store.rounded(given) == left
+    assert store.named((1, 2, 3)) == {"m": 1, "n": 2, "k": 3} and store.shape((1, 2, 3)) == "1x2x3"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,69 @@ def test_a_cold_contender_is_judged_at_its_first_call_and_spares_a_slow_one_a_ru
     effort = protocol.Effort(pairs=3, slow_pairs=2, seconds=0.0)
     timed = enter(Slow(), SIZE, {"a": of("naive", cold=True)}).trial(("a",), effort)
     assert timed.ms["a"].count == 2
+
+
+@pytest.mark.parametrize(("first_ms", "runs"), [(1500.0, 5), (1500.1, 3)])
+def test_a_first_call_far_beyond_slow_stands_for_an_estimate(first_ms: float, runs: int) -> None:
+    """Three times, since it compiles and loads, too."""
+    counted: list[str] = []
+
+    class Slow(Session):
+        def first_call(self, *given: Any) -> float:
+            super().first_call(*given)
+            return first_ms
+
+        def bench(self, operations: dict[str, Any]) -> Any:
+            made = super().bench(operations)
+            took = made.ms
+            made.ms = lambda name, call: counted.append(name) or took(name, call)
+            return made
+
+    effort = replace(QUICK, slow_ms=500.0, slow_pairs=3)
+    enter(Slow(), SIZE, {"a": of("naive", cold=True)}).trial(("a",), effort)
+    assert counted == ["a"] * runs  # an estimate and a warm-up, or neither
+
+
+def test_contenders_have_outputs_of_their_types_and_rates_by_their_size() -> None:
+    size, made = (64, 32, 96), list[Any]()
+
+    class Noting(Session):
+        def output(self, dtype: str, M: int, N: int) -> dict[str, Any]:
+            made.append((dtype, M, N))
+            return super().output(dtype, M, N)
+
+        def error(self, problem: Any, C: dict[str, Any], *given: Any) -> tuple[float, float]:
+            made.append(given)
+            return super().error(problem, C, *given)
+
+        def baseline_operation(
+            self, name: str, A: Any, B: Any, C: dict[str, Any], out: str = ""
+        ) -> Any:
+            made.append(out)
+            return super().baseline_operation(name, A, B, C, out)
+
+    library = of_library("cublas_tf32", "cuBLAS", judged=True)
+    own = replace(of_plan(geometry(catalog["naive"], *size), "naive"), judged=False)
+    found = trial(Noting(), size, {"own": own, "library": library}, QUICK)
+    roundoff = BASELINES["cublas_tf32"].input_roundoff
+    assert made == [("float32", 64, 32)] * 2 + ["float32", ("float32", roundoff)] and roundoff > 0
+    assert found.rates["own"] == pytest.approx(500.0) and set(found.errors) == {"library"}
+    plain = of_library("cublas_fp32", "cuBLAS", out_dtype="float16", judged=True)
+    made.clear()
+    trial(Noting(), SIZE, {"library": plain}, QUICK)
+    assert made == [("float16", 64, 64), "float16", ("float16",)]
+
+
+def test_a_kernel_that_is_compiled_already_is_not_compiled_again() -> None:
+    given: list[Any] = []
+
+    class Loading(Session):
+        def kernel_operation(self, plan: Any, A: Any, B: Any, C: Any, **options: Any) -> Any:
+            given.append(options)
+            return super().kernel_operation(plan, A, B, C)
+
+    enter(Loading(), SIZE, {"a": of("naive", cubin=b"made"), "b": of("naive")})
+    assert given == [{"cubin": b"made"}, {}]
 
 
 def test_a_second_trial_of_some_leaves_the_others_out() -> None:

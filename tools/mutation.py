@@ -66,7 +66,7 @@ AREAS: Areas = {
     tuple(
         f"helpers/record/{name}.py"
         for name in ["store", "protocol", "trials", "reading", "turns", "measurement"]
-    ): _tests("trials measure sections store overlap verify readers_numbers"),
+    ): _tests("replayed trials store measure sections overlap verify readers_numbers"),
     ("helpers/record/costs", "helpers/ladder/model.py", "helpers/ladder/cuts.py"): _tests("model cuts mma_sliced costs choosing"),
 }  # fmt: skip
 

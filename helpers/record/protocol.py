@@ -195,7 +195,7 @@ def refuse_wrong(ratio: float, what: str, worst: float, checked: str) -> None:
 
 ACCUMULATION = 2.0**-24
 """Unit roundoff of the float32 sums that every floating-point kernel here accumulates in."""
-SAFETY: dict[str, float] = {"float32": 16.0, "float16": 64.0, "bfloat16": 64.0}
+SAFETY: dict[str, float] = {"int32": 0.0, "float32": 16.0, "float16": 64.0, "bfloat16": 64.0}
 """How many times the typical rounding error a result may be off; Tensor Cores truncate, so more."""
 
 
@@ -214,7 +214,5 @@ def tolerance(
     CuPy arrays. Source: Higham, Accuracy and Stability of Numerical Algorithms, section 2.8
     (statistical bounds).
     """
-    if dtype == "int32":
-        return 0.0 * row_norms[:, None] * column_norms[None, :]
     factor = SAFETY[dtype] * ACCUMULATION + 8.0 * input_roundoff / math.sqrt(terms)
     return factor * row_norms[:, None] * column_norms[None, :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -79,7 +80,7 @@ def test_words_are_cut_at_their_length() -> None:
         ("tiles(2)", 16, {48, 64, 80, 96}), ("tiles(2, 3)", 16, {45, 61, 77, 93}),
         ("tiles(1)", 64, {64, 128}), ("tiles(3)", 64, {192}), ("tiles(2)", 49, {98}), ("tiles(1)", 47, {94}),
         ("tiles(1)", 48, {48, 96}), ("tiles(1)", 32, {64, 96}), ("beyond(100, 200)", 16, set(range(112, 193, 16))),
-        ("beyond(96, 100)", 16, {112}), ("aligned", 16, {1}), ("each(3, 5)", 1, {3, 4, 5}),
+        ("beyond(96, 100)", 16, {112}), ("tiles(90)", 1, set(range(90, 97))), ("aligned", 16, {1}), ("each(3, 5)", 1, {3, 4, 5}),
         ("near(32, 2, 4)", 8, {32 * n + d for n in (2, 3, 4) for d in (-3, -1, 1, 5)}),
     ],
 )  # fmt: skip
@@ -89,13 +90,14 @@ def test_a_rule_draws_from_these_sizes(rule: str, tile: int, sizes: set[int]) ->
     assert {one["n"] for [one] in drawn} == sizes
     assert {(one.kind, one.counted) for [one] in drawn} == {("integers", False)}
     assert len({one.seed for [one] in drawn}) == 200
+    assert all(one.work == math.ceil(one["n"] / tile) * tile for [one] in drawn)
 
 
 def test_what_is_updated_has_other_cases() -> None:
     y, n = SPEC.arguments
     asked = [SPEC, replace(SPEC, arguments=(replace(y, given=True), n))]
     asked.append(replace(SPEC, arguments=(replace(y, dtype="float16"), n)))
-    assert len({cases(one, SECRET)[0].seed for one in asked}) == 3
+    assert len({cases(one, SECRET)[0].seed for one in asked}) == 3 and str(CASE) == "n=3"
     more = replace(SPEC, arguments=(y, replace(n, given=True)))  # that is no output
     assert cases(more, SECRET) == cases(SPEC, SECRET)
     with pytest.raises(ConfigError, match="15 bytes"):
@@ -167,9 +169,9 @@ def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.Mo
     ],
 )  # fmt: skip
 def test_a_kernel_takes_these_registers(kernels: Any, found: tuple[int, ...], say: Any) -> None:
-    say(Done(MADE | {"kernels": kernels}), Done(RAN))
+    told = say(Done(MADE | {"kernels": kernels}), Done(RAN))
     m = mark(SOURCE, SPEC, (CASE,), lock=False)
-    assert (m.registers, m.spills, m.stack) == found
+    assert told[1].job["stop"] is False and (m.registers, m.spills, m.stack) == found
 
 
 LOG = "lab.cu(3): warning #1: w\nlab.cu(10): error: q is undefined\nlab.cu(11): error: r"
