@@ -259,7 +259,7 @@ def test_a_row_is_found_by_its_kernel_and_size() -> None:
         m.value("tiled_8", 8)
     with pytest.raises(
         DataError,
-        match="naive at 7x7x7 is not in this measurement. It has: naive at 8, 9x8x8, 8x9x8, 8x8x9",
+        match=r"naive at 7x7x7 is not in this measurement. It has: naive at 8, 9x8x8, 8x9x8, 8x8x9",
     ):
         m.value("naive", 7)
     assert (

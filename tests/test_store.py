@@ -349,7 +349,7 @@ def test_a_shared_record_refuses_to_be_changed() -> None:
     [entry, *_] = own.of(Point)
     own.merge(entry)
     assert own.changed
-    for change in (lambda: shared.merge(entry), lambda: shared.set_head(note="x")):
+    for change in (lambda: shared.merge(entry), lambda: shared.set_head(note="x"), shared.write):
         with pytest.raises(DataError, match=r"store\.read"):
             change()
     with pytest.raises(AttributeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -39,24 +40,46 @@ class Pretended:
 
     def __init__(self) -> None:
         self.took = 0.0
+        self.did: list[str] = []
         self.stream = contextlib.nullcontext()
-        self.stream.synchronize = lambda: None  # type: ignore[attr-defined]
-        event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
-        events = SimpleNamespace(Event=lambda: event, get_elapsed_time=lambda start, end: self.took)
+        self.stream.synchronize = self._does("all is done")  # type: ignore[attr-defined]
+        names = itertools.cycle(("start", "end"))
+
+        def event() -> SimpleNamespace:
+            name = next(names)
+            return SimpleNamespace(
+                record=self._does(name), synchronize=self._does(f"waits for {name}")
+            )
+
+        events = SimpleNamespace(Event=event, get_elapsed_time=lambda start, end: self.took)
         self.cupy = SimpleNamespace(
             cuda=events, asarray=np.array, ascontiguousarray=np.ascontiguousarray, empty=np.empty, abs=np.abs
         )  # fmt: skip
         self.gpu = SimpleNamespace(name="NVIDIA Pretended", arch="sm_75")
         self.on_stream = contextlib.nullcontext
         self.faults = lambda what: contextlib.nullcontext()
-        self.warm_up = self.spin = lambda *_: None
-        self.peak_gflops = lambda precision: 8000.0
+        self.warm_up, self.spin = self._does("warms up"), self._does("spins")
+        self.peaks = list[str]()
+        self.peak_gflops = lambda precision: self.peaks.append(precision) or 8000.0
         self.versions = lambda: {"driver": "1"}
         self.kernel_operation, self.baseline_operation = self._takes(2.0), self._takes(0.5)
 
+    def _does(self, what: str) -> Callable[..., None]:
+        return lambda *_: self.did.append(what)
+
     def _takes(self, ms: float) -> Callable[..., Callable[[], None]]:
-        """What makes an operation that the clock says takes so long."""
-        return lambda *_: lambda: setattr(self, "took", ms)
+        """What makes an operation that the clock says takes so long; it says where nobody poisoned its output."""
+
+        def made(what: Any, A: Any, B: Any, C: Any) -> Callable[[], None]:
+            def run() -> None:
+                name = what if isinstance(what, str) else what.kernel.name
+                self.did.append(f"runs {name}" + " again" * (not np.isnan(C).all()))
+                C[...] = A @ B
+                self.took = ms
+
+            return run
+
+        return made
 
 
 @pytest.fixture
@@ -79,9 +102,14 @@ def run(
 
     def launched(grid: Any, block: Any, arguments: Any, shared_mem: int = 0) -> None:
         session.took = 1.0
+        session.did.append(f"runs {grid} {block} {shared_mem}")
         kernel(*arguments)
 
-    monkeypatch.setattr(launch, "cuda_entry", lambda *_: launched)
+    def entry(cubin: bytes, name: str, shared: int) -> Any:
+        session.did.append(f"loads {cubin!r} {name} {shared}")
+        return launched
+
+    monkeypatch.setattr(launch, "cuda_entry", entry)
     return timing.timed({**JOB, **more})
 
 
@@ -123,6 +151,40 @@ def test_an_honest_kernel_is_timed(pretended: Pretended, monkeypatch: pytest.Mon
     assert found.over_library is not None and found.over_library.median == 0.5
     assert "1 ms on NVIDIA Pretended, 48 x 32 x 40; 2 times as fast as tiled_16" in words(found)
     assert timed_from(json.loads(json.dumps(asdict(found)))) == found
+
+
+def test_each_launch_is_timed_alone_with_its_shared_memory(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two events, behind a spinning kernel, each beside cuBLAS of the same precision."""
+    effort = asdict(Effort(pairs=9, max_pairs=9, warm_ms=0.0))
+    half = [*SCALED["arguments"][:3], *JOB["arguments"][3:]]
+    half[0], half[1] = ({**one, "dtype": "float16"} for one in half[:2])
+    more = {
+        "grid": ["M", "2"],
+        "block": ["K", "1"],
+        "shared": "1000 * M",
+        "arguments": half,
+        "cubin": "QQ==",
+    }
+    found = run(pretended, monkeypatch, lambda A, B, C, *_: None, effort=effort, **more)
+    assert found["launches"] == found["wrong"] == 9 + 2 and pretended.peaks == []
+    own = "runs (48, 2) (40, 1) 48000"
+    assert pretended.did[:2] == ["warms up", "loads b'A' lab2 48000"]
+    each = [pretended.did[n : n + 6] for n in range(2, len(pretended.did), 6)]
+    assert {ran for *_, ran, _, _ in each} == {own, "runs tiled_16", "runs cublas_fp16"}
+    told = ["all is done", "spins", "start", "end", "waits for end"]
+    assert len(each) == 33 and all([*one[:3], *one[4:]] == told for one in each)
+    found = run(
+        pretended,
+        monkeypatch,
+        lambda A, B, C, *_: np.copyto(C, A.T.astype(float) @ B),
+        effort=effort,
+        **more,
+    )
+    assert (
+        found["wrong"] == 0 and pretended.peaks == ["fp16"] and found["versions"] == {"driver": "1"}
+    )
 
 
 @pytest.mark.parametrize("make", [keeps_its_first, only_once], ids=lambda f: f.__name__)

@@ -33,7 +33,7 @@ GPU = Limits(memory=sys.maxsize, seconds=240, wall=300.0, files=256 * apart.MB, 
 """Address space is CUDA's to spend: it reserves more than there is memory."""
 SETS = 3
 PRECISION = {"float32": "fp32", "float16": "fp16"}
-YOURS, RUNG, LIBRARY = "yours", "rung", "library"
+YOURS, RUNG, LIBRARY = CONTENDERS = "yours", "rung", "library"
 _HANDED_ON = ("CUDA_VISIBLE_DEVICES", "CUPY_CACHE_DIR")
 
 
@@ -96,16 +96,12 @@ def _environment() -> dict[str, str]:
 
 def timed_from(data: Mapping[str, Any]) -> Timed:
     """What `timed` said, or what was kept of it as JSON."""
-
-    def spread(of: Any) -> Spread | None:
-        return None if of is None else Spread(**of)
-
     if data.get("refused"):
         return Timed(tidy(str(data["refused"])))
     ms = {name: Spread(**of) for name, of in data["ms"].items()}
     return Timed(
         "", data["gpu"], tuple(data["size"]), data["rung"], data["wrong"], data["launches"], ms,
-        spread(data["over_rung"]), spread(data["over_library"]), data["versions"],
+        Spread(**data["over_rung"]), Spread(**data["over_library"]), data["versions"],
     )  # fmt: skip
 
 
@@ -138,22 +134,21 @@ def timed(job: dict[str, Any]) -> dict[str, Any]:
     session = Session()
     session.warm_up()
     bench = _Bench(session, job)
-    names = list(bench.names)
     with session.faults(f"{job['entry']} at {'x'.join(map(str, job['size']))}"):
         done = protocol.interleaved(
-            bench, names, effort=Effort(**job["effort"] | {"sample_ms": 0.0})
+            bench, CONTENDERS, effort=Effort(**job["effort"] | {"sample_ms": 0.0})
         )
     if not bench.wrong:
         M, N, K = job["size"]
         rate = protocol.gflops(M, N, K, float(np.median(done.ms[YOURS])))
         precision = PRECISION[job["arguments"][0]["dtype"]]
         protocol.refuse_above_peak(job["entry"], rate, session.peak_gflops(precision))
-    library = asdict(done.ratio(YOURS, LIBRARY)) if LIBRARY in names else None
     return {
         "gpu": session.gpu.name, "size": job["size"], "rung": job["rung"], "wrong": bench.wrong,
-        "launches": bench.launches, "ms": {n: asdict(protocol.spread(done.ms[n])) for n in names},
-        "over_rung": asdict(done.ratio(YOURS, RUNG)), "over_library": library,
-        "versions": session.versions(),
+        "launches": bench.launches,
+        "ms": {name: asdict(protocol.spread(done.ms[name])) for name in CONTENDERS},
+        "over_rung": asdict(done.ratio(YOURS, RUNG)), "versions": session.versions(),
+        "over_library": asdict(done.ratio(YOURS, LIBRARY)),
     }  # fmt: skip
 
 
@@ -169,11 +164,11 @@ class _Bench:
         self._rng = np.random.default_rng(job["seed"])
         self.wrong = self.launches = 0
         M, N, K = job["size"]
-        kernel = cuda_entry(base64.b64decode(job["cubin"]), job["entry"], 0)
         sizes = {"M": M, "N": N, "K": K, **job["constants"]}
         grid = tuple(evaluate(e, sizes) for e in job["grid"])
         block = tuple(evaluate(e, sizes) for e in job["block"])
         shared = evaluate(job["shared"], sizes)
+        kernel = cuda_entry(base64.b64decode(job["cubin"]), job["entry"], shared)
         rung = find(job["rung"])
         plan = geometry(rung, M, N, K)
         library = f"cublas_{PRECISION[job['arguments'][0]['dtype']]}"
@@ -189,7 +184,6 @@ class _Bench:
             runs = {YOURS: launch, RUNG: session.kernel_operation(plan, one.A, one.B, one.C[RUNG])}
             runs[LIBRARY] = session.baseline_operation(library, one.A, one.B, one.C[LIBRARY])
             self._run.append(runs)
-        self.names = tuple(self._run[0])
         self._start, self._end = (self._cupy.cuda.Event() for _ in range(2))
 
     def sample(self, operation: str, repeat: int) -> float:
