@@ -16,10 +16,12 @@ import helpers
 import nogpu
 import tilelabs
 from helpers.record.protocol import Effort, Spread
-from nogpu import device, toolchain
-from nogpu.errors import ConfigError, DataError, SourceError, ToolchainError
+from nogpu import device, project, toolchain
+from nogpu.errors import CompileError, ConfigError, DataError, SourceError, ToolchainError
+from nogpu.toolchain import KernelResources
+from tilelabs import apart
 from tilelabs.apart import Done
-from tilelabs.judging import marking, notebooks, timing
+from tilelabs.judging import compiling, marking, notebooks, timing
 from tilelabs.judging.marking import Argument, Case, Marked, Run, Specification, cases, mark, tidy
 from tilelabs.judging.timing import Timed, time_on_gpu, timed_from
 
@@ -276,6 +278,113 @@ def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say: Any) -> None:
         "cells": [["code", "3", "a\nb"], ["raw", "", "c"]],
         "said": {"lab": "2", "who": "s"},
     }
+
+
+# -- the compiler's process ------------------------------------------------------------------------
+
+
+@pytest.mark.nvrtc
+def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a process that knows the same headers, or refuses to answer."""
+    told: list[SimpleNamespace] = []
+    asked: list[Any] = []
+    made = ("ptx", b"\0cubin", "log", {"k": KernelResources("k", 1, 2, 3, 4, 5)}, {"k<1>": "_k1"})
+    answers: list[Any] = [made, CompileError("told", log="log", source_name="s", hint="hint")]
+
+    def kept(call: str, job: Any, limits: Any, *, readable: Any) -> Done:
+        told.append(SimpleNamespace(call=call, readable=readable))
+        before = list(project.include_folders)
+        project.include_folders.clear()
+        try:
+            return apart.here(call, job)
+        finally:
+            asked.append(list(project.include_folders))
+            project.include_folders[:] = before
+
+    def run_nvrtc(*request: Any) -> Any:
+        asked.append(request)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(compiling.apart, "kept", kept)
+    monkeypatch.setattr(toolchain, "run_nvrtc", run_nvrtc)
+    monkeypatch.setattr(compiling.apart, "landlock", lambda: 0)
+    monkeypatch.setattr(project, "include_folders", [Path("/mine")])
+    request = ("text", "cell.cu", "sm_80", (("BM", "8"),), ("-G",), ("k<1>",))
+    assert compiling._behind_the_door(*request) == made
+    assert asked == [request, [Path("/mine")]] and told[0].readable is None
+    with pytest.raises(CompileError, match=r"^told$") as caught:
+        compiling._behind_the_door(*request)
+    assert [getattr(caught.value, n) for n in ("log", "source_name", "hint")] == [
+        "log",
+        "s",
+        "hint",
+    ]
+    monkeypatch.setattr(compiling.apart, "landlock", lambda: 5)
+    for done, kind, words in (
+        (Done(None, "none here", kind="ToolchainError"), ToolchainError, r"^none here$"),
+        (Done(None, "2 s", "time"), CompileError, "did not come to an end: 2 s"),
+    ):
+        monkeypatch.setattr(
+            compiling.apart, "kept", lambda *_, readable, done=done: told.append(readable) or done
+        )
+        with pytest.raises(kind, match=words):
+            compiling._behind_the_door(*request)
+        assert {str(path) for path in told[-1]} >= {"/mine"}  # type: ignore[attr-defined]
+    job = {"request": request, "folders": [], "release": "another"}
+    with pytest.raises(ToolchainError, match="another NVRTC is found"):
+        compiling.answered(job)
+
+
+@pytest.mark.parametrize(
+    ("text", "lock", "clang", "told"),
+    [
+        ("int x;", 0, False, ""), ("int\0x;", 5, False, "NUL byte"),
+        ("int \ud800;", 5, False, "lone surrogates"), ("int \ud800;", 0, True, "lone surrogates"),
+        ('#include "/etc/x.h"', 5, False, ""), ('#include "/etc/x.h"', 0, False, "/etc/x.h"),
+        ('#include "/etc/x.h"', 5, True, "/etc/x.h"),
+    ],
+)  # fmt: skip
+def test_a_cells_text_is_looked_at_where_no_lock_holds(
+    text: str, lock: int, clang: bool, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling.apart, "landlock", lambda: lock)
+    monkeypatch.setattr(toolchain, "uses_clang", lambda: clang)
+    if not told:
+        compiling.check_text(text)
+        return
+    with pytest.raises(CompileError, match=told) as caught:
+        compiling.check_text(text)
+    assert caught.value.log == str(caught.value) and caught.value.source_name == "the source"
+
+
+@pytest.mark.nvrtc
+def test_a_compiler_says_what_it_made_or_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    made = SimpleNamespace(
+        ptx="p", compiler="c", cubin=b"A", kernels={"k": KernelResources("k", 1, 2, 3, 4, 5)}
+    )
+    monkeypatch.setattr(toolchain, "compile", lambda *_, **more: told.append(more) or made)
+    job = {"source": "s", "arch": "sm_80", "cubin": True}
+    answer = {"device": "s", "ptx": "p", "compiler": "c", "kernels": {"k": [1, 2, 3, 4, 5]}}
+    assert compiling.compiled(job) == answer | {"cubin": "QQ=="}
+    assert compiling.compiled(job | {"cubin": False}) == answer
+    folders = toolchain.nvrtc().includes
+    inner = [f"-I{folder}/crt" for folder in folders if (Path(folder) / "crt").is_dir()]
+    assert told[0] == {"name": "lab.cu", "arch": "sm_80", "options": (toolchain.ALONE, *inner)}
+    assert compiling.readable() == [Path(folder) for folder in folders] and inner
+    monkeypatch.setattr(toolchain, "uses_clang", lambda: True)
+    compiling.ready()
+    assert told[-1] == {"options": ()} and compiling.readable() == []
+    for log, refused in (("its log", "its log"), ("", "in words")):
+
+        def refuse(*_: Any, log: str = log, **__: Any) -> None:
+            raise CompileError("in words", log=log)
+
+        monkeypatch.setattr(toolchain, "compile", refuse)
+        assert compiling.compiled(job) == {"refused": refused}
 
 
 # -- times -----------------------------------------------------------------------------------------
