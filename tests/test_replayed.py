@@ -55,7 +55,11 @@ def test_counters_are_of_the_largest_shape_with_what_a_request_costs(held: store
         "global_load_requests": 0.0,
         "global_load_sectors": 1.0,
     }
-    for size, values in (((8, 8, 8), {}), ((2, 300, 2), COUNTS), ((9, 9, 9), bare)):
+    for size, values in (
+        ((20, 1, 1), {"shared_load_wavefronts": 4.0}),
+        ((10, 20, 15), COUNTS),
+        ((9, 9, 9), bare),
+    ):
         held.merge(Counted(**about("naive", *size), values=values))
     held.write()
     ratios = {
@@ -63,11 +67,13 @@ def test_counters_are_of_the_largest_shape_with_what_a_request_costs(held: store
         "load_wavefronts_per_request": 3.0, "store_wavefronts_per_request": 1.0,
         "multiply_adds_per_wavefront": 10.0,
     }  # fmt: skip
-    head = {"kernel": "naive", "m": 2, "n": 300, "k": 2}
+    head = {"kernel": "naive", "m": 10, "n": 20, "k": 15}
     assert reading.counters("naive", gpu="x") == [head | COUNTS | ratios]
     assert reading.counters(["naive"], 9, gpu="x") == [
         {"kernel": "naive", "m": 9, "n": 9, "k": 9, **bare}
     ]
+    [few] = reading.counters("naive", (20, 1, 1), gpu="x")
+    assert set(few) == {"kernel", "m", "n", "k", "shared_load_wavefronts"}
     with pytest.raises(
         DataError,
         match=r"no counters of naive at 7x7x7\. It has: naive at .*--counters --kernels naive",
@@ -229,7 +235,7 @@ def gain(new: Any, old: Any) -> float:
         ({"ms": 2, "ratio": 0.0}, {"ms": 8, "ratio": 0.5}, 4.0),
         ({"ms": 2, "ratio": 0.5}, {"ms": 8, "ratio": 0.2, "baseline": "cublas_fp16"}, 4.0),
         ({"ms": 2, "mhz": 1000}, {"ms": 8, "mhz": 0}, 4.0), ({"ms": 2, "mhz": 0}, {"ms": 8, "mhz": 9}, 4.0),
-        ({"ms": 2, "mhz": 1000}, {"ms": 8}, 4.0), ({"ms": 2, "mhz": 1000}, {"ms": 8, "mhz": 1500}, 6.0),
+        ({"ms": 2, "mhz": 1000}, {"ms": 8}, 4.0), ({"ms": 2, "mhz": 1000}, {"ms": 8, "mhz": 1500}, 6.0), ({"ms": 2, "mhz": 1}, {"ms": 8, "mhz": 0.5}, 2.0),
     ],
 )  # fmt: skip
 def test_a_gain_is_of_ratios_else_of_clocks_else_of_times(new: Any, old: Any, found: float) -> None:
@@ -299,6 +305,7 @@ def test_provenance_is_a_sentence_for_each_and_for_what_is_drawn_beside() -> Non
         provenance_of(live)
         == f"Measured here, now: now. Neither measured here nor in the record: c. {own}"
     )
+    assert not any(f"{name}=" in repr(live) for name in ("entries", "facts"))
     assert provenance_of() == "" and replace(live, recorded=None).missing == ("c",)
     with pytest.raises(
         ConfigError, match=r"nothing of the book's kernels was measured here \(now\)"

@@ -61,6 +61,11 @@ def test_a_case_is_right_where_every_run_of_it_is() -> None:
         found = Marked(runs=runs)
         assert (found.tried, found.right, found.all) == ((CASE, OTHER), (CASE,), 2)
     assert replace(found, asked=7).all == 7 and found.clean and not found.races
+    kinds = tuple((kind, 1, "x") for kind in ("race", "uninitialised", "wrong-result"))
+    lucky = Marked(runs=(replace(good, findings=kinds), replace(good, wrong=1)))
+    assert lucky.right == lucky.right_in_an_order(2) == () and lucky.right_in_an_order(1) == (CASE,)
+    more = replace(lucky, runs=(replace(lucky.runs[0], barriers=1), lucky.runs[1]))
+    assert more.right_in_an_order(2) == (CASE,)
     for kind, clean in (("race", False), ("wrong-result", True), ("out-of-bounds", False)):
         one = Marked(runs=(good, replace(good, findings=((kind, 1, "x"),))))
         assert (one.clean, one.races) == (clean, kind == "race")
