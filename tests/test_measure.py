@@ -210,6 +210,7 @@ def test_the_output_is_poisoned_after_the_warm_up_and_before_the_samples() -> No
     protocol.interleaved(bench, BOTH, effort=effort, before=lambda: at.append(len(bench.calls)))
     assert at == [4]  # an estimate and a warm-up of each operation
     assert len(bench.calls) == 4 + 2 * QUICK.pairs
+    assert {repeat for _, repeat in bench.calls} == {1}  # however short a sample may be
 
 
 def test_impossible_rates_are_refused() -> None:

@@ -141,6 +141,7 @@ ON = {
     "in alone": f"cudaMemcpyAsync(d, x, 8{IN});", "second out": f"cudaMemcpyAsync(x + 1, d + 1, 4{OUT}, {{}});",
     "third out": f"cudaMemcpyAsync(x + 2, d + 2, 1{OUT}, {{}});",
     "third": f"cudaMemcpyAsync(x + 2, d + 2, 4{OUT}, {{}});",
+    "last": "cudaMemsetAsync((char*)d + 7, 0, 1, {});",
     "free": "cudaFree(e);", "free later": "cudaFreeAsync(e, t);", "on the host": "memcpy(x, x, 4);",
 }  # fmt: skip
 
@@ -169,7 +170,7 @@ def calls_of(work: str) -> list[str]:
         ("in/s wait out/t", 0), ("in/s wait_for_s out/t", 0), ("in/s wait_for_t out/t", 2),
         ("in/s copy out/t", 0), ("in/s free out/t", 0), ("in/s free_later out/t", 2),
         ("in/s on_the_host out/t", 2), ("in_alone out/t", 0),
-        ("step/s second_out/t", 1), ("step/s third_out/t", 0),
+        ("step/s second_out/t", 1), ("step/s last/t", 1), ("step/s third_out/t", 0),
         ("pair/s third/t", 1), ("pair/s three_in/t", 1), ("pair/s byte_in/t", 0),
     ],
 )  # fmt: skip
