@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers.ladder import model
+from helpers.ladder import choosing, model
 from helpers.ladder.kernel import geometry
-from helpers.ladder.rungs import catalog
-from nogpu.device import gpu, limits
+from helpers.ladder.rungs import catalog, steps
+from nogpu.device import Gpu, gpu, limits
+from nogpu.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,26 @@ def test_a_warp_asks_for_the_rows_and_columns_of_its_part_of_c(
     assert model.traffic(name, m, n, k, **params).warp == pytest.approx(bytes_a_step * k, rel=1e-4)
 
 
+def test_the_fewest_bytes_are_those_of_three_matrices():
+    """A of 3 x 5, B of 5 x 7 and C of 3 x 7."""
+    assert model.compulsory_bytes(3, 7, 5) == 4 * (15 + 35 + 21)
+    assert model.compulsory_bytes(3, 7, 5, 2, 8) == 2 * (15 + 35) + 8 * 21
+    assert model.compulsory_intensity(3, 7, 5) == 210 / 284
+    assert model.compulsory_intensity(3, 7, 5, 2, 8) == 210 / 268
+
+
+def test_the_memory_takes_half_as_long_where_l2_holds_all_three():
+    p, h200 = geometry(catalog["naive"], 1000, 1000, 1000), gpu("h200")
+    seconds = 12e6 / (h200.bandwidth_gbs * 1e9)
+    told = [model.memory_clocks(p, replace(h200, l2_bytes=b)) for b in (12_000_000 - 1, 12_000_000)]
+    assert told == pytest.approx([seconds * h200.boost_mhz * 1e6, seconds * h200.boost_mhz * 5e5])
+
+
+def test_every_thread_loads_its_own_row_and_column():
+    t = model.traffic("naive", 64, 32, 16)
+    assert t.thread == 4 * (64 * 32 * 2 * 16 + 64 * 32)
+
+
 def test_intensity_of_a_tile_without_stores():
     for tile in (8, 16, 32):
         value = model.arithmetic_intensity(f"tiled_{tile}", 1 << 12, 1 << 12, 1 << 20)
@@ -78,6 +99,10 @@ def test_roofline_has_two_roofs_that_meet_at_the_ridge():
     assert model.roofline(t4, t4.ridge) == pytest.approx(t4.fp32_peak_gflops)
     assert model.roofline(t4, t4.ridge / 2) == pytest.approx(t4.fp32_peak_gflops / 2)
     assert model.roofline(t4, 1e6) == t4.fp32_peak_gflops
+    assert model.roofline(t4, 0.5) == t4.bandwidth_gbs / 2
+    for none in (0, -0.5):
+        with pytest.raises(ConfigError):
+            model.roofline(t4, none)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +115,10 @@ def test_roofline_has_two_roofs_that_meet_at_the_ridge():
         (range(0, 32 * 16, 16), 4),  # 4 lines, 8 banks
         ([4096 * row + 4 * col for row in range(4) for col in range(8)], 4),  # an 8x8 tile
         ([0], 1),
+        ([0, 32, 64, 96], 1),  # one line
+        ([124, 128], 1),  # its last word, and the next one's first
+        ([128 * line + 4 * line for line in range(12)], 3),  # 12 lines, 12 banks
+        ([128 * line for line in range(12)], 12),  # 12 lines, one bank
     ],
 )
 def test_l1_takes_the_longer_of_look_up_and_delivery(addresses, clocks):
@@ -102,6 +131,10 @@ def test_shared_roof_is_half_the_peak_at_two_multiply_adds_a_wavefront():
     h200 = gpu("h200")
     assert model.shared_roof(h200, 2) == pytest.approx(h200.fp32_peak_gflops / 2)
     assert model.shared_roof(h200, 100) == h200.fp32_peak_gflops
+    assert model.shared_roof(h200, 0.5) == pytest.approx(h200.fp32_peak_gflops / 8)
+    for none in (0, -0.5):
+        with pytest.raises(ConfigError):
+            model.shared_roof(h200, none)
 
 
 def test_waves():
@@ -218,3 +251,103 @@ def test_another_equation_is_told_from_the_model(was, now):
             wrong = math.nan
         off.append(wrong != pytest.approx(clocks))
     assert any(off)
+
+
+# -- what is predicted of a launch -----------------------------------------------------------------
+
+PREDICTED = """
+fp32_best          129x65x6000   a100     476223.6 8 BM=32 BN=32 BK=16 WM=32 WN=32 TM=8 TN=4 MIN_BLOCKS=8
+fp32_best          1500x4096x100 h200      85605.7 1
+fp32_turing        4097x900x4097 h200    1508544.9 4 BN=64 MIN_BLOCKS=4
+fp32_sliced        1000x1000x500 h200      66721.0 4 BM=64 BN=64 BK=16 WM=32 WN=32 TM=8 TN=4 STAGES=4 MIN_BLOCKS=4 SLICES=3
+fp32_sliced        36x6000x500   a100      69811.1 8 BM=32 BN=32 BK=16 WM=16 WN=32 TM=4 TN=4 MIN_BLOCKS=8 CUT=52 SLICES=2
+fp32_sliced        64x16892x64   h200      14717.0 2 BM=32 BN=64 BK=16 WM=32 WN=32 TM=8 TN=4 MIN_BLOCKS=2
+thin_rows          2x1x2048      rtx4090  122407.7 2 ROWS=4 MIN_BLOCKS=2
+thin_rows_fp16     1x2000x33     t4        10404.5 1 ROWS=4 MIN_BLOCKS=1
+thin_rows          3x512x129     a100      15071.0 2 ROWS=8 MIN_BLOCKS=2 SLICES=2
+thin_columns       2000x5x1024   h200      19807.0 2 COLUMNS=2 SLICES=3
+thin_columns       900x16x1000   h200      17881.8 2 ROWS=2 COLUMNS=8 SLICES=3
+thin_columns_fp16  36x5x900      h200      14354.4 1 COLUMNS=8 MIN_BLOCKS=1 SLICES=2
+mma_pipelined_bf16 900x2048x900  h200     117484.2 1
+mma_pipelined_bf16 8192x4096x500 h200     530354.0 1
+mma_sliced         64x2048x1000  h200      17974.0 3 BM=16 WM=16 WN=16 STAGES=6 SLICES=8
+mma_sliced         33x1024x500   rtx4090   24151.3 1 BK=128 STAGES=3 MIN_BLOCKS=2 SLICES=2
+mma_pieces         1000x500x6000 a100     128555.0 4 BK=32 MIN_BLOCKS=4 SLICES=6
+mma_pieces         128x500x250   rtx4090   16595.9 1 BM=16 BN=128 WM=16
+mma_pieces         2048x36x512   h200      13559.6 2 BN=32 BK=128 WM=16 MIN_BLOCKS=2
+mma_short          900x31x96     a100       8357.3 3 BK=64 MIN_BLOCKS=3
+mma_short          2903x2000x31  a100      68204.0 2 BM=16 BK=128 WM=16 WN=16 MIN_BLOCKS=2
+mma_short          129x500x17    a100       6215.6 2 BM=16 BK=128 WM=16 WN=16 MIN_BLOCKS=2
+mma_turing         500x1000x6000 h200     101500.0 1
+"""
+"""Kernel, shape, GPU, SM clocks, blocks that an SM holds, tile: launches of every kind that is
+chosen by itself. Whoever changes a formula sees here what it moves, and records the shapes anew."""
+
+
+def launch_of(name: str, shape: str, tile: list[str]):
+    sizes = {size: int(value) for size, value in (word.split("=") for word in tile)}
+    return geometry({**catalog, **steps}[name], *map(int, shape.split("x")), **sizes)
+
+
+def rounds_told(p, card: Gpu, resident: int) -> model.Rounds | None:
+    """By the formula for the kind of kernel, where that tells of rounds."""
+    if model.is_thin(p.kernel):
+        return model.thin_rounds(p, card, resident)
+    if "TM" in p.params:
+        return model.sliced_rounds(p, card, resident)
+    return model.mma_rounds(p, card, resident) if "STAGES" in p.params else None
+
+
+@pytest.mark.parametrize("line", PREDICTED.strip().splitlines())
+def test_a_launch_is_predicted_as_before(line: str) -> None:
+    name, shape, key, clocks, resident, *tile = line.split()
+    p, card = launch_of(name, shape, tile), gpu(key)
+    assert model.resident_blocks(p, card) == int(resident)
+    assert choosing.predicted(p, card) == pytest.approx(float(clocks), abs=0.06)
+    if r := rounds_told(p, card, int(resident)):
+        assert (r.blocks, r.resident) == (math.prod(p.grid), int(resident))
+        assert r.busiest == -(-r.blocks // card.sms)
+        lanes = card.fp32_lanes_per_sm
+        if not (model.is_thin(p.kernel) or "TM" in p.params):
+            lanes = card.tensor_fp16_flop_per_clock_per_sm / 2
+        assert r.peak == pytest.approx(p.M * p.N * p.K / (lanes * card.sms) / r.clocks)
+
+
+def test_a_tile_that_no_sm_holds_is_not_weighed():
+    """A ring of 128 KB: an RTX 4090 gives a block 99 KB."""
+    large = {"BM": 128, "BN": 128, "MIN_BLOCKS": 1}
+    for dtype, name in (("float16", "mma_sliced"), ("bfloat16", "mma_sliced_bf16")):
+        assert large in catalog[name].candidates
+        chosen = choosing.best(dtype, 1000, 1000, 1000, gpu("rtx4090"))
+        assert chosen.shared_bytes <= limits("sm_89").shared_per_block_optin
+    with pytest.raises(ConfigError, match="shared memory"):
+        model.resident_blocks(geometry(catalog[name], 64, 64, 64, **large), gpu("rtx4090"))
+    unknown = replace(H200, arch="sm_121")
+    assert model.resident_blocks(geometry(catalog["mma_sliced"], 64, 64, 64), unknown) == 3
+
+
+def test_tiles_are_numbered_in_bands():
+    down = ((0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2))
+    assert model.tile_order(3, 3, 2) == (*down, (2, 0), (2, 1), (2, 2))
+    assert model.tile_order(3, 3, 2, turn=True) == (*down, (2, 2), (2, 1), (2, 0))
+    assert model.tile_order(1, 1, 1) == ((0, 0),)
+    for none in ((0, 3, 2), (3, 0, 2), (3, 3, 0)):
+        with pytest.raises(ConfigError, match="at least 1"):
+            model.tile_order(*none)
+
+
+MERITS = """
+tiled_padded  1000x4096x64   h200    0.076658 TILE=8
+block_2d      64x1000x300    a100    0.016433 BM=256 BN=128 BK=32 TM=4 TN=8
+vectorised    4096x1000x1000 a100    0.517933 BM=32 BN=64 BK=32 TM=8 TN=8
+"""
+"""Kernel, shape, GPU, tile, and the share of the peak by which its tiles are tried in order."""
+
+
+@pytest.mark.parametrize("line", MERITS.strip().splitlines())
+def test_tiles_are_tried_in_the_order_of_their_merit(line: str) -> None:
+    name, shape, key, merit, *tile = line.split()
+    p = launch_of(name, shape, tile)
+    sizes = {word.split("=")[0]: int(word.split("=")[1]) for word in tile}
+    found = model.merit(name, (p.M, p.N, p.K), gpu(key), sizes)
+    assert found == pytest.approx(float(merit), abs=6e-7)

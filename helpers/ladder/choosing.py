@@ -118,7 +118,8 @@ def launches(kernel: Kernel, M: int, N: int, K: int, gpu: device.Gpu) -> Iterato
     for tile in ({**each, **sms} for each in kernel.candidates):
         try:
             p = geometry(kernel, M, N, K, **tile)
-        except ConfigError:  # a grid that is too large, say
+            resident = model.resident_blocks(p, gpu)
+        except ConfigError:  # a grid that is too large, or more shared memory than an SM has
             continue
         if p.params.get("STAGES") == 2 and p.K > SHORT_K:
             continue
@@ -128,7 +129,7 @@ def launches(kernel: Kernel, M: int, N: int, K: int, gpu: device.Gpu) -> Iterato
                 continue
             depth = model.thin_depth(p)
         tiles, depths = tiles_of(p), cdiv(p.K, depth)
-        for cut in slicings(kernel, tiles, depths, model.resident_blocks(p, gpu), gpu):
+        for cut in slicings(kernel, tiles, depths, resident, gpu):
             yield geometry(kernel, M, N, K, **tile, **cut) if cut else p
 
 

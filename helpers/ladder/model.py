@@ -302,16 +302,15 @@ def resident_blocks(launch: Geometry, gpu: Gpu) -> int:
     """Blocks that an SM holds, from the catalog alone: MIN_BLOCKS, less where another limit binds.
 
     MIN_BLOCKS is what the compiler is told to leave registers for; it may leave more. Of an
-    architecture whose limits nobody wrote down it is MIN_BLOCKS.
+    architecture whose limits nobody wrote down it is MIN_BLOCKS. Raises ConfigError if an SM holds
+    no block at all.
     """
     target = launch.params.get("MIN_BLOCKS", 1)
     try:
         limits = gpu.limits
     except UnknownNameError:
         return target
-    registers = limits.registers_per_sm // (target * launch.threads) // 8 * 8
-    registers = min(registers, limits.max_registers_per_thread)
-    return min(target, occupancy(limits, launch.threads, registers, launch.shared_bytes).blocks)
+    return min(target, occupancy(limits, launch.threads, 0, launch.shared_bytes).blocks)
 
 
 LOAD_CLOCKS = 1200
@@ -514,7 +513,7 @@ def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
         * depth
         * sum(size / _beside(k, item * row) for size, row in ((bm, launch.K), (bn, launch.N)))
     )
-    odd = item * launch.K % 16 > 0 or item * launch.N % 16 > 0
+    odd = any(item * row % 16 for row in (launch.K, launch.N))
     ahead = p["STAGES"] - 1 - (odd and "SLICES" in p)
     products = 2 * bm * bn * depth / gpu.tensor_fp16_flop_per_clock_per_sm
     bandwidth = gpu.bandwidth_gbs * 1e3 / gpu.boost_mhz / gpu.sms
@@ -586,12 +585,12 @@ def merit(
     if "WM" not in tile:
         shared = gpu.fp32_lanes_per_sm / WARP * (rows + columns) / (wide * sums)
     warps = math.ceil(p.threads / WARP)
-    registers = min(255, 40 + sums + rows + columns)
-    fit = gpu.limits.registers_per_sm // (registers * WARP * warps)
+    wanted = 40 + sums + rows + columns
+    fit = gpu.limits.registers_per_sm // (min(255, wanted) * WARP * warps)
     fit = max(fit, tile.get("MIN_BLOCKS", 1))
-    blocks = max(1, min(fit, gpu.limits.max_warps_per_sm // warps, gpu.limits.max_blocks_per_sm))
+    blocks = min(fit, gpu.limits.max_warps_per_sm // warps, gpu.limits.max_blocks_per_sm)
     peak = rounds(k, *size, gpu=gpu, resident=blocks, **tile).peak
-    spill = 0.2 if 40 + sums + rows + columns > 255 else 1.0
+    spill = 0.2 if wanted > 255 else 1.0
     return spill / (1 / peak + shared)
 
 
