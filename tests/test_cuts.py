@@ -97,9 +97,48 @@ def test_a_careless_walk_is_found(twin: type[Walk]) -> None:
 def test_pieces_by_default_are_shared_evenly() -> None:
     pieces = [cuts.stream_k_pieces(w, 6, 2, 24) for w in range(6)]
     assert [p for [p] in pieces] == [Piece(t, 8 * n, 8 * n + 8) for t in (0, 1) for n in range(3)]
-    for nobody in ((4, 4, 5, 8), (-1, 4, 5, 8), (0, 1, 0, 8), (0, 1, 5, 0)):
+    for nobody in ((4, 4, 5, 8), (-1, 4, 5, 8), (0, 1, 0, 8), (0, 1, 5, 0), (0, 0, 5, 8)):
         with pytest.raises(ConfigError):
             cuts.stream_k_pieces(*nobody)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "whole", "ranges"),
+    [(8, 8, 0), (9, 4, 4), (13, 8, 4), (3, 0, 4), (1, 1, 0), (4, 4, 0)],
+)
+def test_even_shares_cut_the_last_one_to_two_rounds(tiles: int, whole: int, ranges: int) -> None:
+    """Of four workers and eight steps: a tile by itself would be in pieces of two."""
+    assert cuts.even(tiles, 4, 8 if tiles < 3 else 16) == Division(whole, ranges)
+    assert cuts.even(5, 8, 8) == Division(5, 0)  # as many ranges of eight steps as tiles
+
+
+def test_ways_to_share_out_are_told_from_the_fewest_cuts_on() -> None:
+    of_two = [Division(2, 0), *(Division(0, ranges) for ranges in (4, 6, 8))]
+    assert cuts.possible(8, 2, 64) == tuple(of_two)
+    assert cuts.possible(4, 10, 16) == (Division(10, 0), Division(8, 4), Division(4, 4))
+    assert cuts.possible(4, 8, 16) == (Division(8, 0),)
+
+
+def test_a_spread_tells_of_the_busiest_and_of_tiles_in_parts() -> None:
+    """66 steps in five ranges, 13 or 14 each; then a round of whole tiles, and the sixth in two."""
+    found = cuts.spread(5, 2, 33, Division(0, 5))
+    assert (found.busiest, found.parts) == (14, {0: 3, 1: 3})
+    assert found.pieces[2] == (Piece(0, 26, 33), Piece(1, 0, 6))
+    found = cuts.spread(5, 6, 16, Division(5, 2))
+    assert (found.busiest, found.parts) == (24, {5: 2})
+
+
+def test_the_thinnest_ranges_and_the_most_steps_that_are_taken() -> None:
+    assert Walk(4, 4, 2, Division(0, 4)).pieces(1) == (Piece(1, 0, 2),)  # whole tiles
+    assert Walk(4, 1, 16, Division(0, 1)).sharers(0) == Sharers(0, 1, 1)
+    Walk(128, 1, (1 << 24) - 1, Division(0, 128))
+    for steps, division in (
+        (1 << 24, Division(0, 128)),
+        (16, Division(0, 0)),
+        (16, Division(-1, 1)),
+    ):
+        with pytest.raises(ConfigError, match="below 2"):
+            Walk(128, 1, steps, division)
 
 
 def test_what_cannot_be_shared_out_is_refused() -> None:
@@ -275,6 +314,64 @@ def test_the_model_counts_no_less_than_is_handed_over(walk: Walk, shares: int) -
     assert all(a >= b - 1e-6 for a, b in zip(said, found, strict=True)), (said, found)
     longest = max(sum(p.end - p.begin for p in walk.pieces(w)) for w in range(walk.workers))
     assert longest <= cuts.cost(work, walk.division).steps + 2 * (cuts.LEAST_STEPS - 1)
+
+
+HANDED = [
+    (3, 8, 16, 8, Division(3, 0), 0, 0),  # nothing is cut
+    (4, 8, 16, 8, Division(0, 2), 0, 0),  # two whole tiles each
+    (2, 8, 64, 8, Division(0, 8), 0.75, 0.75),  # four parts, each of which stores a quarter
+    (2, 24, 96, 8, Division(0, 24), 1, 11 / 8),  # twelve parts, of which eight store
+    (2, 5, 33, 8, Division(0, 5), 1.75, 1),  # ranges of 7 steps at least: in all five of them
+    (2, 5, 33, 2, Division(0, 5), 1.5, 2),  # of which two store
+    (4, 7, 40, 8, Division(0, 7), 5 / 3, 1),  # ranges of 16 steps at least: four
+    (8, 6, 16, 8, Division(0, 6), 1, 1),  # of 15: two, and the first stores
+    (66, 50, 3, 8, Division(50, 11), 1.5, 1),  # ranges of a step at least: three
+    (66, 50, 1, 8, Division(50, 11), 1, 0),  # one step in one range
+]
+"""Tiles, workers, steps, shares, division; tiles of sums that a block leaves and takes at most."""
+
+
+@pytest.mark.parametrize(
+    ("tiles", "workers", "steps", "shares", "division", "left", "taken"), HANDED
+)
+def test_sums_are_handed_over_by_whoever_does_not_store_them(
+    tiles: int, workers: int, steps: int, shares: int, division: Division, left: float, taken: float
+) -> None:
+    work = cuts.Work(workers, tiles, steps, 1024, 0, 131072, shares, True)
+    told = cuts.handed(work, division)
+    assert told == pytest.approx((left * work.sums, taken * work.sums))
+
+
+PREDICTED = """
+hopper_3      900x4096x1000   25884.0 1 128   0
+hopper_5      2903x500x36     29492.8 1  24   0
+hopper_5      4096x4096x512   42268.0 4 128   0 CLUSTER_M=2 CLUSTER_N=2
+hopper_6      128x1x8192      36044.3 1   0  16 BN=128 STAGES=6 CLUSTER_M=1
+hopper_6      16x4096x4096    28678.1 1   0 128 BN=128 STAGES=6 CLUSTER_M=1
+hopper_6      1200x2048x8192 126140.0 1   0  66
+hopper_6_fp16 2000x1500x8192 205333.1 2  66  60 BN=128 STAGES=6
+hopper_6_fp16 1500x2903x36    41616.2 3 276   0 BN=128 STAGES=6 CLUSTER_M=1
+hopper_6_fp16 16x1000x2903    24584.0 1   0  40 BN=128 STAGES=6
+hopper_6_fp16 2903x129x2000   41558.7 1  46   0 BN=128 STAGES=6 CLUSTER_M=1
+hopper_6      4100x4100x8192 789489.2 5 198  66
+hopper_6      2048x2100x8192 260654.5 2  66  66
+"""
+"""Kernel, shape, SM clocks, tiles of the busiest SM, division, tile: launches on an H200."""
+
+
+@pytest.mark.parametrize("line", PREDICTED.strip().splitlines())
+def test_a_launch_is_predicted_as_before(line: str) -> None:
+    name, shape, clocks, busiest, whole, ranges, *tile = line.split()
+    sizes = {size: int(value) for size, value in (word.split("=") for word in tile)}
+    p = lay_out(name, *map(int, shape.split("x")), **sizes)
+    told = cuts.rounds_of(p, H200)
+    assert told.clocks == pytest.approx(float(clocks), abs=0.06)
+    assert (told.busiest, told.resident) == (int(busiest), 1)
+    assert told.blocks == -(-p.M // p.tile[0]) * -(-p.N // p.tile[1])
+    peak = H200.tensor_fp16_flop_per_clock_per_sm / 2 * H200.sms
+    assert told.peak == pytest.approx(p.M * p.N * p.K / peak / told.clocks)
+    division = cuts.cheapest(cuts.work_of(p, H200)).division
+    assert division == Division(int(whole), int(ranges))
 
 
 @pytest.mark.parametrize("tile", [{}, *catalog["hopper_6"].candidates], ids=str)

@@ -1,5 +1,6 @@
 """Tiles over workers, whole or cut along k (stream-K): who computes what, in how many clocks."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,13 +45,21 @@ class Division:
     ranges: int
 
 
+def _check(workers: int, tiles: int, steps: int) -> None:
+    if min(workers, tiles, steps) < 1:
+        raise ConfigError(
+            f"{workers=}, {tiles=}, {steps=}: give at least one worker, one tile and one step"
+        )
+
+
 def even(tiles: int, workers: int, steps: int) -> Division:
     """Every worker gets an equal share, whatever handing sums over costs.
 
     Whole tiles where they divide evenly; else the last one to two rounds are cut, so that no tile
     has more than two pieces there; fewer tiles than workers are all cut, into fewer ranges where
-    those would be thin.
+    those would be thin. Raises ConfigError if there is no worker, tile or step.
     """
+    _check(workers, tiles, steps)
     if tiles % workers == 0:
         return Division(tiles, 0)
     if tiles > workers:
@@ -74,8 +83,7 @@ class Walk:
     division: Division
 
     def __post_init__(self) -> None:
-        if min(self.workers, self.tiles, self.steps) < 1:
-            raise ConfigError(f"{self}: give at least one worker, one tile and one step")
+        _check(self.workers, self.tiles, self.steps)
         if self.division != Division(self.tiles, 0) and self.division not in _possible(
             self.division.whole, self.workers, self.tiles, self.steps, {self.division.ranges}
         ):
@@ -114,8 +122,7 @@ class Walk:
         return tuple(own)
 
     def _range_of(self, step: int) -> int:
-        index = ((step + 1) * self.division.ranges - 1) // self.left
-        return index + (self.begin_of(index + 1) <= step) - (self.begin_of(index) > step)
+        return bisect_right(range(self.division.ranges), step, key=self.begin_of) - 1
 
     def sharers(self, tile: int) -> Sharers:
         """Who has pieces of a tile in the ranges; `owners` has a meaning where they are several."""
@@ -134,9 +141,7 @@ def stream_k_pieces(
 
     division: default `even`. Raises ConfigError if there is no such worker, no tile or no step.
     """
-    return Walk(
-        workers, tiles, steps, division or even(max(tiles, 1), max(workers, 1), steps)
-    ).pieces(worker)
+    return Walk(workers, tiles, steps, division or even(tiles, workers, steps)).pieces(worker)
 
 
 @dataclass(frozen=True)
@@ -175,10 +180,9 @@ def possible(workers: int, tiles: int, steps: int) -> tuple[Division, ...]:
     """
     divisions, rest = [Division(tiles, 0)], tiles % workers
     if rest:
-        parts = {rest * n for n in range(2, workers // rest + 1)} | {workers}
+        parts = {*range(2 * rest, workers, rest), workers}
         divisions += _possible(tiles - rest, workers, tiles, steps, parts)
-        if tiles > workers:
-            divisions += _possible(tiles - rest - workers, workers, tiles, steps, {workers})
+        divisions += _possible(tiles - rest - workers, workers, tiles, steps, {workers})
     return tuple(divisions)
 
 
