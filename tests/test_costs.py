@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from helpers.ladder import model
 from helpers.ladder.rungs import catalog, lay_out
 from helpers.ladder.usage import resources_of
 from helpers.record import Measurement, costs
-from helpers.record.costs import Bounds, bounding, counting
+from helpers.record.costs import Bound, Bounds, Waves, bounding, counting, rates
 from helpers.record.costs.waiting import waits
 from helpers.record.entries import Counted, Point
 from helpers.record.plans import plan
@@ -285,6 +286,101 @@ def test_a_published_t4_beats_no_bound() -> None:
     assert seen == 2
 
 
+BOUND = Bound("DRAM", 8.0, "bytes", 4.0, 2.0, "given", "given")
+BOTH = (BOUND, replace(BOUND, resource="FMA pipe", ms=3.0))
+
+
+def test_bounds_are_a_table_by_resource() -> None:
+    b = Bounds("mine", (1, 2, 3), device.gpu("t4"), BOTH, Waves(8, 4, 2, 3.0), 6e6)
+    assert list(b) == ["DRAM", "FMA pipe"] and len(b) == 2
+    assert "DRAM" in b and "L2" not in b and b["DRAM"] is BOUND
+    assert (b.binding, b.ms, b.predicted, b.gflops) == ("FMA pipe", 3.0, 3.0, 2.0)
+    assert b.pipe == "FMA pipe" and replace(b, bounds=BOTH[:1]).pipe == ""
+    assert b.share is None and replace(b, measured=4.0).share == 0.75
+    assert replace(b, waiting=0.5).predicted == 3.5
+    assert (b.waves.rounds, b.waves.factor) == (1.5, 1.5)
+    told = repr(replace(b, measured=4.0, whose="by hand", missing=("L2: nobody",))).splitlines()
+    assert told[0] == "mine, M=1, N=2, K=3, Tesla T4"
+    assert ["binds" in words for words in told] == [False, False, True, False, False]
+    assert told[3].split() == ["measured", "4.0000", "ms", "(by", "hand)"]
+    assert told[4] == "  not known: L2: nobody" and "measured" not in repr(b)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tiles", "busiest"),
+    [
+        ((1408, 3072), 132, 1), ((1408, 3328), 143, 2), ((64, 4096), 16, 0.5), ((4096, 64), 32, 0.25),
+        ((1000, 1000), 32, 1), ((1, 1), 1, 1 / (128 * 256)), ((128, 256 * 132 + 1), 133, 1 + 1 / (256 * 132)),
+        ((64, 256 * 528), 528, 2),
+    ],
+)  # fmt: skip
+def test_whole_tiles_count_for_the_busiest_sm(
+    shape: tuple[int, int], tiles: int, busiest: float
+) -> None:
+    found = bounding.spread(lay_out("fp32_best", *shape, 64), device.gpu("h200"), 2)
+    assert (found.tiles, found.sms, found.resident) == (tiles, 132, 2)
+    assert found.busiest == pytest.approx(busiest)
+
+
+def test_bytes_from_l2_are_those_of_a_rectangle_of_tiles() -> None:
+    """In tiles of 128 x 128: what an SM takes in, and what L2 sends for a wave of them."""
+    p, h200 = lay_out("block_2d", 4096, 4096, 64), device.gpu("h200")
+    once = 4 * 4096 * 64  # bytes of a column of tiles of A and B
+    taken = {resident: bounding.l2_bytes(p, resident) for resident in (1, 3, 4)}
+    each = {1: 2, 3: 4 / 3, 4: 1}  # alone, three in a row, two by two
+    for resident, (count, words) in taken.items():
+        assert count == pytest.approx(32 * once * each[resident])
+        assert f"{resident} on an SM" in words
+    copied = bounding.l2_bytes(lay_out("hopper_1", 4096, 4096, 64), 4)
+    assert copied[0] == 32 * once and "by TMA" in copied[1]
+    # 132 tiles at once are 11 by 12 of 32 by 32, and 264 are 16 by 16.5
+    assert bounding.distinct_bytes(p, 1, h200) == pytest.approx(1024 / 132 * 23 * 128 * 64 * 4)
+    assert bounding.distinct_bytes(p, 2, h200) == pytest.approx(1024 / 264 * 32.5 * 128 * 64 * 4)
+    low = lay_out("block_2d", 256, 65536, 64)  # two rows of tiles at most
+    assert bounding.distinct_bytes(low, 1, h200) == pytest.approx(1024 / 132 * 68 * 128 * 64 * 4)
+    assert bounding.distinct_bytes(lay_out("block_2d", 256, 256, 64), 1, h200) == 4 * 64 * 512
+
+
+def test_the_gpu_at_hand_is_described_by_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    t4, live = device.gpu("t4"), SimpleNamespace(
+        name="NVIDIA RTX 9999", arch="sm_89", sms=7, boost_mhz=2000, bandwidth_gbs=500.0,
+        memory_bytes=1 << 30, l2_bytes=1 << 20, known=None,
+    )  # fmt: skip
+    monkeypatch.setattr(device, "current", lambda: None)
+    assert costs.at_hand() is None and bounding.card(None).key == "h200"
+    monkeypatch.setattr(device, "current", lambda: live)
+    own = costs.at_hand()
+    assert own and (own.name, own.arch, own.sms) == ("NVIDIA RTX 9999", "sm_89", 7)
+    assert (own.boost_mhz, own.bandwidth_gbs, own.l2_bytes) == (2000, 500, 1 << 20)
+    assert bounding.card(None) == own and bounding.card("t4") is t4 and bounding.card(own) is own
+    live.bandwidth_gbs = None
+    assert costs.at_hand() is None
+    live.known = t4
+    assert costs.at_hand() is t4
+
+
+def test_a_kernel_is_compiled_for_the_gpu_or_refused() -> None:
+    t4, h200 = device.gpu("t4"), device.gpu("h200")
+    later = replace(h200, key="", name="B200", arch="sm_100")
+    naive, async_, hopper = (plan(name, 256) for name in ("naive", "cp_async", "hopper_1"))
+    assert [bounding.target(naive, g) for g in (t4, h200, later)] == ["sm_75", "sm_90", "sm_100"]
+    assert bounding.target(hopper, h200) == "sm_90a" and bounding.target(async_, later) == "sm_100"
+    for launch, card, told in (
+        (async_, t4, "cp_async needs sm_80 or later, and Tesla T4 is sm_75"),
+        (hopper, t4, "hopper_1 runs on sm_90a, and"), (hopper, later, "runs on sm_90a, and B200"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=told):
+            bounding.target(launch, card)
+
+
+def test_a_ladder_leaves_out_what_has_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounding, "bounds", lambda name, *shape, gpu: (shape, gpu.key))
+    found: dict[str, Any] = dict(costs.ladder())
+    assert {*catalog} - {*found} == {"naive_int", "coalesced_int", "tiled_int_32"}
+    assert found["naive"] == (CUBE, "t4") and found["cp_async"] is None
+    assert costs.ladder(["naive"], (1, 2, 3), gpu="h200") == {"naive": ((1, 2, 3), "h200")}
+
+
 # --- other kernels -------------------------------------------------------------------------------
 
 
@@ -366,6 +462,131 @@ def test_a_barrier_of_copies_waits_for_older_groups_only() -> None:
     assert waits([copy, end, now], latencies) > 190
     some = [line("FFMA", f"R{20 + i}, R6, R7, R{20 + i}") for i in range(250)]
     assert waits([copy, end, *some, later], latencies) == 0
+
+
+def test_a_barrier_of_copies_counts_groups_of_earlier_rounds() -> None:
+    latencies = {"LDGSTS": 200.0}
+    copy, end = line("LDGSTS.E", "[R2], [R4.64]"), line("LDGDEPBAR", "")
+    # three rounds of three clocks fill the ring: the fourth waits at 12 for the copy of clock 1
+    assert waits([copy, end, line("DEPBAR.LE", "SB0, 0x3")], latencies) == 201 - 12
+    # five groups a round, twenty in all: at 44 the fourth's copy of clock 7 is the last to wait for
+    assert waits([copy, end] * 5 + [line("DEPBAR.LE", "SB0, 0x10")], latencies) == 207 - 44
+    assert waits([copy, end] * 5 + [line("DEPBAR", "SB0")], latencies) > 190  # for all
+
+
+def test_what_is_waited_for_arithmetic_is_not_counted() -> None:
+    """Ten multiply-adds of four clocks each pass while the load is under way."""
+    chain = [line("FFMA", "R8, R8, R8, R8")] * 10
+    found = waits(
+        [line("LDG.E", "R4, [R2.64]"), *chain, line("FFMA", "R9, R4, R5, R6")], {"LDG": 200}
+    )
+    assert found == 200 - (1 + 9 * 4 + 1)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "registers"),
+    [
+        ("LDG.E", 1), ("LDG.E.64", 2), ("LDG.E.128.CONSTANT", 4), ("LDS", 1), ("LDS.64", 2),
+        ("LDS.U.128", 4), ("LDSM.16.M88", 1), ("LDSM.16.M88.2", 2), ("LDSM.16.MT88.4", 4),
+    ],
+)  # fmt: skip
+def test_a_load_fills_as_many_registers_as_it_is_wide(opcode: str, registers: int) -> None:
+    latencies = {"LDG": 100.0, "LDS": 100.0, "LDSM": 100.0}
+    load, wide = line(opcode, "R8, [R2.64]"), line("HMMA.16816.F32", "R8, R20, R24, R8")
+    last, next_one = (line("FFMA", f"R40, R{8 + r}, R5, R6") for r in (registers - 1, registers))
+    assert (waits([load, last], latencies), waits([load, next_one], latencies)) == (99, 0)
+    # four sums of the Tensor Cores take the place of what was loaded
+    overwritten = [line("LDG.E.128", "R9, [R2.64]"), wide, line("FFMA", "R40, R11, R5, R6")]
+    beyond = [line("LDG.E.128", "R9, [R2.64]"), wide, line("FFMA", "R40, R12, R5, R6")]
+    assert (waits(overwritten, latencies), waits(beyond, latencies)) == (0, 98)
+
+
+def a_clock(gpu: device.Gpu, rate: rates.Rate) -> float:
+    """What an SM does in a clock."""
+    return rate.per_ms / (gpu.sms * gpu.boost_mhz * 1e3)
+
+
+def test_rates_are_those_of_the_sources() -> None:
+    t4, a100, h200 = (device.gpu(name) for name in ("t4", "a100", "h200"))
+    assert rates.dram(t4).per_ms * 1e3 == 320e9 and rates.dram(t4).source.startswith("320 GB/s")
+    assert [a_clock(g, rates.deliveries(g)) for g in (t4, a100)] == pytest.approx([0.5, 1])
+    assert [rates.wavefront_clocks(g) for g in (t4, a100)] == [2, 1]
+    assert [a_clock(g, rates.issue(g)) for g in (t4, h200)] == pytest.approx([4, 4])
+    table = [
+        (t4, "int32", False, "integer pipe", 64), (t4, "float32", False, "FMA pipe", 64),
+        (h200, "float32", False, "FMA pipe", 128), (a100, "float16", False, "Tensor pipe", 1024),
+        (h200, "bfloat16", False, "Tensor pipe", 2048 * 2 / 3),
+        (h200, "bfloat16", True, "Tensor pipe", 2048),
+    ]  # fmt: skip
+    for card, dtype, wgmma, pipe, lanes in table:
+        name, unit, rate = rates.arithmetic(card, dtype, wgmma=wgmma)
+        assert (name, unit) == (pipe, "multiply-adds")
+        assert a_clock(card, rate) == pytest.approx(lanes), (card.name, dtype)
+        assert ("two thirds" in rate.source) == (lanes == 2048 * 2 / 3)
+    sustained = rates.sustained(t4, "float16"), rates.sustained(t4, "float32")
+    held = [found[0] for found in sustained if found]
+    assert [held[0].peak_gflops("fp16"), held[1].peak_gflops("fp32")] == pytest.approx(
+        [24_000, 5_730], rel=1e-3
+    )
+    assert rates.sustained(h200, "float16") is None
+
+
+def test_l2_delivers_what_was_measured_or_published() -> None:
+    t4, h100, h200 = (device.gpu(name) for name in ("t4", "h100", "h200"))
+    published = costs.l2(t4)
+    assert published and published.together is None
+    assert published.apart.per_ms * 1e3 == 1270e9 and "arXiv 1903.07486" in published.apart.source
+    for card in (h100, h200):
+        supply = costs.l2(card)
+        assert supply and supply.together
+        told = [a_clock(card, rate) for rate in (supply.apart, supply.together)]
+        assert told == pytest.approx([31, 88], abs=0.5)
+        assert ("which has the same chip" in supply.apart.source) == (card is h200)
+        assert "measured on H100" in supply.together.source
+
+
+@pytest.mark.parametrize(
+    ("arch", "place", "clocks", "told"),
+    [
+        ("sm_75", "L1", 32, "on a T4"), ("sm_75", "shared memory", 19, "on a T4"),
+        ("sm_75", "L2", 188, "on a T4"), ("sm_75", "DRAM", 296, "a miss of L2 that hits the TLB"),
+        ("sm_80", "L2", 262, "on an A100"), ("sm_86", "L2", 262, "A100; assumed for sm_86"),
+        ("sm_80", "L1", 38, "on an A100"), ("sm_80", "shared memory", 29, "on an A100"),
+        ("sm_80", "DRAM", 466, "on an A100"), ("sm_89", "L1", 43, "on an RTX 4090"),
+        ("sm_89", "shared memory", 30, "on an RTX 4090"), ("sm_89", "L2", 273, "on an RTX 4090"),
+        ("sm_89", "DRAM", 542, "on an RTX 4090"), ("sm_90a", "L1", 41, "on an H800"),
+        ("sm_90", "shared memory", 29, "on an H800"), ("sm_90a", "L2", 263, "on an H800"),
+        ("sm_90", "DRAM", 479, "on an H800"), ("sm_100a", "DRAM", 479, "assumed for sm_100a"),
+    ],
+)  # fmt: skip
+def test_a_latency_names_who_measured_it(arch: str, place: str, clocks: int, told: str) -> None:
+    """The two papers' tables; others take those of a near architecture, and it is said."""
+    found = rates.latency(arch, place)
+    assert found.clocks == clocks and told in found.source
+    assert ("assumed" in found.source) == ("assumed" in told)
+    assert ("TLB" in found.source) == ("TLB" in told)
+
+
+@pytest.mark.parametrize(
+    ("place", "gpu", "clocks", "rate", "unit"),
+    [
+        ("DRAM", "t4", 296, 320e9 / (40 * 1.59e9), "bytes"),
+        ("L2", "t4", 188, 1270e9 / (40 * 1.59e9), "bytes"),
+        ("L1", "h200", 41, 128, "bytes"),
+        ("shared memory", "t4", 19, 64, "bytes"),
+        ("FMA pipe", "t4", 4, 2, "instructions"),
+        ("FMA pipe", "h200", 4, 4, "instructions"),
+    ],
+)
+def test_what_must_be_under_way_at_each_place(
+    place: str, gpu: str, clocks: int, rate: float, unit: str
+) -> None:
+    law = costs.little(place, gpu)
+    assert (law.place, law.clocks, law.unit) == (place, clocks, unit)
+    assert law.each == (1 if unit == "instructions" else 128)
+    assert law.rate == pytest.approx(rate) and law.amount == pytest.approx(clocks * rate)
+    assert law.warps == pytest.approx(clocks * rate / law.each)
+    assert costs.little(place, gpu, each=0.5).warps == pytest.approx(2 * law.amount)
 
 
 def test_littles_law_multiplies_latency_by_rate() -> None:
@@ -458,6 +679,24 @@ def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:
         runs = kernel.min_arch == "sm_75"
         assert runs == (not costs.missing(kernel, t4)), name
         assert runs or "it is sm_75" not in str(costs.missing(kernel, t4)), name
+
+
+def test_a_kernel_for_one_architecture_lacks_what_a_later_gpu_has_not() -> None:
+    t4, a100, h200 = (device.gpu(name) for name in ("t4", "a100", "h200"))
+    later = replace(h200, key="", name="B200", arch="sm_100")
+    told = {name: costs.missing(catalog[name], later) for name in ("naive", "cp_async", "hopper_1")}
+    assert told == {"naive": (), "cp_async": (), "hopper_1": ("wgmma (sm_90a only)",)}
+    assert costs.missing(catalog["hopper_1"], a100) == (
+        "TMA (from sm_90 on)", "wgmma (sm_90a only)",
+    )  # fmt: skip
+    assert costs.missing(catalog["mma_tma"], later) == ("sm_90a (it is sm_100)",)
+    assert costs.uses(catalog["naive"]) == () and costs.uses(catalog["cp_async"]) == ("cp.async",)
+    assert costs.uses(catalog["hopper_6_fp16"]) == ("TMA", "wgmma", "thread block clusters")
+    said = {
+        name: [len(costs.remarks(catalog[name], g)) for g in (t4, a100, h200)]
+        for name in ("naive", "wmma")
+    }
+    assert said == {"naive": [2, 1, 0], "wmma": [2, 0, 0]}
 
 
 def test_the_ladder_of_a_t4_knows_what_it_cannot_run() -> None:

@@ -431,11 +431,10 @@ def ladder(
     """The bounds of many kernels on one GPU (default: a T4) by name; None for one that it cannot
     run.
 
-    names: default all of the catalog but the cores, the integers' and those that no baseline is
-    for.
+    names: default all of the catalog but the integers' and those that no baseline is for.
     """
     chosen = names if names is not None else [
-        name for name, k in catalog.items() if k.baseline != "none" and not k.core_of
+        name for name, k in catalog.items() if k.baseline != "none"
     ]  # fmt: skip
     shape = (size, size, size) if isinstance(size, int) else size
     card_ = card(gpu)

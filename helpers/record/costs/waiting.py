@@ -41,7 +41,7 @@ def waits(loop: Sequence[SassInstruction], latencies: Mapping[str, float]) -> fl
             if kind == "DEPBAR":
                 allowed = _ALLOWED.search(i.operands)
                 left = int(allowed[1], 16) if allowed else 0
-                loads = max([loads, *groups[: len(groups) - left]])
+                loads = max([loads, *groups[: max(0, len(groups) - left)]])
             waited += loads - arithmetic
             clock = loads
             if kind == "LDGSTS":
@@ -61,5 +61,5 @@ def _wide(kind: str, words: Sequence[str]) -> int:
     if kind == "HMMA":
         return 4
     if kind == "LDSM":
-        return int(words[-1]) if words and words[-1] in ("2", "4") else 1
+        return int(words[-1]) if words[-1] in ("2", "4") else 1
     return next((int(w) // 32 for w in words if w in ("64", "128")), 1)
