@@ -381,6 +381,179 @@ def test_a_ladder_leaves_out_what_has_no_baseline(monkeypatch: pytest.MonkeyPatc
     assert costs.ladder(["naive"], (1, 2, 3), gpu="h200") == {"naive": ((1, 2, 3), "h200")}
 
 
+def test_resources_that_hold_for_a_launch_and_those_that_are_not_known() -> None:
+    one, h200 = costs.bounds("block_2d", 4096, gpu="h200"), device.gpu("h200")
+    assert list(one) == [costs.DRAM, costs.L2, costs.L1, costs.ISSUE, "FMA pipe"]
+    assert one.missing == () and one.size == CUBE and one.flop == 2 * 4096**3
+    p, resident, supply = plan("block_2d", 4096), one.waves.resident, costs.l2(h200)
+    most = max(bounding.l2_bytes(p, resident)[0], bounding.distinct_bytes(p, resident, h200))
+    assert supply and one[costs.L2].apart == pytest.approx(most / supply.apart.per_ms)
+    elsewhere = costs.bounds("naive", 4096, gpu="rtx4090")
+    assert list(elsewhere) == [costs.DRAM, costs.L1, costs.ISSUE, "FMA pipe"]
+    assert [words.split(":")[0] for words in elsewhere.missing] == [costs.L2]
+    hopper = costs.bounds("hopper_1", 4096, gpu="h200")
+    assert list(hopper) == [costs.DRAM, costs.L2, costs.L1, "Tensor pipe"]
+    assert [words.split(":")[0] for words in hopper.missing] == [costs.ISSUE]
+    by_mma = costs.bounds("mma_tma", 4096, gpu="h200")
+    assert by_mma["Tensor pipe"].per_ms * 3 == pytest.approx(hopper["Tensor pipe"].per_ms * 2)
+    # in one buffer every 64 steps of k wait for L2, and other blocks cover all but their own share
+    clocks = 263 * 64 * hopper.waves.busiest / min(hopper.waves.resident, hopper.waves.busiest)
+    assert hopper.waiting == pytest.approx(clocks / (h200.boost_mhz * 1e3))
+    assert hopper.predicted == hopper.ms + (hopper.waiting or 0)
+    assert costs.bounds("hopper_2", 4096, gpu="h200").waiting == 0
+    small = costs.bounds("hopper_1", 64, gpu="h200")  # a quarter of a tile, by itself
+    assert small.waiting == pytest.approx(263 * 0.25 / (h200.boost_mhz * 1e3))
+
+
+# --- what a block asks for -----------------------------------------------------------------------
+
+COUNTED: dict[str, tuple[dict[str, float], dict[str, float]]] = {
+    "naive": ({"global load": 32 * (32 + 1)}, {"global store": 32 * 32}),  # lanes along a column
+    "coalesced": ({"global load": 32 * (1 + 1)}, {"global store": 32}),
+    "tiled_32": (
+        {"global load": 2, "shared store": 2, "shared load": 32 + 32 / 2}, {"global store": 32}
+    ),  # A_tile two values of k at a time
+    "prefetch": (
+        {"global load": 20, "shared store": 8, "shared load": 96}, {"global store": 4 * 128}
+    ),
+    "mma_pipelined": ({"shared load": 16}, {"shared load": 256, "global store": 4096}),
+    "hopper_1": ({"shared load": 6}, {}),  # A 256 bytes, B twice 256
+    "hopper_5": ({"shared load": 10}, {}),
+    "mma_tma": ({"shared load": 16}, {}),  # eight warps, 256 bytes each
+}  # fmt: skip
+"""Wavefronts of a block: for each k, and once. Copies by cp.async of 16 bytes and by TMA have
+none."""
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_block_asks_for_a_part_once_and_a_part_for_each_k(name: str) -> None:
+    each, once = COUNTED[name]
+    p = plan(name, 4096)
+    of = counting.of_block(p, bounding.target(p, device.gpu("h200")))
+    for k in (1024, 2048):
+        want = {kind: each.get(kind, 0) * k + once.get(kind, 0) for kind in {**each, **once}}
+        assert of.by_kind(k, 4096) == pytest.approx(want)
+        assert of.deliveries(k, 4096) == pytest.approx(sum(want.values()))
+    assert {len(part.lanes.at) for part in of.parts if part.lanes} <= {16}
+    if name in ("tiled_32", "prefetch"):  # half of the wavefronts of prefetch are conflicts
+        half = 0.5 if name == "prefetch" else 1.0
+        slow = of.by_kind(1024, 4096, 2.0)["shared load"]
+        assert slow == pytest.approx(half * of.by_kind(1024, 4096)["shared load"])
+    assert (of.instructions is None) == ("hopper" in name)
+
+
+def test_how_far_a_block_goes_in_a_step() -> None:
+    steps = {"naive": 16, "tiled_32": 32, "block_1d": 8, "hopper_1": 64, "mma_tma": 64}
+    assert {name: counting.depth_of(plan(name, 256)) for name in steps} == steps
+
+
+@pytest.mark.parametrize(
+    ("opcode", "dtype", "done"),
+    [
+        ("FFMA", "float32", 32), ("FFMA.FTZ", "float32", 32), ("FADD", "float32", 0),
+        ("IMAD", "int32", 32), ("IMAD.WIDE", "int32", 0), ("FFMA", "int32", 0),
+        ("IMAD", "float32", 0), ("HMMA.16816.F32", "float16", 16 * 8 * 16),
+        ("HMMA.1688.F32.BF16", "bfloat16", 16 * 8 * 8), ("HMMA.884.F32", "float16", 8 * 8 * 4),
+        ("HMMA.F32", "float16", 0), ("FFMA", "float16", 0), ("LDSM.16816", "float16", 0),
+    ],
+)  # fmt: skip
+def test_multiply_adds_of_a_warp_instruction(opcode: str, dtype: str, done: int) -> None:
+    assert counting.multiplied(opcode, dtype) == done
+
+
+def test_wavefronts_of_a_request_follow_its_rows() -> None:
+    """Of a column and of a row, in rows of 1024 elements; a full one takes two clocks of a T4."""
+    lanes, zeros = tuple(range(32)), (0,) * 32
+    column, row = (lanes, zeros), (zeros, lanes)
+    found = {
+        (width, request): [
+            counting.Lanes("A", width, width, (request,)).wavefronts(1024, c) for c in (1, 2)
+        ]
+        for width in (4, 16)
+        for request in (column, row)
+    }
+    assert found == {
+        (4, column): [32, 16], (4, row): [1, 1], (16, column): [32, 16], (16, row): [4, 4],
+    }  # fmt: skip
+    assert counting.Lanes("A", 4, 4, (column, row)).wavefronts(1024) == (32 + 1) / 2
+    assert counting.Lanes("A", 2, 2, (row,)).wavefronts(1024) == 1
+    assert counting.Lanes("A", 4, 4, (column,)).wavefronts(1025) == 8  # no bank twice: 32 lines
+    assert counting.full_wavefronts(8, 20, 2) == 8
+
+
+def row(op: str = "load", space: str = "global", line: int = 1, **more: Any) -> SimpleNamespace:
+    """An access of a report, as `counting.accesses` reads it."""
+    given = {"width_bytes": 4, "array": "A", "requests": 10, "wavefronts": 0, **more}
+    told = {"sass_wavefronts": None, "ideal_wavefronts": None, **given}
+    return SimpleNamespace(op=op, space=space, line=line, **told)
+
+
+def test_accesses_of_a_report_are_what_the_pipe_delivers() -> None:
+    tile = {"array": "A_tile", "space": "shared"}
+    rows = [
+        row(), row(requests=5), row(line=2, width_bytes=16), row(line=3, width_bytes=16),
+        row(space="local"), row("store", line=2, width_bytes=16, wavefronts=7, **tile),
+        row(line=4, wavefronts=8, ideal_wavefronts=9, **tile),
+        row(line=5, wavefronts=8, sass_wavefronts=6, ideal_wavefronts=2, **tile),
+        row("store", line=1, wavefronts=3, **tile),
+    ]  # fmt: skip
+    found = {
+        name: counting.accesses(SimpleNamespace(accesses=rows, instructions={op: 1}))  # type: ignore[arg-type]
+        for name, op in (("copied", "cp.async.cg.shared.global"), ("stored", "st.shared.f32"))
+    }
+    copy = {("global load", 2, 16, "A"): (10, 10), ("shared store", 2, 16, "A_tile"): (7, 7)}
+    assert found["stored"] == {**found["copied"], **copy}
+    assert found["copied"] == {
+        ("global load", 1, 4, "A"): (15, 15), ("global load", 3, 16, "A"): (10, 10),
+        ("shared load", 4, 4, "A_tile"): (8, 8), ("shared load", 5, 4, "A_tile"): (6, 2),
+        ("shared store", 1, 4, "A_tile"): (3, 3),
+    }  # fmt: skip
+
+
+def test_what_a_report_delivered_is_told_by_a_few_of_its_requests() -> None:
+    column, line_, none = (np.arange(32) * n for n in (4096, 4, 0))
+    halved = np.where(np.arange(32) < 16, column, -1)
+    samples = {
+        (1, "global", "load"): [("A", 4, np.array([column, line_, halved])), ("B", 4, [none - 1])],
+        (2, "global", "load"): [("A", 4, np.array([column, line_] * 16))],
+    }
+    rows = [
+        row(),
+        row(line=2),
+        row("store", array="C"),
+        row(line=4, space="shared", wavefronts=8, ideal_wavefronts=2),
+    ]
+    report = SimpleNamespace(accesses=rows, samples=samples, instructions={})
+    told = 10 * (32 + 1 + 16) / 3 + 10 * 32 + 10 + 8  # of 32 requests every second
+    assert counting.delivered(report) == pytest.approx(told)  # type: ignore[arg-type]
+    slow = 10 * (16 + 1 + 8) / 3 + 10 * 16 + 10 + 4
+    assert counting.delivered(report, 2.0) == pytest.approx(slow)  # type: ignore[arg-type]
+
+
+def test_bounds_of_a_report_are_those_of_its_blocks() -> None:
+    """One of ten blocks ran: ten wavefronts in all, and two rounds of the busiest SM."""
+    rows = [row(line=4, space="shared", wavefronts=7)]
+    report: Any = SimpleNamespace(
+        accesses=rows, samples={}, instructions={}, findings=[], blocks_run=2, kernel="mine"
+    )
+    of: Any = SimpleNamespace(occupancy=SimpleNamespace(blocks=3))
+    h200 = device.gpu("h200")
+    found = costs.of_counts(report, of, h200, blocks=133, dram_bytes=48.0, multiply_adds=64.0)
+    assert list(found) == [costs.DRAM, costs.L1, "FMA pipe"] and found.size == (0, 0, 0)
+    assert [found[name].count for name in found] == [48, 7 * 133 / 2, 64]
+    assert found.waves == Waves(133, 132, 3, 2.0) and found.flop == 128
+    late = 2 * 132 / 133
+    for name, factor in ((costs.DRAM, 1.0), (costs.L1, late), ("FMA pipe", late)):
+        assert found[name].ms == pytest.approx(factor * found[name].count / found[name].per_ms)
+    assert [words.split(":")[0] for words in found.missing] == [costs.L2, costs.ISSUE]
+    one = costs.of_counts(report, of, "h200", blocks=1, dram_bytes=1.0)
+    assert list(one) == [costs.DRAM, costs.L1] and one.waves.busiest == 1
+    for blocks, findings, told in ((0, [], "at least one block"), (1, ["race"], "a finding")):
+        report.findings = findings
+        with pytest.raises(ConfigError, match=told):
+            costs.of_counts(report, of, "h200", blocks=blocks, dram_bytes=1.0)
+
+
 # --- other kernels -------------------------------------------------------------------------------
 
 
