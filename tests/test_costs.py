@@ -25,7 +25,7 @@ from helpers.record.entries import Counted, Point
 from helpers.record.plans import plan
 from helpers.record.reading import outdated
 from nogpu import device, emulator
-from nogpu.errors import ConfigError, UnknownNameError
+from nogpu.errors import ConfigError, DataError, UnknownNameError
 from nogpu.toolchain import SassInstruction
 
 pytestmark = [
@@ -359,6 +359,31 @@ def test_the_gpu_at_hand_is_described_by_its_driver(monkeypatch: pytest.MonkeyPa
     assert costs.at_hand() is t4
 
 
+def test_a_time_is_measured_now_or_recorded_or_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    h200, p, asked, ms = device.gpu("h200"), plan("naive", 64), [], [9.0, 1.0]
+
+    def measure(kernel: Any, size: Any, *, gpu: str | None = None, **tile: int) -> Measurement:
+        asked.append((kernel.name, size, gpu, tile))
+        if not ms:
+            raise DataError("no such point")
+        return Measurement(True, "H200", "h200", "by hand", tuple({"ms": one} for one in ms))
+
+    monkeypatch.setattr(measuring, "measure", measure)
+    monkeypatch.setattr(bounding, "at_hand", lambda: h200)
+    found = bounding.time_of(p, h200, live=True)
+    assert found[0] == 9.0 and "by hand" in found[1]
+    assert bounding.time_of(p, h200, live=False)[0] == 9.0
+    asked_for = ("naive", (64, 64, 64))
+    assert asked == [(*asked_for, None, p.params), (*asked_for, "h200", p.params)]
+    own = p.with_source(p.kernel.source)
+    for nobody, card in ((p, device.gpu("t4")), (own, h200), (replace(p, M=0), h200)):
+        assert bounding.time_of(nobody, card, live=True) == (None, "") and len(asked) == 2
+    ms[:] = [math.nan]
+    assert bounding.time_of(p, h200, live=True) == (None, "")
+    ms.clear()
+    assert bounding.time_of(p, h200, live=True) == (None, "")
+
+
 def test_a_kernel_is_compiled_for_the_gpu_or_refused() -> None:
     t4, h200 = device.gpu("t4"), device.gpu("h200")
     later = replace(h200, key="", name="B200", arch="sm_100")
@@ -388,6 +413,10 @@ def test_resources_that_hold_for_a_launch_and_those_that_are_not_known() -> None
     p, resident, supply = plan("block_2d", 4096), one.waves.resident, costs.l2(h200)
     most = max(bounding.l2_bytes(p, resident)[0], bounding.distinct_bytes(p, resident, h200))
     assert supply and one[costs.L2].apart == pytest.approx(most / supply.apart.per_ms)
+    assert supply.together
+    sent = bounding.distinct_bytes(p, resident, h200) / supply.apart.per_ms
+    taken = bounding.l2_bytes(p, resident)[0] / supply.together.per_ms
+    assert one[costs.L2].ms == pytest.approx(max(sent, taken)) and sent != taken
     elsewhere = costs.bounds("naive", 4096, gpu="rtx4090")
     assert list(elsewhere) == [costs.DRAM, costs.L1, costs.ISSUE, "FMA pipe"]
     assert [words.split(":")[0] for words in elsewhere.missing] == [costs.L2]

@@ -290,12 +290,11 @@ def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
     """
     bm, bn = plan.tile
     tiles = cdiv(plan.M, bm) * cdiv(plan.N, bn)
-    whole = max(plan.M // bm, 1) * max(plan.N // bn, 1)
+    whole = plan.M // bm * (plan.N // bn)
     even = plan.M * plan.N / (bm * bn) / gpu.sms
     cut = plan.kernel.entry == "wgmma_stream_k" and hopper.division(plan).ranges > 0
-    busiest = even if cut else max(even, float(cdiv(whole, gpu.sms)))
-    if not cut and (plan.M < bm or plan.N < bn):
-        busiest = max(even, plan.M * plan.N / (bm * bn) / tiles)
+    most = cdiv(whole, gpu.sms) if whole else even * gpu.sms / tiles
+    busiest = even if cut else max(even, most)
     return Waves(tiles, gpu.sms, resident, busiest)
 
 
@@ -317,7 +316,7 @@ def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
         words = "tiles by TMA, whole at every SM, multicast or not"
     else:
         down, along = max(
-            ((d, resident // d) for d in range(1, resident + 1)),
+            ((d, resident // d) for d in range(resident, 0, -1)),
             key=lambda s: s[0] * s[1] / (s[0] * bm + s[1] * bn),
         )
         words = f"what a block needs, {resident} on an SM sharing in L1 all they can"
@@ -350,7 +349,7 @@ def _of_l2(plan: Geometry, resident: int, gpu: Gpu, supply: rates.Supply) -> Bou
     return replace(_bound(L2, count, "bytes", rate, said), apart=apart)
 
 
-def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | None, str]:
+def time_of(plan: Geometry, gpu: Gpu, *, live: bool) -> tuple[float | None, str]:
     """The measured time of a launch on a GPU in ms, and whose it is; None where nobody measured it.
 
     Measured now where the GPU is the one at hand and `live`, else from its record: whose it is says
