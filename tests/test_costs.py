@@ -331,6 +331,8 @@ def test_bytes_from_l2_are_those_of_a_rectangle_of_tiles() -> None:
     for resident, (count, words) in taken.items():
         assert count == pytest.approx(32 * once * each[resident])
         assert f"{resident} on an SM" in words
+    high = bounding.l2_bytes(lay_out("block_2d", 4096, 4096, 64, BM=256), 2)
+    assert high[0] == pytest.approx(32 * once)  # side by side: 256 x 256
     copied = bounding.l2_bytes(lay_out("hopper_1", 4096, 4096, 64), 4)
     assert copied[0] == 32 * once and "by TMA" in copied[1]
     # 132 tiles at once are 11 by 12 of 32 by 32, and 264 are 16 by 16.5
@@ -432,6 +434,19 @@ def test_resources_that_hold_for_a_launch_and_those_that_are_not_known() -> None
     assert costs.bounds("hopper_2", 4096, gpu="h200").waiting == 0
     small = costs.bounds("hopper_1", 64, gpu="h200")  # a quarter of a tile, by itself
     assert small.waiting == pytest.approx(263 * 0.25 / (h200.boost_mhz * 1e3))
+    assert "each byte once" in small[costs.L2].count_source  # a tile by itself shares nothing
+    assert "by TMA" in hopper[costs.L2].count_source
+
+
+def test_a_power_limit_lowers_the_clock_of_what_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounding, "bounds", lambda name, *size, gpu: (name, size, gpu.boost_mhz))
+    both = (BOUND, replace(BOUND, resource="Tensor pipe", ms=3.0))
+    b = Bounds("wmma_tiled", CUBE, device.gpu("t4"), both, Waves(8, 4, 2, 3.0), 6e6)
+    held = costs.powered(b)
+    clock = round(1590 * 24_000 / 65_126)  # of the peak, what cuBLAS sustains
+    assert held and held[0] == ("wmma_tiled", CUBE, clock) and "264462" in held[1]
+    assert costs.powered(times(b, "DRAM", 2)) is None  # bound by memory
+    assert costs.powered(replace(b, gpu=device.gpu("h200"))) is None
 
 
 # --- what a block asks for -----------------------------------------------------------------------

@@ -243,7 +243,7 @@ def of_plan(
     bm, bn = plan.tile
     even = M * N / (bm * bn)  # whole tiles of C, the parts at its edge as parts
 
-    inside = max(where.busiest * card_.sms / even, 1.0)
+    inside = where.busiest * card_.sms / even
     bytes_ = model.compulsory_bytes(M, N, K, item, out)
     found = [_bound(DRAM, bytes_, "bytes", rates.dram(card_), "A, B and C once each")]
     missing = []
