@@ -328,6 +328,39 @@ def test_wmma_requests_are_those_of_the_machine_code():
     assert (rows["store", "C"].requests, rows["store", "C"].sectors) == (4, 32)
 
 
+def test_wmma_by_a_pointer_that_means_another_space_in_each_warp():
+    source = """
+    #include <mma.h>
+    #include <cuda_fp16.h>
+    using namespace nvcuda;
+    extern "C" __global__ void k(const half* A, const float* C, float* D)
+    {
+        __shared__ __align__(32) half a_tile[256];
+        __shared__ __align__(32) float sums[256];
+        const int warp = threadIdx.x / 32;
+        for (int i = threadIdx.x; i < 256; i += 96) { a_tile[i] = A[i]; sums[i] = C[i]; }
+        __syncthreads();
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+        wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> b;
+        wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+        wmma::load_matrix_sync(a, warp == 1 ? a_tile : A + 256 * warp, 16);
+        wmma::load_matrix_sync(b, warp == 2 ? a_tile : A + 256 * warp, 16);
+        wmma::load_matrix_sync(c, warp == 0 ? sums : C + 256 * warp, 16, wmma::mem_row_major);
+        __syncthreads();
+        wmma::mma_sync(c, a, b, c);
+        wmma::store_matrix_sync(warp == 1 ? sums : D + 256 * warp, c, 16, wmma::mem_row_major);
+        __syncthreads();
+        for (int i = threadIdx.x; i < 256; i += 96) D[256 + i] = sums[i];
+    }
+    """
+    A, C, D = integers((3, 16, 16)), integers((3, 16, 16), np.float32), np.zeros((3, 16, 16), "f4")
+    report = emulator.launch(source, "k", 1, 96, [A, C, D])
+    assert report.ok, report
+    whole = A.astype(int)
+    left, right = whole[[0, 0, 2]], whole[[0, 1, 0]]
+    np.testing.assert_array_equal(D, C + left @ right.transpose(0, 2, 1))
+
+
 def test_wmma_outside_its_matrix_is_found():
     A, B, C = integers((16, 16)), integers((16, 15)), np.zeros((16, 16), np.float32)
     report = emulator.launch(

@@ -291,11 +291,12 @@ MASKS = [  # M, columns that B may be shifted by, a mask, which columns of 64 ar
     (128, 0, mask_of((0,), (0,)), "0000111" * 10),
     (128, 0, mask_of((0,), (0,), on=0), "0" * 64),
     (64, 0, mask_of((0, 0), (1, 0)), ("1110000" * 5)[:32] + ("0000111" * 5)[:32]),
+    (64, 2, mask_of((0, 0), (1, 0), 7), ("1110000" * 5)[:32] + ("0000111" * 5)[:32]),
     (32, 1, mask_of((0, 1, 2, 1), (1, 1, 0, 0), 2),
      "1110000111000011" "1100001110000111" "0011100001110000" "0001110000111000"),
     (128, 3, mask_of((5,), (1,), 32), ("00111" + "0000111" * 10)),
 ]  # fmt: skip
-"""The first four are the examples of PTX's manual."""
+"""But for the fourth and the last, the examples of PTX's manual."""
 
 
 @pytest.mark.parametrize("major", ["K", "MN"])
@@ -1071,7 +1072,7 @@ PRODUCTS = [
     (SCALED_BY.format(OF_SCALES, 509, 500), "out-of-bounds", "scales by columns 509 to 512"),
     (SCALED_BY.format(OF_SCALES, 500, 511), "out-of-bounds", "scales by columns 511 to 512"),
     (CHANGED.format(1 << 46), "misaligned", "whose bits 46 to 48 are not 0b001"),
-    *((CHANGED.format(1 << bit), "out-of-bounds", "in which bits are set that belong to no field") for bit in (15, 31, 47, 48, 53, 60, 61)),
+    *((CHANGED.format(1 << bit), "out-of-bounds", "in which bits are set that belong to no field") for bit in (14, 15, 30, 31, 47, 48, 53, 60, 61)),
     (CHANGED.format(1 << 52), None, ""),
     (CHANGED.format(1 << 10), "out-of-bounds", "multiplies by a matrix B that lies in bytes 17408 to 19583"),
 ]  # fmt: skip
@@ -1085,6 +1086,18 @@ def test_where_a_product_finds_what_it_takes(made: str, kind: str | None, says: 
         count = 1 + ("xor" in made or "508 to 511" in says)  # of A and B alike
         (found,) = [f for f in report.findings if f.kind == kind and says in f.message]
         assert (found.line, found.count, found.threads[0]) == (len(READY) + 1, count, (0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "made", [MADE.format(448, "far", OF_128, "late"), "@one tcgen05.cp.cta_group::1.128x256b [448], far"]
+)  # fmt: skip
+def test_what_a_product_or_a_copy_writes_is_there(made: str) -> None:
+    """And columns beside it are not."""
+    commit, wait, free = DONE
+    for at, sound in ((448, True), (449, False)):
+        report, _ = bare(*READY, made, commit, wait, LOAD % at, "loaded", free)
+        assert report.ok == sound, str(report)
+        assert all(f.kind == "uninitialised" for f in report.findings)
 
 
 # -- what is refused -----------------------------------------------------------------------------
