@@ -199,7 +199,7 @@ class IntervalJudge:
         """The places of an interval at which two threads conflict, by pair of lines."""
         differ = any(a.bounds is not None or varies(a.granule, a.mask) for a in log)
         columns = self.state.blocks if differ else 1
-        bounds = [self._nobody(columns) for _ in range(3)]
+        bounds = [self._nobody(columns) for _ in (READ, WRITE, ATOMIC)]
         for access in log:
             if access.kind != WARP_SYNC:
                 kind = WRITE if access.kind == FLAG else access.kind
