@@ -538,7 +538,7 @@ def test_accesses_of_a_report_are_what_the_pipe_delivers() -> None:
         row(), row(requests=5), row(line=2, width_bytes=16), row(line=3, width_bytes=16),
         row(space="local"), row("store", line=2, width_bytes=16, wavefronts=7, **tile),
         row(line=4, wavefronts=8, ideal_wavefronts=9, **tile),
-        row(line=5, wavefronts=8, sass_wavefronts=6, ideal_wavefronts=2, **tile),
+        *[row(line=5, wavefronts=8, sass_wavefronts=6, ideal_wavefronts=2, **tile)] * 2,
         row("store", line=1, wavefronts=3, **tile),
     ]  # fmt: skip
     found = {
@@ -549,7 +549,7 @@ def test_accesses_of_a_report_are_what_the_pipe_delivers() -> None:
     assert found["stored"] == {**found["copied"], **copy}
     assert found["copied"] == {
         ("global load", 1, 4, "A"): (15, 15), ("global load", 3, 16, "A"): (10, 10),
-        ("shared load", 4, 4, "A_tile"): (8, 8), ("shared load", 5, 4, "A_tile"): (6, 2),
+        ("shared load", 4, 4, "A_tile"): (8, 8), ("shared load", 5, 4, "A_tile"): (12, 4),
         ("shared store", 1, 4, "A_tile"): (3, 3),
     }  # fmt: skip
 
