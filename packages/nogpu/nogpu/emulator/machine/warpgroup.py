@@ -139,22 +139,22 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
 
 
 @lru_cache
-def places(operand: Operand, swizzle: int) -> tuple[Array, Array | int, Array]:
+def places(operand: Operand, swizzle: int) -> list[Array]:
     """Of each piece of a matrix: its distance from the start but for how often LBO and SBO count.
 
-    int64, together of the shape (rows, pieces of k) for a K-major matrix, (k, pieces along m or n)
-    for an MN-major one.
+    int64, (rows, pieces of k) of a K-major matrix, (k, pieces along m or n) of an MN-major one.
     """
     if operand.major == "K":
         r = np.arange(operand.count)[:, None]
         j = np.arange(operand.row // PIECE)
-        return (r % 8 * swizzle + PIECE * j, 0, r // 8) if swizzle else (r % 8 * PIECE, j, r // 8)
-    k = np.arange(operand.k)[:, None]
-    j = np.arange(operand.count * _BITS[operand.kind] // (8 * PIECE))
-    if swizzle:
+        found = (r % 8 * swizzle + PIECE * j, 0, r // 8) if swizzle else (r % 8 * PIECE, j, r // 8)
+    else:
+        k = np.arange(operand.k)[:, None]
+        j = np.arange(operand.count * _BITS[operand.kind] // (8 * PIECE))
         b = PIECE * j
-        return b % swizzle + k % 8 * swizzle, b // swizzle, k // 8
-    return k % 8 * PIECE, k // 8, j
+        swizzled = swizzle and (b % swizzle + k % 8 * swizzle, b // swizzle, k // 8)
+        found = swizzled or (k % 8 * PIECE, k // 8, j)
+    return list(np.broadcast_arrays(*found))
 
 
 def addresses(descriptor: int, operand: Operand) -> Array:
