@@ -533,6 +533,7 @@ def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who
     threads = tuple((t, 0, 0) for t in who)
     assert told(report) == ([("box", where, threads, (1, 0, 0), count)] if says else []), report
     assert all(says in f.message for f in report.findings), report
+    assert all('"l"(map)' in f.text + f.other_text for f in report.findings), report
 
 
 # -- what is refused -----------------------------------------------------------------------------
