@@ -138,7 +138,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[SimpleNamespace]]
 
 
 def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", ["/home/x/lib/python3.99/site-packages", "/home/x/secrets"])
+    monkeypatch.setattr(sys, "path", ["/opt/x/lib/python3.99/site-packages", "/opt/x/secrets"])
     text = SOURCE + "const int BM = 8;\n/* table\n1 | 2\n*/"
     asked = replace(SPEC, constants=(("BM", 8, 8),), block=("BM", "2"), arch="sm_80")
     for lock in (True, False):
@@ -160,10 +160,10 @@ def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.Mo
         assert first.readable == ([Path("/headers")] if lock else None)
         if lock:
             own = [Path(home.__path__[0]) for home in (nogpu, tilelabs, helpers)]
-            assert {Path("/home/x/lib/python3.99/site-packages"), Path(sys.prefix), *own} <= {
+            assert {Path("/opt/x/lib/python3.99/site-packages"), Path(sys.prefix), *own} <= {
                 *second.readable
             }
-            assert Path("/home/x/secrets") not in second.readable
+            assert Path("/opt/x/secrets") not in second.readable
         else:
             assert second.readable is None
 

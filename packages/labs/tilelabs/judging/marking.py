@@ -18,15 +18,13 @@ import time
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 
-import helpers
-import nogpu
-import tilelabs
 from helpers.ladder.kernel import cdiv, constants, evaluate, value_of
 from nogpu import toolchain
 from nogpu.device import WARP
@@ -489,7 +487,8 @@ def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
     return named, ""
 
 
-CODE = [Path(folder) for home in (nogpu, tilelabs, helpers) for folder in home.__path__]
+_HOMES = map(import_module, ("nogpu", "tilelabs", "helpers"))
+CODE = [Path(folder) for home in _HOMES for folder in home.__path__]
 """Where the code lies that judges."""
 
 
