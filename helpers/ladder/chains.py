@@ -118,7 +118,7 @@ CHAINS: Mapping[str, tuple[Link, ...]] = {
     "22, even shares": (
         _link("hopper_5", "", _BANDS),
         _link("even_shares", "operands in turned roles", (*_BANDS, {"SMS": 128}), LOW=256),
-        _link("even_shares", "the same share of C for every SM", _BANDS),
+        _link("even_shares", "nearly the same share of C for every SM", _BANDS),
     ),
     "22, in turns": (
         _link("hopper_3", "", _BANDS),

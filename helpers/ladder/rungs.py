@@ -1329,7 +1329,7 @@ steps = Catalog(
         _step(
             "even_shares",
             _HOPPER_5,
-            "the same share of C for every SM",
+            "nearly the same share of C for every SM",
             "wgmma_even_shares",
             params=_sizes(
                 "BM 256, BN 128, LOW 192, STAGES 4, GROUP_M 8, CLUSTER_M 1, CLUSTER_N 2, "
