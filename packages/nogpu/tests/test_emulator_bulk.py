@@ -485,16 +485,16 @@ HERE = "(blockIdx.x == 1 && t == {})"
         ),
         (
             f"{ASKED} if (t >= 32) wait(&bar, 0); if {HERE.format(5)} y[1] = box[43]; wait(&bar, 0);",
-            "box[8]", (5,), 1, "reads it while",
+            "box[32]", (5,), 1, "reads it while",
         ),
         (
             f"{ASKED} if (t < 32) wait(&bar, 0); if {HERE.format(40)} box[43] = 1; wait(&bar, 0);",
-            "box[8]", (40,), 1, "writes it while",
+            "box[32]", (40,), 1, "writes it while",
         ),
         (
             f"{ASKED} if (blockIdx.x == 0) wait(&bar, 0); __syncthreads(); if {HERE.format(40)} y[1] = box[43];"
             " wait(&bar, 0);",
-            "box[8]", (40,), 1, "reads it while",
+            "box[32]", (40,), 1, "reads it while",
         ),
         (
             f"{ASKED} if (t < 32) {{ wait(&bar, 0); LEAVE }} else if (t < 64) {{ MEET y[blockIdx.x] = box[43]; }}",
@@ -507,22 +507,22 @@ HERE = "(blockIdx.x == 1 && t == {})"
         (
             FULL_BOX + SENT.replace("drained();", "") + f"if {HERE.format(40)} box[43] = 1; __syncthreads();"
             "if (t == 0) drained();",
-            "box[8]", (40,), 1, "writes it while",
+            "box[32]", (40,), 1, "writes it while",
         ),
         (
             FULL_BOX + f"if {HERE.format(33)} box[43] = 1; __syncthreads();" + SENT,
-            "box[10]", (0,), 1, "an ordinary store wrote it",
+            "box[43]", (0,), 1, "an ordinary store wrote it",
         ),
-        (FULL_BOX + f"if {HERE.format(33)} box[43] = 1;" + SENT, "box[10]", (0, 33), 2, "reads it and"),
+        (FULL_BOX + f"if {HERE.format(33)} box[43] = 1;" + SENT, "box[43]", (0, 33), 2, "reads it and"),
         (
             FULL_BOX + f"if {HERE.format(3)} box[43] = 1;" + SENT,
-            "box[10]", (0,), 2, "an ordinary store wrote it",
+            "box[43]", (0,), 2, "an ordinary store wrote it",
         ),
         (
             FULL_BOX + f"if {HERE.format(33)} box[43] = 1; if (blockIdx.x == 0) fence(); __syncthreads();" + SENT,
-            "box[10]", (0,), 1, "an ordinary store wrote it",
+            "box[43]", (0,), 1, "an ordinary store wrote it",
         ),
-        (FULL_BOX.replace("GAP", "43 - 100 * (blockIdx.x == 0)") + SENT, "box[10]", (0,), 1, "written it"),
+        (FULL_BOX.replace("GAP", "43 - 100 * (blockIdx.x == 0)") + SENT, "box[43]", (0,), 1, "written it"),
     ],
 )  # fmt: skip
 def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who, count, says):

@@ -255,7 +255,7 @@ def test_an_access_at_an_edge_of_its_memory(space, width):
             if space == "local":
                 says += f"byte {at} of its local memory, which has 32 bytes"
             elif kind == "misaligned":
-                says += f"mine[0], byte {at} of shared memory: an access of {width} bytes needs"
+                says += f"mine[{at}], byte {at} of shared memory: an access of {width} bytes needs"
             else:
                 says = f"byte {at} of shared memory, {far}: the block has 32 bytes"
             assert all(says in f.message for f in report.findings), report

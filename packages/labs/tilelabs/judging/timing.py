@@ -96,12 +96,16 @@ def _environment() -> dict[str, str]:
 
 def timed_from(data: Mapping[str, Any]) -> Timed:
     """What `timed` said, or what was kept of it as JSON."""
+
+    def spread(of: Any) -> Spread | None:
+        return None if of is None else Spread(**of)
+
     if data.get("refused"):
         return Timed(tidy(str(data["refused"])))
     ms = {name: Spread(**of) for name, of in data["ms"].items()}
     return Timed(
         "", data["gpu"], tuple(data["size"]), data["rung"], data["wrong"], data["launches"], ms,
-        Spread(**data["over_rung"]), Spread(**data["over_library"]), data["versions"],
+        spread(data["over_rung"]), spread(data["over_library"]), data["versions"],
     )  # fmt: skip
 
 

@@ -43,7 +43,8 @@ class AsyncCopyWatch(Observer):
         site, where = access.site, access.where
         granule, span = where.granule(self.shift), site.width >> self.shift
         if access.stage is Stage.WHOLE or access.stage is Stage.BEGUN:
-            self._check(site, granule, span, where.mask)
+            if under_way:
+                self._check(site, granule, span, where.mask)
             if access.stage is Stage.BEGUN:
                 places = self.pending.lanes_at(granule, span, where.mask)
                 self.pending.flat()[places] += 1
@@ -92,12 +93,13 @@ class AsyncCopyWatch(Observer):
     def _line_of(self, granule: int) -> int:
         assert self.state.copies is not None
         begun = (copy.begun for copy in self.state.copies.open)
-        return next(
+        lines = (
             int(access.site.line)
             for access in begun
             for j in range(access.site.width >> self.shift)
             if (access.where.granule(self.shift) + j == granule).any()
         )
+        return next(lines, 0)
 
     def not_under_way(self, granule: Array, span: int, missing: Array) -> Array:
         """Lanes of `missing` that do not wait for a copy: those are reported as races."""

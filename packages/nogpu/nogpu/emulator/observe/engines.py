@@ -325,6 +325,7 @@ class EngineWatch(Observer):
         """An engine may count at an mbarrier only after a fence has shown it that there is one."""
         if self.new is None:
             return
+        barrier = np.minimum(barrier, len(self.new) - 1)  # where none can lie, none is new
         lines = self.new[barrier, home]
         if not lines.any():
             return
@@ -410,7 +411,7 @@ class EngineWatch(Observer):
         """mbarriers are initialised."""
         s = self.state
         if self.new is None:
-            self.new = np.zeros((s.launch.shared_bytes // 8, s.blocks), np.int32)
+            self.new = np.zeros((s.launch.shared_bytes // 8 + 1, s.blocks), np.int32)
         place, block = flat_lanes(s, where.mask, where.offset >> 3, s.block_index)
         self.new[place, block] = line
         for at in (int(at) for at in np.unique(where.offset)):
