@@ -85,6 +85,11 @@ def test_every_area_of_the_project_has_mutants_and_tests():
     assert drawn == mutation.draw(mutation.ROOT, mutation.AREAS, 1, len(mutation.AREAS))
 
 
+def test_neither_words_for_people_nor_a_strict_zip_are_changed():
+    text = 'def f(a: 1):\n    return zip(a, strict=True), f"{a + 2}"\n'
+    assert [m.mutation[:9] for m in mutation.mutants("f.py", text)] == ["return zi"]
+
+
 def test_what_hangs_on_shared_nodes_is_not_copied_and_the_tree_stays(monkeypatch):
     """As IPython's tracebacks do: `executing` sets a parent on every node, on those that all trees
     share, too."""

@@ -141,13 +141,19 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that run; no annotation, and none of a message, which is for people to judge."""
+    """Nodes that run; no annotation, none of a message, which is for people to judge, and not
+    whether `zip` is strict, which says what holds anyway."""
     yield node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, (ast.JoinedStr, ast.Raise)):
+            if (
+                isinstance(child, (ast.JoinedStr, ast.Raise))
+                or getattr(child, "arg", "") == "strict"
+            ):
+                continue
+            if isinstance(child, ast.AST):
                 yield from _nodes(child)
 
 
