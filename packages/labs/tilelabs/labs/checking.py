@@ -333,7 +333,7 @@ def _first_fault(m: Marked) -> str:
 
 def _got(text: str) -> str:
     if text == "nan":
-        return "and nothing was written there"
+        return "and nothing was written there, or NaN"
     return f"{number(float(text), 7) if math.isfinite(float(text)) else text} found"
 
 
