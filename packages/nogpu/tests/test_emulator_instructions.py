@@ -979,6 +979,7 @@ def saturated(x: np.ndarray) -> np.ndarray:
 
 
 FORMS = {
+    "st.global.L2::cache_hint.u32 [base], r1, l1; ld.global.L2::cache_hint.u32 r9, [base], l1": lambda v: v["r1"],
     "sub.sat.s32 r9, r1, r2": lambda v: np.clip(s4(v["r1"]) - s4(v["r2"]), -(2**31), 2**31 - 1).astype("i4"),
     "mul24.lo.u32 r9, r1, r2": lambda v: (v["r1"] & 0xFFFFFF) * (v["r2"] & 0xFFFFFF),
     "mul24.hi.s32 r9, r1, r2": lambda v: (low24(v["r1"]) * low24(v["r2"]) >> 16).astype("i4"),

@@ -40,6 +40,9 @@ FAULTS = {
     "moved, then used": "LOAD(a, 0);\n"
     'asm volatile("{.reg .b64 d; mov.b64 d, {%1, %1}; mov.b64 {%0, _}, d;}" : "=r"(b) : "r"(a));\n'
     "y[i] = b;  // early",
+    "perhaps another value": "LOAD(a, 0);\n"
+    'asm volatile("{.reg .pred p; setp.gt.s32 p, %1, 3; @p mov.u32 %0, 7;}" : "+r"(a) : "r"(n));\n'
+    "y[i] = a;  // early",
 }
 
 
