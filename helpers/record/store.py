@@ -465,7 +465,7 @@ def load(gpu: str) -> Record:
     return _shared(path, state.st_mtime_ns, state.st_size)
 
 
-@lru_cache
+@lru_cache(maxsize=8)
 def _shared(path: Path, _mtime_ns: int, _size: int) -> Record:
     record = read(path)
     data: dict[str, Any] = {name: tuple(entries) for name, entries in record.data.items()}
