@@ -241,17 +241,37 @@ extern "C" __global__ void k(int* out, int shift)
             assert found.index == "out[0]"
 
 
-def test_one_block_reads_what_another_writes():
-    source = """
+@pytest.mark.parametrize(("grid", "block"), [(4, 64), (1, 256), (128, 2)])
+@pytest.mark.parametrize("sum_of", ["x[i] + x[j]", "x[j] + x[i]", "x[j] + x[k] + x[i]"])
+def test_a_sum_in_place_races_whichever_neighbour_is_read_last(sum_of, grid, block):
+    source = f"""
 extern "C" __global__ void k(int* x, int shift)
-{
+{{
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    const int v = x[(i + shift) % 256];
-    x[i] = v + 1;
+    const int j = (i + shift) % 256, k = (i + 256 - shift) % 256;
+    x[i] = {sum_of};
+}}
+"""
+    assert emulator.launch(source, "k", grid, block, [np.zeros(256, np.int32), 0]).ok
+    report = emulator.launch(source, "k", grid, block, [np.zeros(256, np.int32), 64])
+    (found,) = only(report, "race")
+    assert (found.line, found.index, found.count) == (6, "x[0]", 256)
+
+
+def test_the_last_thread_writes_what_all_have_read():
+    source = """
+extern "C" __global__ void k(float* x, float* y, int last)
+{
+    const float v = x[last];
+    y[threadIdx.x] = v;
+    if (threadIdx.x == last) x[last] = v + 1;
 }
 """
-    assert emulator.launch(source, "k", 4, 64, [np.zeros(256, np.int32), 0]).ok
-    only(emulator.launch(source, "k", 4, 64, [np.zeros(256, np.int32), 64]), "race")
+    x, y = np.zeros(96, np.float32), np.zeros(96, np.float32)
+    assert emulator.launch(source, "k", 1, 32, [x, y, 31]).ok
+    for last in (0, 40, 95):
+        (found,) = only(emulator.launch(source, "k", 1, 96, [x, y, last]), "race")
+        assert found.index == f"x[{last}]"
 
 
 def test_global_memory_of_one_block_is_ordered_by_its_barriers():

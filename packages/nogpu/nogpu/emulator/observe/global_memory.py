@@ -1,4 +1,5 @@
-"""The judge of global memory: the last writer and reader of each granule, for the whole launch.
+"""The judge of global memory: each granule's last writer and its last two readers of different
+warps, for the whole launch.
 
 Only arrays that the kernel may write are looked at. Threads of one block are ordered by what the
 clock knows, without one by its barriers; threads of different blocks by flags and locks alone. A
@@ -33,8 +34,20 @@ Flag = Callable[[], bytes | None]
 """Tells what a store puts everywhere, if that is one value."""
 
 
+class _Readers:
+    """One reader of each granule: its thread in the launch, and the stamp of its load."""
+
+    def __init__(self, size: int) -> None:
+        self.who = np.full(size, NOBODY, np.int64)
+        self.stamp = np.zeros(size, np.int64)
+
+
 class _Places:
-    """The last accesses to each granule of an array."""
+    """The last accesses to each granule of an array.
+
+    readers: the last one, and one of another warp, of another block where there is one: a thread
+    that writes what it has read itself may race with those that read it before.
+    """
 
     def __init__(self, buffer: Buffer, flags: bool) -> None:
         """flags: whether fences may order accesses of blocks, so that old copies of them count."""
@@ -42,8 +55,7 @@ class _Places:
         self.writer = np.full(size, NOBODY, np.int64)  # thread of the launch
         self.writer_stamp = np.zeros(size, np.int64)
         self.writer_site = np.full(size, NOBODY, np.int32)
-        self.reader = np.full(size, NOBODY, np.int64)
-        self.reader_stamp = np.zeros(size, np.int64)
+        self.readers = _Readers(size), _Readers(size)
         self.strong: Array | None = None  # last write: 0 plain, 1 volatile, 2 atomic or relaxed
         # Places that were loaded before they were last written.
         self.copied = np.zeros(size, bool) if flags else None
@@ -101,7 +113,9 @@ class GlobalJudge:
         last = self.places.get(id(target))
         if last is not None:
             granules = slice(first // target.granule, (first + nbytes) // target.granule)
-            last.writer[granules] = last.reader[granules] = NOBODY
+            last.writer[granules] = NOBODY
+            for reader in last.readers:
+                reader.who[granules] = NOBODY
 
     def note(self, access: Access) -> None:
         """Judge a load or a store and enter it."""
@@ -212,17 +226,41 @@ class GlobalJudge:
             if store:
                 self._overwrite(now, last, flag, kind)
             elif not strong:
-                last.reader[place] = lanes.gid
-                last.reader_stamp[place] = lanes.stamp
+                self._read(last, place, lanes)
+
+    def _read(self, last: _Places, place: Array, lanes: _Lanes) -> None:
+        """Enter loads: the last lane at a place is its last reader; a lane of another warp, or who
+        read it before, may be the other one."""
+        newest, other = last.readers
+        before, then = newest.who[place], newest.stamp[place]
+        newest.who[place], newest.stamp[place] = lanes.gid, lanes.stamp
+        threads = self.state.threads
+
+        def apart(a: Array, b: Array) -> tuple[Array, Array]:
+            """Whether threads are of two blocks, and whether they are of two warps."""
+            blocks = a // threads != b // threads
+            return blocks, blocks | (a % threads >> 5 != b % threads >> 5)
+
+        now = newest.who[place]
+        aside = apart(lanes.gid, now)[1]
+        rival = np.where(aside, lanes.gid, before)
+        elsewhere, warps = apart(rival, now)
+        known = other.who[place]
+        at = (rival >= 0) & warps & (elsewhere | (known < 0) | ~apart(known, now)[0])
+        other.who[place[at]] = rival[at]
+        other.stamp[place[at]] = np.where(aside, lanes.stamp, then)[at]
 
     def _overwrite(self, now: _Now, last: _Places, flag: Flag | None, kind: int) -> None:
         """Check a store against the last reads, and against other lanes of itself; enter it."""
         site, place, lanes = now.site, now.place, now.lanes
-        reader, then = last.reader[place], last.reader_stamp[place]
-        bad = self._unordered(reader, then, lanes, None)
+        told = np.zeros(len(place), bool)
+        for readers in last.readers:
+            reader, then = readers.who[place], readers.stamp[place]
+            bad = self._unordered(reader, then, lanes, None) & ~told
+            self._report(now, reader, then, bad, "reads")
+            told |= bad
         if last.copied is not None:
-            last.copied[place] |= reader >= 0
-        self._report(now, reader, then, bad, "reads")
+            last.copied[place] |= last.readers[0].who[place] >= 0
         last.writer[place] = lanes.gid
         last.writer_stamp[place] = lanes.stamp
         last.writer_site[place] = site.index
