@@ -666,17 +666,63 @@ def test_what_a_page_reads_is_seen(book: Path) -> None:
     code = (
         "from helpers import wording\nfrom helpers.ladder.kernel import ROOT\n"
         '_ = (ROOT / "kernels" / "06_tiled_32.cu").exists(), (ROOT / "CITATION.cff").read_text()\n'
-        '_ = list((ROOT / "kernels" / "host").iterdir())'
+        '_ = list((ROOT / "kernels" / "host").iterdir())\nimport inspect\n'
+        "from helpers.draw import work_per_sm\n_ = inspect.getsource(work_per_sm)"
     )
     path = chapter(book, "01_here", code=code)
     seen = running.run(commands.export(book)[path], path.parent).inputs
     assert {"helpers/wording.py", "CITATION.cff", "kernels/host/"} <= set(seen)
     assert "helpers/" not in seen and "kernels/06_tiled_32.cu" not in seen
+    assert "text:helpers/draw/work_per_sm.py" in seen and "text:helpers/wording.py" not in seen
     assert watching.EVERYTHING not in seen
     asks = "import subprocess, sys\n_ = subprocess.run([sys.executable, '-c', ''])"
     chapter(book, "01_here", code=asks)
     seen = running.run(commands.export(book)[path], path.parent).inputs
     assert watching.EVERYTHING in seen and "helpers/wording.py" not in seen
+
+
+MODULE = '''
+"""About."""
+import os
+
+WORDS = """one
+
+# two"""  # and why
+
+
+@shown
+def f(x):
+    """Shown."""
+    # a remark
+    return x + 1
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ('"""About."""', '"""About\n\nall."""', True), ("    # a remark\n", "", True),
+        ("\n\n\n@", "\n# why\n@", True), ("one\n\n#", "one\n#", False),
+        ("# two", "# three", False), ("# two", "", False), ("x + 1", "x + 2", False),
+        ("Shown.", "Seen.", False), ("    return", "  return", False), ("\n@shown", "", False),
+    ],
+)  # fmt: skip
+def test_of_a_module_what_it_does_is_an_input(
+    tmp_path: Path, old: str, new: str, same: bool
+) -> None:
+    (tmp_path / "helpers").mkdir()
+    module = tmp_path / "helpers" / "module.py"
+
+    def keys(text: str) -> list[str]:
+        module.write_text(text)
+        watching.freeze(tmp_path)
+        module.write_text("")  # edited while a page runs
+        names = "helpers/module.py", "text:helpers/module.py"
+        return [watching.key([], [name], tmp_path) for name in names]
+
+    before, after = keys(MODULE), keys(MODULE.replace(old, new))
+    assert (before[0] == after[0]) is same and before[1] != after[1]
+    assert watching.key([], ["helpers/module.py"], tmp_path) == after[0]
 
 
 def test_what_a_process_may_read_is_an_input_of_the_page_that_starts_it(tmp_path: Path) -> None:

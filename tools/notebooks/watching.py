@@ -3,11 +3,13 @@
 `watch` is called in the kernel before anything of the book is imported, so this module needs the
 standard library alone. An audit hook sees every file that Python opens, modules included, and every
 folder that is listed. It does not see whether a file exists that nobody opens: names below data/
-always count.
+always count. Of a Python module what it does counts: neither its comments nor its docstrings,
+unless something else than an import opens it, which may show its text.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -27,6 +29,8 @@ EVERYTHING = "*"
 reads."""
 TREES = ("helpers", "packages", "kernels", "data", "labs")
 """What EVERYTHING stands for."""
+AS_TEXT = "text:"
+"""Begins the name of a Python module that was opened as a text."""
 COMPILES = "tilelabs.judging.compiling:answered"
 """What a process is told that compiles the text of a cell, if no cache holds what becomes of it.
 Of the book it reads modules that the page has imported, and headers that the page has read for the
@@ -57,11 +61,13 @@ def watch(root: str, log: str) -> None:
             path = os.path.abspath(os.fsdecode(given))
             if not path.startswith(below):
                 return
+            name = path[len(below) :]
+            imports = sys._getframe(1).f_code.co_filename.startswith("<frozen importlib")
             if event == "open":
-                note(path[len(below) :])
+                note(AS_TEXT + name if name.endswith(".py") and not imports else name)
             # The import system lists a folder to find one module in it, which it then opens.
-            elif not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
-                note(path[len(below) :] + "/")
+            elif not imports:
+                note(name + "/")
         elif event == "subprocess.Popen":
             words = [args[0], *(args[1] if isinstance(args[1], (list, tuple)) else [args[1]])]
             texts = [os.fsdecode(word) for word in words if word]
@@ -112,19 +118,21 @@ def sums(read: Iterable[str], root: Path) -> dict[str, str]:
 def freeze(root: Path) -> None:
     """Note what every file holds now: a file that is edited during a run gives that run no key of
     its new text."""
+    _read.cache_clear()
     _content.cache_clear()
     _content(root, EVERYTHING)
 
 
 @cache
 def _content(root: Path, name: str) -> str:
-    """A digest of a file, the names in a folder, or everything; "" for what is not there."""
+    """A digest of a file, of what a module does, the names in a folder, or everything; "" for what
+    is not there."""
     if name == EVERYTHING:
         paths = [path for tree in TREES for path in (root / tree).rglob("*")]
         names = sorted(path.relative_to(root).as_posix() for path in paths if path.is_file())
         # A cache, of Python or of pytest, is there or not.
         kept = (one for one in names if not re.search(r"(^|/)(\.|__pycache__/)", one))
-        texts = [f"{one}\0{_content(root, one)}" for one in kept]
+        texts = [f"{one}\0{_content(root, AS_TEXT + one)}" for one in kept]
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()
     try:
         if name.endswith("/"):
@@ -132,6 +140,43 @@ def _content(root: Path, name: str) -> str:
                 one for one in os.listdir(root / name) if not one.startswith(("__py", "."))
             )
             return "\0".join(listed)
-        return hashlib.sha256((root / name).read_bytes()).hexdigest()
+        path = root / name.removeprefix(AS_TEXT)
+        content = _read(path) if path.suffix == ".py" else path.read_bytes()
+        if name.endswith(".py") and not name.startswith(AS_TEXT):
+            content = "\n".join(what_runs(content.decode())).encode()
+        return hashlib.sha256(content).hexdigest()
     except OSError:
         return ""
+
+
+@cache
+def _read(path: Path) -> bytes:
+    """A Python file as it was when `freeze` noted it."""
+    return path.read_bytes()
+
+
+def what_runs(text: str) -> list[str]:
+    """The lines of a module but for blank ones, comments on lines of their own, and texts that are
+    statements; docstrings below a decorator stay, which may show them. All lines of what is no
+    Python."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return text.splitlines()
+    texts: set[int] = set()  # lines of texts of several lines, blank ones and such with # included
+    unread: set[int] = set()
+    shown: set[ast.stmt] = set()
+    for node in ast.walk(tree):
+        if getattr(node, "decorator_list", None):
+            shown.add(node.body[0])  # type: ignore[attr-defined]
+        if isinstance(node, ast.Expr) and _is_text(node.value) and node not in shown:
+            unread |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+        elif isinstance(node, (ast.Constant, ast.JoinedStr)) and node.end_lineno != node.lineno:
+            texts |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+    lines = list(enumerate(text.splitlines(), 1))
+    says = {n for n, line in lines if (s := line.strip()) and not s.startswith("#")}
+    return [line for n, line in lines if n not in unread and n in says | texts]
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
