@@ -757,9 +757,9 @@ def test_l2_delivers_what_was_measured_or_published() -> None:
         supply = costs.l2(card)
         assert supply and supply.together
         told = [a_clock(card, rate) for rate in (supply.apart, supply.together)]
-        assert told == pytest.approx([31, 88], abs=0.5)
-        assert ("which has the same chip" in supply.apart.source) == (card is h200)
-        assert "measured on H100" in supply.together.source
+        assert told == pytest.approx([37, 93], abs=0.5)
+        assert ("which has the same chip" in supply.apart.source) == (card is h100)
+        assert "measured on H200" in supply.together.source
 
 
 @pytest.mark.parametrize(

@@ -144,11 +144,10 @@ def test_a_ladder_says_where_it_comes_from_and_which_tiles_were_found() -> None:
     [last] = [
         line for line in reading.ladder_notes(rows, size, "h200") if line.startswith("recorded")
     ]
-    assert last == "recorded GPUs: h100, h200"
+    assert last == "recorded GPUs: h200"
     notes = "\n".join(reading.ladder_notes(rows, size, "h200"))
     assert "tuned: tiled_32: the default tile" in notes and "tuned: naive" not in notes
     assert f"tile chosen by shape: {reading.ragged()}" in notes
-    assert "tile chosen" not in "\n".join(reading.ladder_notes(rows, size, "h100"))
     note = {"gpu": "X", "driver": "1", "cuda": "2", "cublas": "3"}
     days = [{"recorded": {**note, "date": f"2026-01-0{n}", "commit": f"c{n}"}} for n in (2, 3, 1)]
     title = reading.ladder_title(days, (1, 2, 3))
@@ -207,8 +206,8 @@ def test_what_is_not_recorded_is_none_and_no_fault(held: store.Record) -> None:
 
 
 def test_the_shipped_records_have_what_chapters_draw() -> None:
-    assert reading.ragged() is not None and len(reading.supplies("h100")) == 68
-    assert reading.everywhere() == reading.everywhere(gpu="h100") != reading.everywhere(gpu="h200")
+    assert reading.ragged() is not None and len(reading.supplies()) == 68
+    assert reading.everywhere() == reading.everywhere(gpu="h200") is not None
     assert len(reading.transfers()) and len(reading.accuracy()) and len(reading.flags().rows)
 
 

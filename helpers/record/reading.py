@@ -275,12 +275,8 @@ def ragged(kernel: str = "fp32_best", gpu: str = DEFAULT_GPU) -> Ragged | None:
         return None
 
 
-PICKED_ON = "h100"
-"""The GPU on which today's choice was recorded over the drawn shapes."""
-
-
 def everywhere(
-    dtype: str = "float32", gpu: str = PICKED_ON, seed: int = shape_sets.DRAWN_SEED
+    dtype: str = "float32", gpu: str = DEFAULT_GPU, seed: int = shape_sets.DRAWN_SEED
 ) -> Everywhere | None:
     """The recorded picks of `choosing.best` over a set of drawn shapes, or None where they are not
     complete.

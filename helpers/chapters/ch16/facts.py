@@ -11,7 +11,6 @@ from helpers.ladder.launch import Trace, trace_of
 from helpers.ladder.rungs import catalog, lay_out
 from helpers.ladder.usage import instruction_mix
 from helpers.record import load
-from helpers.record.reading import PICKED_ON
 from helpers.record.shape_sets import Everywhere
 from nogpu.device import Gpu
 
@@ -92,7 +91,7 @@ def sixteen(gpu: Gpu) -> bool:
 
 def source(found: Everywhere) -> str:
     """Where, when and with what the picks were measured, in a line."""
-    return load(PICKED_ON).label(found.entries)
+    return load("h200").label(found.entries)
 
 
 def told(found: Everywhere | None, library: str) -> str:

@@ -9,7 +9,7 @@ from helpers.ladder.model import SCHEDULERS
 from nogpu import device
 from nogpu.device import Gpu
 
-SAME_CHIP: Mapping[str, str] = {"h200": "h100"}
+SAME_CHIP: Mapping[str, str] = {"h100": "h200"}
 """GPUs whose L2 was measured on another card of the same chip, GH100 here (NVIDIA's datasheets)."""
 PUBLISHED_L2: Mapping[str, tuple[float, str]] = {
     "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
