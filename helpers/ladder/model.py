@@ -369,12 +369,12 @@ def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     """Predict a product by thin_rows or thin_columns, which stream one large matrix past few sums.
 
     resident: blocks that an SM holds. A round of r blocks waits once for memory (LOAD_CLOCKS) and
-    then takes as long as the slowest of
+    then takes as long as the slower of
 
     - its bytes of A and B, at SM_FEED or, where that is less, at what is under way a LOAD_CLOCKS
       (Little's law);
-    - its multiply-adds, also those of rows and columns that C has not;
-    - of thin_columns, the reads of B in shared memory, 128 bytes a clock.
+    - its multiply-adds, also those of rows and columns that C has not. (In that time
+      thin_columns has read B from shared memory, for any tile: a read serves ROWS of them.)
 
     The first wait is in THIN_START. Beside them the memory of the GPU delivers A and B and takes
     C once; of the shorter of the two times SHOWN is added to the longer. The start of the launch
@@ -391,15 +391,14 @@ def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     multiply_adds = THIN_WORK[kind, item] * bm * bn * depth / gpu.fp32_lanes_per_sm
     if "COLUMNS" in p:
         under_way = WARP * LANE_BYTES * p["AHEAD"] * min(p["ROWS"] * p["WARPS"], launch.M)
-        shared = item * depth * bn * min(p["WARPS"], cdiv(launch.M, p["ROWS"])) / 128
     else:
         across = min(LANE_BYTES * WARP, item * launch.N)
-        under_way, shared = p["AHEAD"] * min(p["WARPS"], cdiv(launch.K, slices)) * across, 0.0
+        under_way = p["AHEAD"] * min(p["WARPS"], cdiv(launch.K, slices)) * across
 
     def of(r: int) -> float:
         """Clocks of a round of r blocks on an SM."""
         feed = min(SM_FEED, r * under_way / LOAD_CLOCKS)
-        return LOAD_CLOCKS + r * max(fetched / feed, multiply_adds, shared)
+        return LOAD_CLOCKS + r * max(fetched / feed, multiply_adds)
 
     busiest = cdiv(blocks, gpu.sms)
     full, rest = divmod(busiest, resident)
