@@ -21,10 +21,20 @@ from helpers import draw as plots
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, format_glued, provenance
 from helpers.page.explorers import points as explored
-from helpers.record import Measurement, known_gpus, load, measure, protocol, sources, stamps, store
+from helpers.record import (
+    ImplausibleError,
+    Measurement,
+    known_gpus,
+    load,
+    measure,
+    protocol,
+    sources,
+    stamps,
+    store,
+)
 from helpers.record.adding import add_record
 from helpers.record.telemetry import Reading
-from nogpu import device, disk
+from nogpu import device
 from nogpu.errors import ConfigError, DataError
 from nogpu.toolchain import runs
 from tests.common import ROOT, completed
@@ -46,6 +56,13 @@ RATES = {
     "naive": 120.0, "coalesced": 600.0, "tiled_32": 900.0, "naive_int": 110.0,
     "coalesced_int": 500.0, "mine": 600.0, "cublas_fp32": 4000.0, "cublas_fp16": 22_000.0,
 }  # fmt: skip
+
+
+class Slow(dict[str, float]):
+    """Rates of every kernel that no card is above."""
+
+    def get(self, name: str, default: Any = None) -> float:
+        return dict.get(self, name, 700.0)
 
 
 class Card(FakeSession):
@@ -124,6 +141,7 @@ def test_what_the_gpu_can_run_is_timed_and_the_rest_is_replayed_beside_it(at_han
     session = at_hand()
     m = measure(["mma_turing", "mma_pipelined", "cublas_fp16"], [1024, 2048])
     assert m.live and (m.gpu, m.key, m.missing) == ("Tesla T4", "t4", ())
+    assert m.recorded is not None and not m.recorded.live and m.recorded.recorded is None
     assert set(session.measured) == {"mma_turing"}
     whose = {row["kernel"]: (row["gpu"], row["live"], row["record"]) for row in m.rows}
     assert whose == {
@@ -182,6 +200,16 @@ def test_a_size_that_this_gpu_does_not_hold_is_replayed_with_the_reason(
     both = measure([own, "coalesced"], [1024, 4096])
     assert both.missing == ("mine at 4096x4096x4096 (the matrices need 9 GB and this GPU has 4)",)
     assert both.rows[1]["gpu"] == "" and math.isnan(both.rows[1]["ms"])
+    assert measure(own, 1024).recorded is None
+
+
+def test_a_live_ladder_is_of_what_the_gpu_runs_and_a_wrong_result_is_refused(at_hand: Any) -> None:
+    at_hand(rates=Slow(RATES))
+    names = {row["kernel"] for row in sources.live_ladder(64)}
+    assert {"naive", "cublas_fp32"} <= names and "cp_async" not in names
+    at_hand(wrong=frozenset({"naive"}))
+    with pytest.raises(ImplausibleError, match="wrong result"):
+        measure("naive", 64)
 
 
 MIXED = ["mma_turing", "mma_pipelined"]
@@ -247,13 +275,6 @@ def test_a_clock_that_is_not_told_is_said_in_words(at_hand: Any) -> None:
     at_hand()
     m = measure(["naive", "cublas_fp32"], 1024)
     assert m.live and m.replayed == () and "no SM clock" not in m.label
-
-
-class Slow(dict[str, float]):
-    """Rates of every kernel that no card is above."""
-
-    def get(self, name: str, default: Any = None) -> float:
-        return dict.get(self, name, 700.0)
 
 
 @pytest.mark.parametrize("page", ["02", "05"])
@@ -528,24 +549,3 @@ def test_a_longer_name_may_be_another_card(at_hand: Any, folder: Path, tmp_path:
     assert device.gpu("h100_pcie").sms == 114 and pcie.known == device.gpu("h100_pcie")
     sxm = replace(H200, name="NVIDIA H100 80GB HBM3")
     assert sxm.known == device.gpu("h100")
-
-
-def test_a_write_that_fails_leaves_the_record_as_it_was(
-    at_hand: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = saved(at_hand, tmp_path / "mine.json")
-    add_record(path)
-    before = (folder / "t4.json").read_bytes()
-    path = saved(at_hand, path, rates={**RATES, "tiled_32": 1000.0})
-
-    def full(*_: Any) -> None:
-        raise OSError("disk full")
-
-    with monkeypatch.context() as m:
-        m.setattr(disk.os, "replace", full)
-        with pytest.raises(OSError, match="full"):
-            add_record(path)
-    assert (folder / "t4.json").read_bytes() == before
-    assert sorted(p.name for p in folder.iterdir()) == ["h200.json", "t4.json"]
-    assert add_record(path).replaced == 6
-    assert (folder / "t4.json").read_bytes() != before

@@ -403,20 +403,30 @@ EMPTY = {"schema": 1, "gpu": {"name": "X"}} | {
     ("raw", "why"),
     [
         ({"schema": "1", "gpu": {"name": "X"}}, r"has schema '1'.*git pull"),
+        ({"schema": 2, "gpu": {"name": "X"}}, r"has schema 2.*git pull"),
+        ({"gpu": {"name": "X"}}, "no schema number"),
+        ({"schema": 1}, "does not say which GPU"),
         ({"schema": 0, "gpu": {"name": "X"}}, r"has schema 0.*git checkout -- x.json.*--gpu x$"),
         ({"schema": 1, "gpu": "X"}, "does not say which GPU"),
         ({"schema": 1, "gpu": {"name": 3}}, "does not say which GPU"),
         ({"schema": 1, "gpu": {"name": "X"}, "points": [], "skipped": {}}, "no list 'skipped'"),
         (EMPTY | {"l2": 3}, "no list 'l2'"),
+        (EMPTY | {"skipped": [{}, 3]}, "entry 0 of 'skipped' has no 'kernel'"),
+        (EMPTY | {"skipped": [3]}, "entry 0 of 'skipped' is not an object"),
         ([1], "is not a measurement file"),
     ],
 )
 def test_what_is_no_record_is_refused(raw: Any, why: str) -> None:
     with pytest.raises(DataError, match=why):
         store.parsed(Path("x.json"), raw)
-    if isinstance(raw, dict) and raw["schema"] == 0:
-        with pytest.raises(DataError, match=r"once more$"):
-            store.parsed(Path("x.json"), raw, "once more")
+    with pytest.raises(DataError, match=r"once more$|git pull$"):
+        store.parsed(Path("x.json"), raw, "once more")
+
+
+def test_a_file_that_is_no_text_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"damaged.*git checkout -- x.json"):
+        store.read(tmp_path / "x.json")
 
 
 def test_a_validation_goes_on_where_there_is_a_file(tmp_path: Path) -> None:
