@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -19,12 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, matmul, plan
+from helpers import catalog, plan
 from helpers import draw as plots
 from helpers.ladder import binding, numbers, rungs, streams
 from helpers.ladder.streams import Operation, Step, Variant
 from helpers.page import exercises
-from helpers.record import ImplausibleError, load, overlap, overlapping, protocol, sources, store
+from helpers.record import ImplausibleError, overlap, overlapping, protocol, sources, store
 from helpers.record.entries import Overlapped
 from helpers.record.overlapping import Runner
 from nogpu import device
@@ -76,20 +75,11 @@ def test_a_wrong_cut_is_seen() -> None:
     assert cut_faults(naive_cut(1000, 3, 128), 1000, 3, 128) == ["rows", "tiles"]
     assert cut_faults(((0, 384), (384, 616)), 1000, 3, 128) == ["count", "balance"]
     assert cut_faults(((0, 550), (500, 500)), 1000, 2, 50) == ["rows"]
+    by_tiles = streams.row_panels(plan(catalog["tiled_32"], 70, 33, 17), 3)
+    assert by_tiles == ((0, 32), (32, 32), (64, 6))
     for bad in ((0, 1, 1), (8, 0, 1), (8, 1, 0)):
         with pytest.raises(ConfigError, match="at least 1"):
             streams.panels(*bad)
-
-
-def test_panels_multiply_to_the_whole_product() -> None:
-    A, B = numbers.operands("tiled_32", 70, 33, 17)
-    whole = matmul("tiled_32", A, B, backend="emulator")
-    cuts = streams.row_panels(plan(catalog["tiled_32"], 70, 33, 17), 3)
-    assert cuts == ((0, 32), (32, 32), (64, 6))
-    parts = [matmul("tiled_32", A[r : r + n], B, backend="emulator") for r, n in cuts]
-    assert np.array_equal(np.concatenate(parts), whole)
-    lost = [matmul("tiled_32", A[r : r + n], B, backend="emulator") for r, n in naive_cut(70, 3, 1)]
-    assert np.concatenate(lost).shape != whole.shape
 
 
 # -- ordering and predicting -------------------------------------------------------------------
@@ -413,41 +403,36 @@ def broken(kernels: list[Any]) -> int:
     return told
 
 
-def test_a_kernel_that_does_not_wait_for_b_is_found_out(
-    kernels: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert broken(kernels) == 0
-    monkeypatch.setattr(Stream, "wait_event", lambda self, event: None)
-    assert broken(kernels) >= 10  # luck saves the others
+def without(what: str) -> Any:
+    """A schedule that lacks a step of the first panel."""
+    first = (what, 0)
+    return lambda right: lambda *of: tuple(s for s in right(*of) if (s.what, s.panel) != first)
 
 
-@pytest.mark.parametrize("what", ["A", "B", "kernel", "C"])
-def test_a_step_left_out_is_found_out(
-    kernels: list[Any], monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """The operands of the run before are still there, so only the poison tells."""
-    right = streams.schedule
-    lacking = lambda *of: tuple(s for s in right(*of) if (s.what, s.panel) != (what, 0))  # noqa: E731
-    monkeypatch.setattr(streams, "schedule", lacking)
-    assert broken(kernels) == 20
-
-
-def test_copies_in_another_stream_than_their_kernel_are_found_out(
-    kernels: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = streams.schedule
-    apart = lambda *of: tuple(  # noqa: E731
-        replace(s, stream=(s.stream + 1) % of[1]) if s.what == "A" else s for s in right(*of)
+def apart(right: Any) -> Any:
+    """A schedule that copies A in another stream than that of its kernel."""
+    return lambda count, over: tuple(
+        replace(s, stream=(s.stream + 1) % over) if s.what == "A" else s for s in right(count, over)
     )
-    monkeypatch.setattr(streams, "schedule", apart)
-    assert broken(kernels) >= 10
 
 
-def test_a_cut_that_loses_rows_is_found_out(
-    kernels: list[Any], monkeypatch: pytest.MonkeyPatch
+FAULTS: dict[str, tuple[Any, str, Any, int]] = {
+    "no wait for B": (Stream, "wait_event", lambda _: lambda *_: None, 10),
+    "A in another stream": (streams, "schedule", apart, 10),
+    "rows lost": (streams, "row_panels", lambda _: lambda p, count: naive_cut(p.M, count, 1), 20),
+    **{f"no {what}": (streams, "schedule", without(what), 20) for what in MS},
+}
+"""What is replaced by what, and how often it is found out at least: luck saves the others."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_a_run_in_panels_is_found_out(
+    fault: str, kernels: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "row_panels", lambda p, count: naive_cut(p.M, count, 1))
-    assert broken(kernels) == 20
+    """The operands of the run before are still there, so only the poison tells of a lost step."""
+    owner, name, twin, least = FAULTS[fault]
+    monkeypatch.setattr(owner, name, twin(getattr(owner, name)))
+    assert broken(kernels) >= least
 
 
 def chapters_program() -> Callable[..., None]:
@@ -612,12 +597,14 @@ def test_overlap_is_recorded_once_and_replayed(
     assert overlapped == [f"{k} {n}" for n in (256, 1024) for k in overlapping.KERNELS]
     record(sections=("overlap",))
     assert len(overlapped) == 4  # it is in the file
+    small, large = (overlaps_section.seconds((n, n, n), 12) for n in (1024, 8192))
+    assert large > small > 3.0
     replayed = overlap(gpu="h200")
     assert not replayed.live
     assert "NVIDIA H200" in replayed.label and "abc1234" in replayed.label
     assert {r["m"] for r in replayed.rows} == {256, 1024}
     assert {r["kernel"] for r in overlap(["vectorised"], [1024], gpu="h200").rows} == {"vectorised"}
-    with pytest.raises(DataError, match="tiled_32 at 256, 1024"):
+    with pytest.raises(DataError, match=r"tiled_32 at 256, 1024.*--no-points --overlap"):
         overlap(["naive"], gpu="h200")
     # other code under the same name is measured again, and replaces what was there
     monkeypatch.setattr(rungs, "fingerprint", lambda k: "changed")
@@ -625,53 +612,6 @@ def test_overlap_is_recorded_once_and_replayed(
     record(sections=("overlap",))
     assert len(overlapped) == 8
     assert len(overlap(gpu="h200").rows) == len(replayed.rows)
-
-
-def test_overlap_keeps_to_its_time(overlapped: list[str]) -> None:
-    found = record(sections=("overlap",), seconds=0.0)
-    assert overlapped == []
-    assert found.left == [
-        f"overlap of {k} at {n}" for n in (256, 1024) for k in overlapping.KERNELS
-    ]
-    assert (
-        overlaps_section.seconds((8192,) * 3, 12) > overlaps_section.seconds((1024,) * 3, 12) > 3.0
-    )
-
-
-def test_what_cannot_be_overlapped_is_refused_and_the_rest_is_kept(
-    overlapped: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(session: Any, kernel: Any, size: store.Size, **options: Any) -> Any:
-        if size[0] > 256:
-            raise ImplausibleError("a wrong result")
-        return made_up(session, kernel, size, **options)
-
-    monkeypatch.setattr(overlapping, "entries", fail)
-    refused = record(sections=("overlap",)).refused
-    assert refused == [f"overlap of {k} at 1024: a wrong result" for k in overlapping.KERNELS]
-    assert {e["m"] for e in load("h200").overlap} == {256}
-
-
-def test_a_record_from_before_is_read_and_says_what_it_lacks(gpu: type[FakeSession]) -> None:
-    path = record().path
-    text = path.read_text(encoding="utf-8")
-    path.write_text(re.sub(r',\n"overlap": \[\]', "", text), encoding="utf-8")
-    assert '"overlap": []' not in path.read_text(encoding="utf-8")
-    assert load("h200").overlap == []
-    with pytest.raises(DataError, match="--no-points --overlap"):
-        overlap(gpu="h200")
-
-
-@pytest.mark.parametrize(
-    "timeline",
-    [[], [["B", 0, 0, 0.0]], [["B", 0, 0, 2.0, 1.0]], [["B", -1, 0, 0.0, 1.0]], [[1, 0, 0, 0.0, 1.0]], "B"],
-)  # fmt: skip
-def test_a_damaged_time_line_is_refused(overlapped: list[str], timeline: Any) -> None:
-    path = record(sections=("overlap",)).path
-    data = json.loads(path.read_text(encoding="utf-8"))
-    data["overlap"][0]["timeline"] = timeline
-    with pytest.raises(DataError, match="timeline"):
-        store.parsed(path, data)
 
 
 def test_overlap_is_measured_where_there_is_a_gpu(

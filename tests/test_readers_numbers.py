@@ -35,7 +35,7 @@ from helpers.record import (
 from helpers.record.adding import add_record
 from helpers.record.telemetry import Reading
 from nogpu import device
-from nogpu.errors import ConfigError, DataError
+from nogpu.errors import ConfigError
 from nogpu.toolchain import runs
 from tests.common import ROOT, completed
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession
@@ -253,17 +253,6 @@ def test_a_frame_and_roofs_are_under_the_names_of_the_rows(at_hand: Any) -> None
     )
 
 
-def test_a_table_of_two_gpus_says_whose_each_row_is(at_hand: Any) -> None:
-    at_hand()
-    m = measure(MIXED, 1024)
-    assert m.gpus == "Tesla T4 and NVIDIA H200"
-    assert m.taken_on("mma_turing", 1024) == {"taken on": "Tesla T4"}
-    assert m.taken_on("mma_pipelined", 1024) == {"taken on": "NVIDIA H200, recorded"}
-    alone = measure("mma_turing", 1024)
-    assert alone.gpus == "Tesla T4" and alone.taken_on("mma_turing", 1024) == {}
-    assert measure(MIXED, 1024, gpu="h200").taken_on("mma_turing", 1024) == {}
-
-
 # -- a clock that nobody tells -----------------------------------------------------------------
 
 
@@ -328,17 +317,6 @@ def test_two_sizes_are_compared_by_clocks(at_hand: Any) -> None:
     m = measure("tiled_32", [1024, 1025])
     slower = m.gain("tiled_32", "tiled_32", 1024, old_size=1025)
     assert slower == pytest.approx((1025 / 1024) ** 3)
-
-
-def test_two_gpus_make_no_gain(at_hand: Any) -> None:
-    at_hand()
-    m = measure(MIXED, 1024)
-    both = r"NVIDIA H200 \(recorded\).*Tesla T4 \(here, now\).*h200"
-    with pytest.raises(ConfigError, match=both):
-        m.gain("mma_pipelined", "mma_turing", 1024)
-    assert m.recorded is not None and m.recorded.gain("mma_pipelined", "mma_turing", 1024) > 1
-    with pytest.raises(DataError, match="not in this measurement"):
-        m.gain("mma_pipelined", "naive", 1024)
 
 
 @pytest.mark.parametrize(("new", "old"), [("tiled_32", "coalesced"), ("block_1d", "tiled_32")])

@@ -242,10 +242,11 @@ def test_a_gain_is_of_ratios_else_of_clocks_else_of_times(new: Any, old: Any, fo
 
 
 def test_no_gain_is_between_two_records() -> None:
-    for other, told in (({"record": "y"}, 'gpu="x"'), ({"gpu": "Y", "record": ""}, 'gpu="x"')):
-        with pytest.raises(ConfigError, match="make no gain") as caught:
+    now = {"gpu": "Y", "record": "", "live": True}
+    for other, whose in (({"record": "y"}, "X (recorded)"), (now, "Y (here, now)")):
+        with pytest.raises(ConfigError, match=r'X \(recorded\).*make no gain.*gpu="x"') as caught:
             gain({}, other)
-        assert told in str(caught.value) and "X (recorded)" in str(caught.value)
+        assert f"tiled_32 on {whose}" in str(caught.value)
 
 
 def test_a_row_is_found_by_its_kernel_and_size() -> None:
@@ -270,6 +271,7 @@ def test_a_row_is_found_by_its_kernel_and_size() -> None:
     assert (
         m.gpus == "X" and replace(m, rows=m.rows[4:]).gpus == "Z" and m.taken_on("naive", 8) == {}
     )
+    assert replace(m, rows=(*rows, rows[0] | {"gpu": "Y"}, rows[0])).gpus == "X and Y"
     two = replace(m, rows=(rows[0], rows[1] | {"record": "x"}, rows[2] | {"live": True}))
     assert two.taken_on("naive", 8) == {"taken on": "X, recorded"}
     assert two.taken_on("naive", (8, 9, 8)) == {"taken on": "X"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass, fields, replace
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from helpers.record import load, store
-from helpers.record.entries import Counted, Overlapped, Point, Skipped
+from helpers.record.entries import Counted, Point, Skipped
 from helpers.record.store import (
     Count,
     Entry,
@@ -119,58 +120,44 @@ def test_annotations_say_what_fits_and_what_an_entry_is_about() -> None:
     assert "'power', which this version of the book" in store.unfit(Tried, GOOD | {"power": 3})
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"kernel": ""}, "kernel='', which is not text"),
-        ({"kernel": 3}, "which is not text"),
-        ({"n": 0}, "n=0, which is not count"),
-        ({"n": True}, "which is not count"),
-        ({"n": 1.0}, "which is not count"),
-        ({"ms": 0}, "ms=0, which is not positive"),
-        ({"ms": float("inf")}, "which is not positive"),
-        ({"ms": None}, "which is not positive"),
-        ({"watts": 0.0}, "which is not maybe"),
-        ({"watts": "600"}, "which is not maybe"),
-        ({"error": -0.1}, "which is not zero or more"),
-        ({"error": None}, "which is not zero or more"),
-        ({"share": -0.1}, "which is not zero or more, or null"),
-        ({"spills": -1}, "which is not a count or zero"),
-        ({"spills": None}, "which is not a count or zero"),
-        ({"waits": -1}, "which is not a count, zero or null"),
-        ({"ms": True}, "which is not positive"),
-        ({"share": float("nan")}, "which is not zero or more, or null"),
-        ({"watts": -1}, "which is not maybe"),
-        ({"words": None}, "which is not text, or empty"),
-        ({"note": 3}, "which is not maybe text"),
-        ({"wrong_at": "abc"}, "which is not a list"),
-        *(
-            ({"times": wrong}, "not a list of")
-            for wrong in (
-                [],
-                "h2d",
-                [3],
-                [["h2d", 0, 0, 0.0]],
-                [["h2d", 0, 0, 0.0, 1.0, 2.0]],
-                [[3, 0, 0, 0.0, 1.0]],
-                [["h2d", -1, 0, 0.0, 1.0]],
-                [["h2d", 0, -1, 0.0, 1.0]],
-                [["h2d", 0, 0, -0.1, 1.0]],
-                [["h2d", 0, 0, 1.1, 1.0]],
-                [["h2d", 0, 0, None, 1.0]],
-                [["h2d", 0, 0, 0.0, float("inf")]],
-                [["h2d", 0, 0, 0.0, 1.0], ["h2d", 0.5, 0, 0, 1]],
-                ((("h2d", 0, 0, 0.0, 1.0)),),
-            )
-        ),
-        ({"recorded": {}}, "does not say its date, commit, driver, cuda, cublas, nvrtc, cupy"),
-        ({"recorded": {k: v for k, v in NOTE.items() if k != "cuda"}}, "does not say its cuda"),
-        ({"recorded": 3}, "which is not mapping"),
-    ],
-)
-def test_what_breaks_a_rule_is_no_entry(change: dict[str, Any], why: str) -> None:
-    with pytest.raises(DataError, match=why):
-        Tried(**GOOD | change)
+COPIED = ("h2d", 0, 0, 0.0)
+WRONG: dict[str, tuple[str, list[Any]]] = {
+    "kernel": ("text", ["", 3]),
+    "n": ("count", [0, True, 1.0]),
+    "ms": ("positive", [0, float("inf"), None, True]),
+    "watts": ("maybe", [0.0, "600", -1]),
+    "error": ("zero or more", [-0.1, None]),
+    "share": ("zero or more, or null", [-0.1, float("nan")]),
+    "spills": ("a count or zero", [-1, None]),
+    "waits": ("a count, zero or null", [-1]),
+    "words": ("text, or empty", [None]),
+    "note": ("maybe text", [3]),
+    "wrong_at": ("a list", ["abc"]),
+    "times": ("a list of", [[], "h2d", [3], [COPIED], [(*COPIED, 1.0, 2.0)], ((*COPIED, 1.0))]),
+    "recorded": ("mapping", [3]),
+}
+"""Of each field what its rule is called, and what breaks it."""
+BARS = ((3, 0, 0, 0.0, 1.0), ("h2d", -1, 0, 0.0, 1.0), ("h2d", 0, -1, 0.0, 1.0))
+BARS += (("h2d", 0, 0, -0.1, 1.0), ("h2d", 0, 0, 1.1, 1.0), ("h2d", 0, 0, None, 1.0))
+BARS += (("h2d", 0, 0, 0.0, float("inf")), ("h2d", 0.5, 0, 0, 1))
+"""What is no operation of a time line."""
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_what_breaks_a_rule_is_no_entry(field: str) -> None:
+    words, values = WRONG[field]
+    values = values + [[GOOD["times"][0], bar] for bar in BARS if field == "times"]
+    for value in values:
+        with pytest.raises(DataError, match=re.escape(f"{field}={value!r}, which is not {words}")):
+            Tried(**GOOD | {field: value})
+
+
+def test_who_recorded_it_is_part_of_an_entry() -> None:
+    every = "does not say its date, commit, driver, cuda, cublas, nvrtc, cupy"
+    but_one = {name: value for name, value in NOTE.items() if name != "cuda"}
+    for note, why in (({}, every), (but_one, "does not say its cuda")):
+        with pytest.raises(DataError, match=why):
+            Tried(**GOOD | {"recorded": note})
 
 
 def test_a_field_without_a_rule_is_a_mistake_in_the_class() -> None:
@@ -201,13 +188,6 @@ def test_an_entry_takes_the_place_of_the_old_one_and_of_its_opposite(tmp_path: P
     assert [p.ms for p in held.of(Point)] == [9.0]
     held.merge(Counted(**about, values={}, source=None, recorded=NOTE))
     assert len(held.points) == 1  # another section about the same launch clears nothing
-
-
-def test_overlapped_runs_differ_by_how_they_are_cut() -> None:
-    entry = load("h200").of(Overlapped)[0]
-    assert entry.about != replace(entry, panels=entry.panels + 1).about
-    assert entry.about != replace(entry, streams=entry.streams + 1).about
-    assert entry.about == replace(entry, ms=1.0, source="other").about
 
 
 # -- a new section ---------------------------------------------------------------------------------
@@ -445,6 +425,15 @@ def test_a_validation_goes_on_where_there_is_a_file(tmp_path: Path) -> None:
         new.head |= wrong
         new.write()
         with pytest.raises(DataError, match="is no file of shapes in schema 1"):
+            store.read_validation(new.path, "shapes")
+    head = {"schema": 1, "kind": "shapes", "controls": []}
+    for wrong, why in (
+        ([], "is no file of"),
+        (head, "no list 'rows'"),
+        ({**head, "rows": 3}, "no list"),
+    ):
+        new.path.write_text(json.dumps(wrong), encoding="utf-8")
+        with pytest.raises(DataError, match=why):
             store.read_validation(new.path, "shapes")
 
 

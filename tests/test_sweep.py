@@ -17,7 +17,7 @@ from helpers.ladder.rungs import catalog
 from helpers.record import protocol, stamps, store, tiles
 from helpers.record.entries import Swept
 from nogpu import device
-from nogpu.errors import ConfigError, DataError, NoGPUError, UnknownKernelError, UnknownNameError
+from nogpu.errors import DataError, UnknownNameError
 from tests.test_measure import H200, QUICK, FakeSession
 from tools.recorder import campaign, tile_builds
 from tools.recorder.sections import sweep as sweep_section
@@ -136,18 +136,6 @@ def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
     assert run("tiled_32", again=True).measured == 4
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_what_is_measured_already_stays(
-    gpu: type[Session], tmp_path: Path, elsewhere: bool
-) -> None:
-    """A machine that hands back one folder only must not hand back half a record."""
-    campaign.run(Request(("points",), sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
-    options = {"out": tmp_path / "h200.json"} if elsewhere else {}
-    outcome = run("tiled_32", limit=1, **options)
-    assert outcome.path == (options.get("out") or store.FOLDER / "h200.json")
-    assert len(store.read(outcome.path).points) == 1
-
-
 def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> None:
     gpu.wrong_tile = {"TILE": 16}
     outcome = run("tiled_32")
@@ -176,17 +164,6 @@ def test_a_gpu_that_stops_leaves_what_was_timed(gpu: type[Session]) -> None:
         run("tiled_32")
     entries = store.read(store.FOLDER / "h200.json").of(Swept)
     assert any(e["reason"] and "stopped" in e["reason"] for e in entries)
-
-
-def test_bad_requests(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnknownKernelError):
-        run("nope")
-    with pytest.raises(ConfigError, match="machine has"):
-        run("tiled_32", gpu="t4")
-    monkeypatch.undo()
-    if device.current() is None:
-        with pytest.raises(NoGPUError):
-            run("tiled_32")
 
 
 def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:

@@ -12,11 +12,10 @@ import pytest
 
 from helpers import page as pages
 from helpers.ladder.rungs import catalog, fingerprint
-from helpers.record import protocol, reading, shape_sets, store, tile_times, tiles
+from helpers.record import reading, shape_sets, store, tile_times, tiles
 from helpers.record.entries import Swept, Tuned
-from nogpu import device
-from nogpu.errors import ConfigError, NoGPUError
-from tests.test_measure import QUICK, FakeSession
+from nogpu.errors import ConfigError
+from tests.test_measure import QUICK
 from tests.test_sweep import Session, pretend
 from tools.recorder import campaign
 from tools.recorder.sections import tuned as tuned_section
@@ -82,6 +81,7 @@ def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> No
     assert entry["cublas_ratio"] == pytest.approx(3200 / 50000, rel=1e-4)
     assert entry["tiles"] == len(tiles.legal_tiles("block_1d", SIZE))
     assert entry["source"] == fingerprint("block_1d")
+    assert shape_sets.describe_tile(entry).startswith("BK=4 TM=16")
     assert any("times as fast as the default tile" in line for line in lines)
     assert run("block_1d").present == 1
     assert run("block_1d", again=True).measured == 1
@@ -185,55 +185,3 @@ def test_readers_show_a_confirmed_tile_and_nothing_else(gpu: type[Session]) -> N
     for stale in ({"source": "older"}, {"default": {**k.params, "BM": 64}}):
         write(**stale)
         assert reading.tuned(k) is None and pages.tuned_note(k) is None
-
-
-def test_a_record_shows_its_tuned_tiles_in_the_ladder(
-    gpu: type[Session], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from helpers.__main__ import main
-
-    request = Request(("points",), sizes=(SIZE,), kernels=("block_1d", "cublas_fp32"))
-
-    class Plain(FakeSession):
-        """It counts its own openings, not those of the class that other tests look at."""
-
-    with monkeypatch.context() as plain:
-        plain.setattr(campaign, "RecordingSession", Plain)
-        campaign.run(request, lambda _: None)
-    assert main(["ladder", "--size", "256"]) == 0
-    assert "tuned:" not in capsys.readouterr().out
-    run("block_1d")
-    assert main(["ladder", "--size", "256"]) == 0
-    out = capsys.readouterr().out
-    assert "tuned: block_1d: BK=4 TM=16" in out and "chosen by shape" not in out
-    monkeypatch.setattr(shape_sets, "ragged_shapes", lambda: [(100, 70, 33)])
-    run("fp32_best", ragged=True)
-    assert main(["ladder", "--size", "256"]) == 0
-    assert "tile chosen by shape: fp32_best over 1 ragged shapes" in capsys.readouterr().out
-
-
-def test_tuning_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    from helpers.__main__ import main
-
-    if device.current() is None:
-        assert main(["tune", "block_1d"]) == 2
-        assert "NVIDIA GPU" in capsys.readouterr().err
-        with pytest.raises(NoGPUError):
-            campaign.tune(Request(("tuned",), kernels=("block_1d",)))
-
-
-def test_rounds_pair_every_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drift that slows everything leaves the ratios; medians of other rounds would not."""
-
-    class Drift:
-        calls = 0
-
-        def sample(self, name: str, repeat: int) -> float:
-            type(self).calls += 1
-            return {"a": 1.0, "b": 2.0, "c": 4.0}[name] * (1 + (Drift.calls // 3) * 0.1)
-
-    effort = protocol.Effort(pairs=12, max_pairs=12, seconds=0.0, warm_ms=0.0)
-    done = protocol.interleaved(Drift(), ["a", "b", "c"], effort=effort)
-    assert {len(v) for v in done.ms.values()} == {12}
-    assert done.ratio("a", "c").median == pytest.approx(4.0, rel=0.1)
-    assert done.ms["a"].max() / done.ms["a"].min() > 1.5

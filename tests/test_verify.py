@@ -24,8 +24,8 @@ from helpers.ladder import kernel as kernel_room
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import evidence, gpu, store
-from helpers.record.entries import CHECKS, SanitizerRun, ShapesRun
-from nogpu import bfloat16, device
+from helpers.record.entries import CHECKS, SanitizerRun
+from nogpu import bfloat16
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
 from tests import pretend_tools
 from tests.common import completed
@@ -718,29 +718,6 @@ def test_what_did_not_run_to_its_end_is_said() -> None:
     assert evidence.error_count([]) is None
 
 
-def test_damaged_records_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "sanitizer.json"
-    none = {"schema": 1, "kind": "sanitizer", "controls": [], "rows": []}
-    path.write_text(json.dumps(none), encoding="utf-8")
-    data = store.read_validation(path, "sanitizer")
-    assert data.rows == data.controls == []
-    with pytest.raises(DataError, match="no file of shapes"):
-        store.read_validation(path, "shapes")
-    lacking = json.dumps({**none, "rows": [{"kernel": "naive"}]})
-    for text, why in (
-        ("[", "damaged"), ("{}", "no file"), ("[]", "no file"),
-        (lacking, "entry 0 of 'rows' has no 'params'"),
-        (json.dumps({**none, "rows": 3}), "no list"),
-    ):  # fmt: skip
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match=why):
-            store.read_validation(path, "sanitizer")
-    with pytest.raises(TypeError, match="missing"):
-        SanitizerRun(kernel="naive")  # type: ignore[call-arg]
-    with pytest.raises(DataError, match="shapes=-1"):
-        ShapesRun("naive", {}, "ran", 1, -1, [], None, 0, [], "A", 0, None, 0, "x", NOTE)
-
-
 # -- the command -----------------------------------------------------------------------------------
 
 
@@ -760,12 +737,3 @@ def test_the_command(calls: Any, capsys: pytest.CaptureFixture[str], monkeypatch
     assert main(["verify", "--kernels", "naiv"]) == 2
     with pytest.raises(UnknownKernelError, match="naive"):
         campaign.run(Request(("sanitizer",), kernels=("naiv",)), lambda _: None)
-
-
-@pytest.mark.skipif(device.current() is not None, reason="there is a GPU here")
-def test_without_a_gpu_nothing_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", "--out", str(tmp_path / "out")]) == 2
-    assert "needs an NVIDIA GPU" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
