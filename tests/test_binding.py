@@ -63,7 +63,10 @@ def test_a_graph_needs_a_gpu_and_says_so() -> None:
         (lambda A, B, C: (A[:, :4], B, C), ShapeError, "contiguous"),
         (lambda A, B, C: (A, B[:4], C), ShapeError, "planned for"),
         (lambda A, B, C: (A, B, C.astype(np.float64)), DtypeError, "float64"),
+        (lambda A, B, C: (A, B.astype(float), C), DtypeError, "takes float32"),
         (lambda A, B, C: (A.tolist(), B, C), DtypeError, "list"),
+        (lambda A, B, C: (A, B, C.tolist()), DtypeError, "list"),
+        (lambda A, B, C: (A, B, C[:5]), ShapeError, "give C as 8x8"),
         (lambda A, B, C: (A, B, np.broadcast_to(np.float32(0), (8, 8))), ShapeError, "contiguous"),
     ],
 )

@@ -81,11 +81,6 @@ def test_only_the_last_tiles_are_cut() -> None:
 # -- the formula -----------------------------------------------------------------------------------
 
 
-def clocks(M: int, N: int, K: int, gpu: device.Gpu = H200, **params: int) -> float:
-    p = sliced(M, N, K, **params)
-    return model.sliced_rounds(p, gpu, model.resident_blocks(p, gpu)).clocks
-
-
 def test_without_slices_it_is_the_rounds_and_what_they_leave_out() -> None:
     p = geometry(catalog["fp32_best"], 128 * 11, 256 * 12, 1000)
     rounds = model.rounds_of(p, H200, 1).clocks
@@ -99,24 +94,6 @@ def test_without_slices_it_is_the_rounds_and_what_they_leave_out() -> None:
     turned = geometry(catalog["fp32_sliced"], 128 * 11, 256 * 12 - 1, 1000)
     longer = model.sliced_rounds(turned, H200, 1).clocks - whole.clocks
     assert longer == pytest.approx((model.TURNED_STORES - 1) * stores) and longer < 3 * stores
-
-
-@pytest.mark.parametrize("cut", [{}, {"SLICES": 2}])
-def test_a_step_that_is_begun_is_a_whole_one(cut: dict[str, int]) -> None:
-    begun, whole, next_one = (clocks(64, 64, k, **cut) for k in (113, 128, 161))
-    assert begun == whole < next_one
-
-
-def test_slices_halve_the_rounds_and_cost_their_meeting() -> None:
-    one, two = clocks(32, 32, 16000), clocks(32, 32, 16000, SLICES=2)
-    stores = model.sliced_rounds(sliced(32, 32, 1), H200, 8).clocks - model.START_CLOCKS
-    meeting = model.MEET_CLOCKS + 3 * 4 * 32 * 32 / model.MEET_BYTES
-    assert two - meeting == pytest.approx(
-        model.START_CLOCKS + (one - model.START_CLOCKS) / 2, rel=0.02
-    )
-    assert stores < 0.02 * one
-    assert clocks(32, 32, 64, SLICES=2) > clocks(32, 32, 64)  # too short to be worth it
-    assert sliced(32, 32, 64, SLICES=2).grid == (2, 1, 1)
 
 
 @pytest.mark.parametrize("tile", catalog["fp32_sliced"].candidates)
@@ -332,20 +309,3 @@ def test_the_record_holds_what_is_picked_today(dtype: str, seed: int) -> None:
         p = choosing.best(dtype, e.m, e.n, e.k, device.gpu("h200"))
         assert (p.kernel.name, dict(p.params)) == (e.kernel, dict(e.params)), (e.m, e.n, e.k)
         assert e.error_over_tolerance <= 1 and e.pairs >= 5
-
-
-def test_the_prediction_of_a_short_k_knows_odd_rows_waits_and_rounds() -> None:
-    def clocks(M: int, N: int, K: int, **params: int) -> float:
-        return model.short_clocks(plan("mma_short", M, N, K, **params), H200)
-
-    even, odd_k, odd_n = clocks(4096, 4096, 32), clocks(4096, 4096, 31), clocks(4096, 4095, 32)
-    assert even < min(odd_k, odd_n) and even < 0.8 * clocks(4096, 4095, 31)
-    # a block by itself waits for each further tile; many hide each other's waits
-    alone = clocks(64, 64, 96) - clocks(64, 64, 64)
-    assert model.SHORT_NEXT < alone < 2 * model.SHORT_NEXT
-    # a block more than the SMs hold is a round more
-    full = 4 * H200.sms
-    assert clocks(64 * (full + 1), 64, 32) > clocks(64 * full, 64, 32) + model.SHORT_WAIT
-    # where K is short it is the one, and where it is long another one
-    names = [choosing.best("bfloat16", 2000, 2001, k, H200).kernel.name for k in (33, 2001)]
-    assert names[0] == "mma_short" != names[1]

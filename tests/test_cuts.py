@@ -384,30 +384,6 @@ def test_a_tile_has_a_share_for_each_box_of_a_consumer(tile: dict[str, int]) -> 
 FEW = ((1024, 1024, 16384), (128, 8192, 4096), (512, 4096, 4096), (16, 4096, 4096))
 
 
-@pytest.mark.parametrize("shape", FEW)
-def test_few_tiles_are_spread_over_nearly_all_sms(shape: tuple[int, int, int]) -> None:
-    ways = [{}, *catalog["hopper_6"].candidates]
-    found = [(cuts.rounds_of(p, H200).clocks, p) for p in (lay_out("hopper_6", *shape, **w) for w in ways)]  # fmt: skip
-    clocks, best = min(found, key=lambda pair: pair[0])
-    whole = min(cuts.rounds_of(lay_out("hopper_5", *shape, **w), H200).clocks for w in ways)
-    assert clocks <= whole
-    division = hopper.division(best)
-    at_work = (division.ranges or best.grid[0]) * best.params["CLUSTER_M"]
-    assert at_work >= 0.9 * H200.sms, (best.params, division)
-
-
-def test_tiles_are_cut_only_where_that_pays() -> None:
-    """Never for less than WORTH; never by hopper_5; and the cost of handing over decides."""
-    for size in (512, 2048, 4096):
-        assert hopper.division(lay_out("hopper_6", size, size, size)).ranges == 0, size
-    long = cuts.work_of(lay_out("hopper_6", 1024, 1024, 16384), H200)
-    assert cuts.cheapest(long).division.ranges
-    assert not cuts.cheapest(replace(long, cuts=False)).division.ranges
-    assert not cuts.cheapest(replace(long, sums=1 << 30)).division.ranges
-    assert "hopper_5" in catalog
-    assert not cuts.work_of(lay_out("hopper_5", 1024, 1024, 16384), H200).cuts
-
-
 def test_the_pages_few_tiles_are_fewer_than_the_sms() -> None:
     rows = limits.few()
     assert all(row["SMs with a tile"] < H200.sms for row in rows)

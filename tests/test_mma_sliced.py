@@ -127,21 +127,3 @@ def test_few_rows_and_odd_rows_are_given_to_it_and_a_large_square_is_not() -> No
     for shape in ((4096, 4096, 4096), (1024, 1024, 16384)):
         assert choosing.best("bfloat16", *shape, H200).kernel.host == "tma", shape
     assert choosing.best("float16", 64, 64, 8192, A100).params["SLICES"] > 1
-
-
-def test_the_prediction_knows_slices_odd_rows_and_the_memory() -> None:
-    def clocks(M: int, N: int, K: int, **params: int) -> float:
-        p = geometry(catalog["mma_sliced"], M, N, K, **params)
-        told = model.mma_rounds(p, H200, model.resident_blocks(p, H200))
-        whole = H200.tensor_fp16_flop_per_clock_per_sm * H200.sms
-        assert told.peak == pytest.approx(2 * M * N * K / whole / told.clocks)
-        return told.clocks
-
-    # few blocks: slices help, until their meeting costs more than they bring
-    by_slices = [clocks(64, 64, 16384, SLICES=s) for s in (1, 16, 256)]
-    assert by_slices[1] < min(by_slices[0], by_slices[2])
-    assert clocks(4096, 4095, 4096) > clocks(4096, 4096, 4096) < clocks(4096, 4096, 4095)
-    least = 2 * 8192 * 8192 / H200.bandwidth_gbs * H200.boost_mhz / 1e3
-    assert least < clocks(16, 8192, 8192, **THIN, SLICES=2) < 2 * least + model.START_CLOCKS
-    # C is as large as that B; a tile of it leaves after its block fetched twice as many bytes
-    assert clocks(8192, 8192, 16) > (1 + model.MMA_STORES) * least
