@@ -17,6 +17,7 @@ from helpers.record.plans import choose, plan
 from helpers.record.shape_sets import DRAWN, DRAWN_SEED, NAMED_SHAPES, drawn_shapes
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
+from tests.common import twin
 
 H200, T4, A100 = (device.gpu(name) for name in ("h200", "t4", "a100"))
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}
@@ -53,9 +54,7 @@ FENCE = "    __threadfence();  // the sums are visible before the arrival\n"
     ],
 )
 def test_a_wrong_hand_over_is_found(old: str, new: str, kind: str) -> None:
-    kernel = catalog["fp32_sliced"]
-    assert kernel.source.count(old) == 1
-    wrong = kernel.with_source(kernel.source.replace(old, new))
+    wrong = twin("fp32_sliced", (old, new))
     given = replace(sliced(40, 40, 100, SLICES=3), kernel=wrong)
     traces = (launch.trace_of(given, schedule=s) for s in ("ascending", "permuted"))
     kinds = {f.kind for trace in traces for f in trace.report.findings}
@@ -63,9 +62,8 @@ def test_a_wrong_hand_over_is_found(old: str, new: str, kind: str) -> None:
 
 
 def test_counters_that_stay_are_refused() -> None:
-    kernel = catalog["fp32_sliced"]
-    text = kernel.source.replace("if (last) *arrived = 0;", "")
-    left = replace(sliced(40, 40, 100, SLICES=3), kernel=kernel.with_source(text))
+    wrong = twin("fp32_sliced", ("if (last) *arrived = 0;", ""))
+    left = replace(sliced(40, 40, 100, SLICES=3), kernel=wrong)
     with pytest.raises(Exception, match="leaves arrived other than zero"):
         launch.trace_of(left)
 
@@ -170,14 +168,6 @@ def test_an_edge_is_a_whole_number_that_32_bits_hold(edge: object, name: str) ->
     found = choose("auto", np.int64(1), 4.0, 5, gpu=H200)  # type: ignore[arg-type]
     assert [type(x) for x in (found.M, found.N, found.K)] == [int] * 3
     assert found.why.startswith("1x4x5 of float32")
-
-
-def test_a_large_product_of_numpys_numbers_is_predicted_as_any_other() -> None:
-    edge = 1 << 22
-    choosing.best.cache_clear()
-    numpys = choose("auto", *(np.int64(edge),) * 3, gpu=H200)
-    choosing.best.cache_clear()
-    assert numpys.why == choose("auto", edge, edge, edge, gpu=H200).why
 
 
 def test_long_rows_are_no_grid_of_another_kernel() -> None:

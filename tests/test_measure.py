@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -1001,20 +1000,6 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
     assert "tiled_8" not in shown
     rewrite("stalls", lambda old: [*of_old(old[:1]), *old[1:]])
     assert [r["kernel"] for r in stalls(["naive", "tiled_32"])] == ["tiled_32"]
-
-
-def test_tensor_cores_are_shown_of_kernels_that_use_them_only(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """ncu's counter reads up to one percent in kernels without a single tensor instruction."""
-    busy = {"issue_percent": 40.0, "warps": 2.0, "tensor_percent": 0.98, "fma_percent": 61.5}
-    pretend_ncu(monkeypatch, lambda _: dict(busy))
-    record(sections=("stalls",), kernels=("naive", "wmma"))
-    alone = repr(stall_note(["naive"]))
-    assert "Tensor Cores" not in alone and "0.98" not in alone
-    assert "FMA pipe" in alone and "61.5" in alone
-    [line] = re.findall("(?m)^.*Tensor C.*$", repr(stall_note(["naive", "wmma"])))
-    assert line.split()[-2:] == ["–", "1.0"]
 
 
 # -- telemetry ---------------------------------------------------------------------------------

@@ -40,6 +40,13 @@ def test_a_table_shows_the_units_that_the_code_uses(kernel: str) -> None:
         assert 0 <= shown.get(words, 0) <= 100
 
 
+def test_tensor_cores_have_a_dash_beside_a_kernel_without_them() -> None:
+    """ncu's counter reads up to one percent in kernels without a single tensor instruction."""
+    [line] = re.findall("(?m)^.*Tensor C.*$", repr(stall_note(["naive", "wmma"])))
+    none, percent = line.split()[-2:]
+    assert none == "–" and float(percent) > 1
+
+
 @pytest.mark.parametrize("kernel", RECORDED)
 def test_a_warps_time_is_shown_whole(kernel: str) -> None:
     shown = rows(kernel)
