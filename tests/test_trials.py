@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -78,28 +77,16 @@ def test_a_kernel_without_cublas_or_on_an_old_gpu_has_no_yardstick() -> None:
             assert BASELINES[k.baseline].dtype == k.dtype and k.dtype in PRECISION
 
 
-def test_a_contender_that_writes_nothing_is_found_out() -> None:
-    """The warm-up wrote nothing, or the poison after it was never covered."""
-
-    def idle(*_: Any) -> Callable[[], None]:
-        run: Any = lambda: None  # noqa: E731
-        run.ms = 1.0
-        return run  # type: ignore[no-any-return]
-
-    lazy = Contender("lazy", "float32", "float32", "fp32", idle)
-    with pytest.raises(ImplausibleError, match="lazy, after 3"):
-        trial(Session(), SIZE, {"a": of("naive"), "b": lazy}, QUICK)
+def test_a_contender_that_writes_nothing_more_is_found_out() -> None:
+    """It writes in its first two launches: the estimate and the warm-up, before the poison."""
 
     class Once(Session):
-        """Writes in its first two launches: the estimate and the warm-up, before the poison."""
-
         def kernel_operation(self, plan: Any, A: Any, B: Any, C: Any) -> Any:
-            inner, count = super().kernel_operation(plan, A, B, C), [0]
+            inner = super().kernel_operation(plan, A, B, C)
+            launches = iter((inner, inner))
 
             def run() -> None:
-                count[0] += 1
-                if count[0] <= 2:
-                    inner()
+                next(launches, lambda: None)()
 
             run.ms = inner.ms  # type: ignore[attr-defined]
             return run
