@@ -48,24 +48,11 @@ def command(jobs: Sequence[Job], job_file: Path, metrics: Sequence[str], tool: s
     --clock-control none leaves the clocks alone; counts do not depend on them.
     """
     entries = sorted({find(job.kernel).entry for job in jobs})
-    return [
-        tool,
-        "--clock-control",
-        "none",
-        "--target-processes",
-        "all",
-        "--metrics",
-        ",".join(metrics),
-        "--kernel-name",
-        f"regex:^({'|'.join(map(re.escape, entries))})$",
-        "--csv",
-        "--print-units",
-        "base",
-        sys.executable,
-        "-m",
-        "tools.recorder.launcher",
-        str(job_file),
-    ]
+    kernels = f"regex:^({'|'.join(map(re.escape, entries))})$"
+    leave_alone = ["--clock-control", "none", "--target-processes", "all"]
+    what = ["--metrics", ",".join(metrics), "--kernel-name", kernels, "--csv"]
+    program = [sys.executable, "-m", "tools.recorder.launcher", str(job_file)]
+    return [tool, *leave_alone, *what, "--print-units", "base", *program]
 
 
 def parse(text: str) -> list[tuple[str, dict[str, float]]]:

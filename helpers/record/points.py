@@ -55,17 +55,14 @@ def point(
 
     parts: dict[str, Any] = {name: median(run[name] for run in serial) for name in serial[0]}
     reading = telemetry.between(timed.rounds.started, timed.rounds.ended)
-    ms, ratio = timed.ms["kernel"], timed.ratio("kernel", "baseline")
     beside = "baseline" in timed.ms
-    worst, over = timed.errors["kernel"]
     return Point(
-        name, tiles, **named(size), **protocol.told(ms), gflops=timed.rates["kernel"],
-        pairs=ms.count, repeat=timed.rounds.repeat["kernel"],
+        name, tiles, **named(size), **timed.fields("kernel"), **parts,
+        repeat=timed.rounds.repeat["kernel"],
         baseline_ms=timed.ms["baseline"].median if beside else None,
-        **protocol.told(ratio, "cublas_ratio", "ratio_"), **parts, clock_mhz=reading.clock_mhz,
-        power_w=reading.power_w, clock_note=reading.reason, dtype=dtype, baseline=baseline,
-        first_ms=entered.first_ms.get("kernel"), source=rungs.fingerprint(k) if k else None,
-        max_error=worst, error_over_tolerance=over, checked=entered.problem.checked,
+        clock_mhz=reading.clock_mhz, power_w=reading.power_w, clock_note=reading.reason,
+        dtype=dtype, baseline=baseline, first_ms=entered.first_ms.get("kernel"),
+        source=rungs.fingerprint(k) if k else None, checked=entered.problem.checked,
         recorded=dict(recorded),
     )  # fmt: skip
 

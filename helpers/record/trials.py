@@ -92,6 +92,14 @@ class Trial:
         """Time of `to` over time of `name`, round by round; None where `to` did not take part."""
         return self.rounds.ratio(name, to) if to in self.ms else None
 
+    def fields(self, name: str) -> dict[str, Any]:
+        """What an entry says of a contender that was judged: time, rate, share of cuBLAS, error."""
+        ms, share = self.ms[name], self.ratio(name, "baseline")
+        worst, over = self.errors[name]
+        told = {"gflops": self.rates[name], "pairs": ms.count, "max_error": worst}
+        told |= {"error_over_tolerance": over, **protocol.told(share, "cublas_ratio", "ratio_")}
+        return told | protocol.told(ms)
+
 
 @dataclass(frozen=True)
 class Entered:

@@ -34,15 +34,10 @@ def picked(job: Job, p: Geometry, seed: int, rng: np.random.Generator) -> Pick:
         beside = yardstick(session, p, what)
         entered = enter(session, size, {"own": of_plan(p, what), **beside})
         done = entered.trial(["own", *beside], EFFORT, rng)
-    ms, share = done.ms["own"], done.ratio("own", "baseline")
-    worst, over = done.errors["own"]
-    clock = facts().boost_mhz
     return Pick(
         dtype=k.dtype, **named(size), seed=seed, kernel=k.name, params=dict(p.params),
-        predicted=choosing.predicted(p, facts()) / clock, **protocol.told(ms),
-        gflops=done.rates["own"], pairs=ms.count, **protocol.told(share, "cublas_ratio", "ratio_"),
-        max_error=worst, error_over_tolerance=over, checked=entered.problem.checked,
-        source=rungs.fingerprint(k), recorded=dict(job.stamp),
+        predicted=choosing.predicted(p, facts()) / facts().boost_mhz, **done.fields("own"),
+        checked=entered.problem.checked, source=rungs.fingerprint(k), recorded=dict(job.stamp),
     )  # fmt: skip
 
 

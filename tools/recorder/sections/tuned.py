@@ -77,23 +77,12 @@ def confirm(
     gain = last.rounds.ratio(best, "0")
     if knockout and gain.q1 <= 1:
         best = "0"
-    ms, share = last.ms[best], last.ratio(best, "baseline")
-    worst, over = last.errors[best]
     return {
-        "kernel": k.name,
-        "params": dict(plans[int(best)].params),
-        "default": default,
-        **named(size),
-        **protocol.told(ms),
-        "gflops": last.rates[best],
-        "pairs": ms.count,
+        "kernel": k.name, "params": dict(plans[int(best)].params), "default": default,
+        **named(size), **last.fields(best),
         **protocol.told(gain if best != "0" else None, "gain", "gain_"),
-        **protocol.told(share, "cublas_ratio", "ratio_"),
-        "max_error": worst,
-        "error_over_tolerance": over,
-        "checked": entered.problem.checked,
-        "source": rungs.fingerprint(k),
-    }
+        "checked": entered.problem.checked, "source": rungs.fingerprint(k),
+    }  # fmt: skip
 
 
 def finalists(entries: Iterable[Swept], k: Kernel, size: Size) -> list[dict[str, int]]:
