@@ -102,16 +102,6 @@ def test_a_stopped_tuner_goes_on(gpu: type[Session]) -> None:
     assert run("block_1d").present == 1
 
 
-def test_ragged_shapes_are_published_and_spread() -> None:
-    shapes = shape_sets.ragged_shapes()
-    assert shapes[:2] == [(952, 2745, 2737), (4126, 793, 887)]  # the set never changes
-    assert len(set(shapes)) == 20 and shapes != shape_sets.ragged_shapes(seed=20)
-    edges = [edge for shape in shapes for edge in shape]
-    assert 500 <= min(edges) < 800 and 4000 < max(edges) <= 6000
-    middle = math.exp(sum(map(math.log, edges)) / 60)
-    assert middle == pytest.approx(math.sqrt(500 * 6000), rel=0.2)
-
-
 def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = [(256, 512, 64), (100, 70, 33), (70, 300, 40)]
     monkeypatch.setattr(shape_sets, "ragged_shapes", lambda: shapes)
