@@ -73,11 +73,10 @@ class Plan(Geometry):
 
         arch, sass, samples, engines: as for `launch.trace`.
         """
-        options = {
-            "seed": seed, "schedule": schedule, "arch": arch, "sass": sass, "samples": samples,
-        }  # fmt: skip
-        options["engines"] = engines
-        return launch.trace_of(self, **options)  # type: ignore[arg-type]
+        return launch.trace_of(
+            self, seed=seed, schedule=schedule, arch=arch, sass=sass, samples=samples,
+            engines=engines,
+        )  # fmt: skip
 
     def resources(self, arch: str = "") -> usage.Resources:
         """Registers, spills, shared memory and occupancy, from the compiler."""

@@ -154,11 +154,6 @@ def everywhere(record: Record, dtype: str, seed: int = DRAWN_SEED) -> Everywhere
     logs = [math.log(e.cublas_ratio or math.nan) for e in ragged]
     off = np.sqrt(np.mean([math.log(1e3 * e.ms / e.predicted) ** 2 for e in ragged]))
     worst = min(ragged, key=lambda e: e.cublas_ratio or math.inf)
-    return Everywhere(
-        dtype,
-        tuple(ragged),
-        tuple(e for of, e in entries if not of),
-        math.exp(sum(logs) / len(logs)),
-        worst,
-        float(off),
-    )
+    special = tuple(e for of, e in entries if not of)
+    share = math.exp(sum(logs) / len(logs))
+    return Everywhere(dtype, tuple(ragged), special, share, worst, float(off))

@@ -181,13 +181,11 @@ class Measured:
             now = _Now(self.session, telemetry, note)
             # Sizes outside: the operands of a size serve every kernel.
             for size, (kernel, name, tiles) in itertools.product(sizes, wanted):
+                cell = _cell(name, tiles, size)
                 try:
-                    measured[_cell(name, tiles, size)] = _MEASURE[kind](now, kernel, size, tiles)
-                except (
-                    ConfigError
-                ) as refusal:  # a newer GPU's instruction, or too large for this one
-                    fault = refusal
-                    refused[_cell(name, tiles, size)] = str(refusal)
+                    measured[cell] = _MEASURE[kind](now, kernel, size, tiles)
+                except ConfigError as refusal:  # a newer GPU's instruction, or too large for it
+                    fault, refused[cell] = refusal, str(refusal)
                     missing.append(f"{name} at {shape(size)} ({refusal})")
         if fault is not None and not measured:
             raise fault
