@@ -23,7 +23,7 @@ from helpers import draw as plots
 from helpers.ladder import binding, numbers, rungs, streams
 from helpers.ladder.streams import Operation, Step, Variant
 from helpers.page import exercises
-from helpers.record import ImplausibleError, overlap, overlapping, protocol, sources, store
+from helpers.record import ImplausibleError, load, overlap, overlapping, protocol, sources, store
 from helpers.record.entries import Overlapped
 from helpers.record.overlapping import Runner
 from nogpu import device
@@ -554,25 +554,14 @@ def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> N
 # -- the record --------------------------------------------------------------------------------
 
 
+SHIPPED = load("h200").of(Overlapped, kernel="tiled_32", m=1024)
+
+
 def made_up(session: Any, kernel: Any, size: store.Size, *, recorded: Any, **_: Any) -> Any:
-    """Entries as overlapping.entries returns them, with times from the model; for this test."""
-    (M, N, K), p = size, plan(kernel, *size)
-    found = []
-    for v in streams.variants(M, p.tile[0]):
-        rows = [size for _, size in streams.row_panels(p, v.panels)]
-        done = streams.simulate(streams.schedule(v.panels, v.streams), rows, MS)
-        ms = streams.makespan(done) * (3 if v.memory == "pageable" else 1)
-        entry = {
-            "kernel": kernel.name, "params": dict(p.params), "how": v.how, "memory": v.memory,
-            "panels": v.panels, "streams": v.streams, "m": M, "n": N, "k": K, "ms": ms, "q1": ms,
-            "q3": ms, "runs": 7, "speedup": 33 / ms, "speedup_q1": 33 / ms, "speedup_q3": 33 / ms,
-            "pin_ms": None if v.memory == "pageable" else 9.0, "copy_engines": 3,
-            "timeline": [[o.what, o.panel, o.stream, o.start_ms, o.end_ms] for o in done],
-            "max_error": 0.0, "error_over_tolerance": 0.1, "checked": "made up",
-            "source": rungs.fingerprint(kernel), "recorded": dict(recorded),
-        }  # fmt: skip
-        found.append(Overlapped(**entry))
-    return found
+    """Entries as overlapping.entries returns them: the book's, as if they were of this product."""
+    about = {"kernel": kernel.name, "params": dict(kernel.params), **store.named(size)}
+    own = {"source": rungs.fingerprint(kernel), "recorded": dict(recorded)}
+    return [replace(entry, **about, **own) for entry in SHIPPED]
 
 
 @pytest.fixture
@@ -585,7 +574,7 @@ def overlapped(gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -> list[
         return made_up(session, kernel, size, **options)
 
     monkeypatch.setattr(overlapping, "entries", entries)
-    monkeypatch.setattr(overlaps_section, "EDGES", (256, 1024))
+    monkeypatch.setattr(overlaps_section, "EDGES", (1024, 2048))
     return calls
 
 
@@ -594,7 +583,7 @@ def test_overlap_is_recorded_once_and_replayed(
 ) -> None:
     found = record(sections=("overlap",))
     assert found.refused == []
-    assert overlapped == [f"{k} {n}" for n in (256, 1024) for k in overlapping.KERNELS]
+    assert overlapped == [f"{k} {n}" for n in (1024, 2048) for k in overlapping.KERNELS]
     record(sections=("overlap",))
     assert len(overlapped) == 4  # it is in the file
     small, large = (overlaps_section.seconds((n, n, n), 12) for n in (1024, 8192))
@@ -602,9 +591,9 @@ def test_overlap_is_recorded_once_and_replayed(
     replayed = overlap(gpu="h200")
     assert not replayed.live
     assert "NVIDIA H200" in replayed.label and "abc1234" in replayed.label
-    assert {r["m"] for r in replayed.rows} == {256, 1024}
+    assert {r["m"] for r in replayed.rows} == {1024, 2048}
     assert {r["kernel"] for r in overlap(["vectorised"], [1024], gpu="h200").rows} == {"vectorised"}
-    with pytest.raises(DataError, match=r"tiled_32 at 256, 1024.*--no-points --overlap"):
+    with pytest.raises(DataError, match=r"tiled_32 at 1024, 2048.*--no-points --overlap"):
         overlap(["naive"], gpu="h200")
     # other code under the same name is measured again, and replaces what was there
     monkeypatch.setattr(rungs, "fingerprint", lambda k: "changed")
