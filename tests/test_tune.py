@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tools.recorder.sections import tuned as tuned_section
 from tools.recorder.steps import Outcome, Request
 
 SIZE = (256, 256, 256)
+SHIPPED = store.load("h200").of(Tuned, kernel="block_2d", m=4096, n=4096, k=4096)[0]
 
 
 @pytest.fixture
@@ -129,20 +131,16 @@ def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.Mon
 def test_readers_show_a_confirmed_tile_and_nothing_else(gpu: type[Session]) -> None:
     k = catalog["block_2d"]
     assert reading.tuned(k) is None and pages.tuned_note(k) is None
-    stamp = dict.fromkeys(store.RECORDED) | {"date": "2026-01-01", "commit": "x"}
-    entry = {
-        "kernel": k.name, "params": {**k.params, "BK": 16}, "default": dict(k.params),
-        "m": 4096, "n": 4096, "k": 4096, "ms": 4.0, "q1": 3.9, "q3": 4.1, "gflops": 34360.0,
-        "pairs": 9, "gain": 1.25, "gain_q1": 1.2, "gain_q3": 1.3, "cublas_ratio": 0.667,
-        "ratio_q1": 0.66, "ratio_q3": 0.67, "max_error": 1e-5, "error_over_tolerance": 0.1,
-        "checked": "float64", "tiles": 608, "source": fingerprint(k), "recorded": stamp,
-    }  # fmt: skip
+    entry = replace(
+        SHIPPED, params={**k.params, "BK": 16}, default=dict(k.params), ms=4.0, gain=1.25,
+        cublas_ratio=0.667, tiles=608, source=fingerprint(k),
+    )  # fmt: skip
     head = {"name": "NVIDIA H200", "arch": "sm_90"}
     path = store.FOLDER / "h200.json"
 
     def write(**changes: Any) -> None:
         made = store.empty(path, head)
-        made.merge(Tuned(**entry | changes))
+        made.merge(replace(entry, **changes))
         made.write()
 
     write()
@@ -151,7 +149,7 @@ def test_readers_show_a_confirmed_tile_and_nothing_else(gpu: type[Session]) -> N
     assert "608 tiles" in note and "BK = 16" in note and "1.25 times" in note and "66.7 %" in note
     assert reading.tuned(k, 2048) is None and reading.tuned("vectorised") is None
     assert reading.tuned(k, gpu="t4") is None
-    assert tile_times.times(k, "h200").ms[tuple(entry["params"].values())] == 4.0
+    assert tile_times.times(k, "h200").ms[tuple(entry.params.values())] == 4.0
     write(gain=None, gain_q1=None, gain_q3=None, params=dict(k.params))
     assert "none is faster" in repr(pages.tuned_note(k))
     for stale in ({"source": "older"}, {"default": {**k.params, "BM": 64}}):
