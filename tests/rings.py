@@ -32,7 +32,6 @@ LATER = {
     "test_a_class_of_twenty_beside_hostile_neighbours": "day",
     "packages/labs/tests/test_clusters.py": "day",
     "packages/labs/tests/test_grade_extra.py": "day",
-    "packages/labs/tests/test_labs.py::test_every_variant_has_a_starter_that_compiles": "day",
     "tests/test_build.py::test_what_is_executed_again": "day",
     "tests/test_clang_against_nvrtc.py": "week",
     "tests/test_colab.py": "day",

@@ -55,13 +55,6 @@ class Student:
     raw: bytes
 
 
-def notebook(text: str) -> bytes:
-    """The student's notebook with this kernel, and outputs that are longer than it."""
-    cell = {"cell_type": "code", "metadata": {}, "source": "%%cuda lab2\n" + text}
-    cell["outputs"] = ["x" * 100_000]
-    return json.dumps({"cells": [cell], "nbformat": 4}).encode()
-
-
 def careless(text: str) -> list[bytes]:
     """Bytes that students hand in without thinking of bytes."""
     return [
@@ -93,7 +86,10 @@ def students(count: int, secret: Path) -> list[Student]:
         if raw.startswith((b"extern", b"//")) and kind != "hostile":
             raw = f"// {id_}\n".encode() + raw  # no two the same
             if kind != "careless" and i % 3 == 0:
-                raw, end = notebook(raw.decode()), ".ipynb"
+                raw, end = (
+                    hostile.notebook("%%cuda lab2\n" + raw.decode(), outputs="x" * 100_000),
+                    ".ipynb",
+                )
         late = "LATE_" * (i % 11 == 0)
         found.append(Student(id_, kind, f"student{i}_{late}{id_}_{90_000 + i}_lab2{end}", raw))
     return found

@@ -7,6 +7,9 @@ switched off.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from tilelabs.labs import lab, rehearsing
 
 HONEST = rehearsing.texts(lab("2"))["a_transposed.cu"]
@@ -20,6 +23,16 @@ def but(*changes: tuple[str, str]) -> str:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     return text
+
+
+def notebook(*texts: str, outputs: str = "", **metadata: Any) -> bytes:
+    """A notebook of these code cells below one of words, each with these outputs."""
+    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "source": "x"}]
+    told = [{"output_type": "stream", "name": "stdout", "text": outputs}] if outputs else []
+    for text in texts:
+        source = text.splitlines(keepends=True)
+        cells.append({"cell_type": "code", "source": source, "outputs": told, "metadata": metadata})
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4}).encode()
 
 
 SAFE_LOADS = (
@@ -82,7 +95,6 @@ WRONG = {
     "a table of known shapes": but(("    float sum = 0.0f;", "    if (!(M == 33 && N == 17 && K == 5 || M == 16 && N == 48 && K == 32)) return;\n    float sum = 0.0f;")),
     "half precision": but(("A_tile[ty][tx] = a_row < M && k0 + ty < K ? A[(k0 + ty) * M + a_row]",
                            "A_tile[ty][tx] = a_row < M && k0 + ty < K ? __half2float(__float2half(A[(k0 + ty) * M + a_row]))")).replace('extern "C"', '#include <cuda_fp16.h>\nextern "C"'),
-    "copies A": but(("C[row * N + col] = sum", "C[row * N + col] = A[0]")),
     "nothing": but(("C[row * N + col] = sum;", ";")),
 }  # fmt: skip
 """Wrong for some shapes or numbers, most of them on purpose."""

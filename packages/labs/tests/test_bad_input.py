@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from classes import course_of, lay, table
+from classes import LOCK, course_of, lay, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_grading import notebook
 from test_labs import CONFLICT
 from test_policy import TWO, made, write
 
@@ -30,9 +29,8 @@ from tilelabs.grading.reporting import overrides
 from tilelabs.judging import marking
 from tilelabs.judging.marking import tidy
 from tilelabs.labs import courses
-from tools.hostile import HEADS, HONEST
+from tools.hostile import HEADS, HONEST, notebook
 
-LOCK = None if apart.landlock() else False
 CELL = f"%%cuda lab2\n{HONEST}"
 RUNS = {
     "bom.cu": b"\xef\xbb\xbf" + HONEST.encode(),
@@ -60,11 +58,7 @@ REFUSED = {
     "outputs_of_50_mb.ipynb": (notebook(CELL, outputs="y" * 50_000_000), "larger than 20 MB"),
     "no_json.ipynb": (b"{", "no notebook that can be read"),
     "utf16.ipynb": (notebook(CELL).decode().encode("utf-16"), "no notebook that can be read"),
-    "renamed.cu": (HEADS["renamed"][0].encode(), "no kernel called lab2"),
-    "signature.cu": (HEADS["fewer"][0].encode(), "5 parameters"),
-    "float_M.cu": (HEADS["float M"][0].encode(), "parameter 4 of lab2 is 'float rows'"),
-    "no_extern.cu": (HEADS["no extern C"][0].encode(), 'lab2 is not extern "C"'),
-    "no_kernel.cu": (b"int x = 3;\n", "no kernel called lab2"),
+    **{f"head{n}.cu": (text.encode(), told) for n, (text, told) in enumerate(HEADS.values())},
 }
 """And what is said of it."""
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from classes import course_of, hand_in
-from test_grading import CLASS, LOCK, TWO, files
+from classes import LOCK, UNLOCKED, course_of, hand_in
+from test_grading import CLASS, TWO, files
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError
@@ -32,7 +32,6 @@ from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
 
-LOCKED = [] if apart.landlock() else ["--without-landlock"]
 MORE = CLASS | {"s6": hostile.WRONG["nothing"], "s7": hostile.STRIDED}
 MORE |= {"s8": HONEST, "s9": "", "t1": HONEST}
 
@@ -148,7 +147,7 @@ def test_at_the_terminal_a_cluster_works_or_says_why_not_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = ["grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)), "--course", str(course.folder)]
-    asked += ["--out", str(tmp_path / "out"), *LOCKED, "--dask"]
+    asked += ["--out", str(tmp_path / "out"), *UNLOCKED, "--dask"]
 
     def said(address: str) -> str:
         assert cli.main([*asked, address]) == 2

@@ -72,6 +72,8 @@ def test_a_case_is_right_where_every_run_of_it_is() -> None:
 
 
 def test_words_are_cut_at_their_length() -> None:
+    assert tidy("a\x1b[2Jb\nc\u2028d\u202ee") == "a [2Jb c d e"
+    assert marking.tidy_log("y" * 1000 + "\nz") == tidy("y" * 1000) + "\nz"
     assert tidy("x" * 300) == "x" * 300 and tidy("x" * 301) == "x" * 296 + " ..."
     lines = ["x" * 79] * 100
     assert marking.tidy_log("\n\n".join(lines) + "y") == "\n".join(lines) + "y"
@@ -238,11 +240,15 @@ def test_clang_is_not_locked_and_has_room_for_itself(
         ("const int BM = 65;\n" + SOURCE, (("BM", 4, 64),), "head", "BM is 65, and may be 4 to 64"),
         ("const int BM = 0;\n" + SOURCE, (("BM", 0, 64),), "head", "a block has 0 threads with BM = 0, and may have 1 to 1024"),
         ("const int BM = 1;\n" + SOURCE, (("BM", 0, 64),), "", ""),
+        ("const int BM = 1024;\n" + SOURCE, (("BM", 16, 2048),), "", ""),
+        ("const int BM = 1025;\n" + SOURCE, (("BM", 16, 2048),), "head", "a block has 1025 threads"),
+        (SOURCE + "// \ud800", (), "bytes", "lone surrogates"),
+        (SOURCE.encode("utf-16"), (), "bytes", "UTF-16"),
         ('#include "/etc/passwd"\n' + SOURCE, (), "includes", "/etc/passwd"),
         (SOURCE.replace("int n", "int \u0435"), (), "", ""),
     ],
 )  # fmt: skip
-def test_what_a_launch_needs_is_asked_for(text: str, constants: Any, stage: str, told: str, say: Any) -> None:  # fmt: skip
+def test_what_a_launch_needs_is_asked_for(text: str | bytes, constants: Any, stage: str, told: str, say: Any) -> None:  # fmt: skip
     say(Done(MADE), Done(RAN))
     asked = replace(SPEC, constants=constants, block=("BM" if constants else "1",))
     found = mark(text, asked, (CASE,), lock=False)
@@ -283,6 +289,10 @@ def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say: Any) -> None:
         "cells": [["code", "3", "a\nb"], ["raw", "", "c"]],
         "said": {"lab": "2", "who": "s"},
     }
+    for odd in ("[]", '"x"', "null", '{"tile": 3}'):
+        text = f'{{"cells": [{{"cell_type": "code", "source": "a"}}], "metadata": {odd}}}'
+        found = notebooks.parsed({"text": text, "key": "tile"})
+        assert found == {"cells": [["code", "", "a"]], "said": {}}
 
 
 # -- the compiler's process ------------------------------------------------------------------------

@@ -8,23 +8,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from classes import FIXES, GROUPS, OVERRIDES, hand_in, lay
-from test_grading import notebook
+from classes import FIXES, GROUPS, OVERRIDES, UNLOCKED, hand_in, lay
 from test_policy import BANKS, RIGHT, TWO
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError
-from tilelabs import apart
 from tilelabs.grading import judging, report
-from tilelabs.grading.collecting import collect, kernel_of
+from tilelabs.grading.collecting import collect
 from tilelabs.grading.fixing import Fix, fixed, fixes
 from tilelabs.grading.judging import Result, grade, results
 from tilelabs.grading.preparing import only, prepared
-from tilelabs.judging import notebooks
 from tilelabs.judging.marking import Marked
 from tilelabs.labs import courses, handout
-from tilelabs.labs.declaring import KEY
-from tools.hostile import HONEST
+from tools.hostile import HONEST, notebook
 
 
 @pytest.fixture
@@ -97,8 +93,16 @@ def test_one_student_is_judged_alone(
     folder, out = hand_in(tmp_path / "in", s1="same", s2="same", s3="other"), tmp_path / "out"
     table(course, "groups", f"{GROUPS}s1,one,\ns2,one,\n")
     judge(RIGHT)
-    lock = [] if apart.landlock() else ["--without-landlock"]
-    asked = ["grade", "2", str(folder), "--course", str(course.folder), "--out", str(out), *lock]
+    asked = [
+        "grade",
+        "2",
+        str(folder),
+        "--course",
+        str(course.folder),
+        "--out",
+        str(out),
+        *UNLOCKED,
+    ]
     assert cli.main([*asked, "--only", "s3"]) == 0
     assert [r.student for r in results(out, TWO)] == ["s3"]
     assert cli.main([*asked, "--only", "s2", "--again"]) == 0  # s1's stands for it
@@ -189,9 +193,7 @@ def test_text_that_looks_like_a_pattern_is_text() -> None:
 
 
 def declaring(**of: object) -> bytes:
-    made = json.loads(notebook(f"%%cuda lab2\n{HONEST}"))
-    made["metadata"] = {"tile_by_tile": of}
-    return json.dumps(made).encode()
+    return notebook(f"%%cuda lab2\n{HONEST}", tile_by_tile=of)
 
 
 def test_a_notebook_of_something_else_is_noted(tmp_path: Path, course: courses.Course) -> None:
@@ -229,17 +231,6 @@ def test_the_notebook_that_is_handed_out_is_of_its_course(
     assert "of variant 'B transposed'" in s.notes[0]
 
 
-@pytest.mark.parametrize("odd", [[], "x", None, {"tile_by_tile": 3}])
-def test_odd_metadata_costs_nothing(odd: object) -> None:
-    made = json.loads(notebook(f"%%cuda lab2\n{HONEST}"))
-    made["metadata"] = odd
-    cells, declared = notebooks.read(json.dumps(made).encode(), KEY)
-    text, notes = kernel_of(cells, "lab2")
-    assert HONEST in text and not notes and declared == {}
-    made["metadata"] = {"tile_by_tile": {"lab": [], "tag": "v1"}}
-    assert notebooks.read(json.dumps(made).encode(), KEY)[1] == {"tag": "v1"}
-
-
 def test_all_files_of_a_folder_may_be_one_students(tmp_path: Path) -> None:
     hand_in(tmp_path, lab2=HONEST, older="x")
     [s] = collect(tmp_path, "lab2", student=("77", "Ada"))
@@ -252,6 +243,6 @@ def test_all_files_of_a_folder_may_be_one_students(tmp_path: Path) -> None:
 def test_results_of_before_are_still_read() -> None:
     made = Result("s", "", "f", "2", 1, "v", 1, "k", RIGHT)
     held = json.loads(json.dumps(asdict(made)))
-    for name in ("also", "source", "judge"):
+    for name in ("also", "answers", "source", "judge"):
         del held[name]
     assert judging._result(held) == made

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from classes import course_of, hand_in
+from classes import UNLOCKED, course_of, hand_in
 from test_policy import BANKS, RIGHT, TWO, made, write
 
 from helpers import __main__ as cli
 from helpers.record.protocol import Spread
-from tilelabs import apart
 from tilelabs.grading import judging, report
 from tilelabs.grading.gradescope import Submitter, read_submitter, results_json
 from tilelabs.grading.timings import FOLDER
@@ -23,7 +22,6 @@ from tilelabs.judging.timing import Timed
 from tilelabs.labs import courses
 from tools.hostile import HONEST, SECRET
 
-LOCK = [] if apart.landlock() else ["--without-landlock"]
 TELLS = {
     "id": 123, "created_at": "2026-11-22T14:22:32.365935-07:00", "submission_method": "upload",
     "users": [{"email": "b@example.org", "id": 77, "name": "Bo"}, {"email": "a@example.org", "id": 9, "name": "Ada"}],
@@ -68,7 +66,7 @@ def asked(container: Path, *more: str) -> list[str]:
     return [
         "grade", "2", str(container / "submission"), "--course", str(container / "source" / "course"),
         "--out", str(container / "out"), "--gradescope", str(container / "results" / "results.json"),
-        *LOCK, *more,
+        *UNLOCKED, *more,
     ]  # fmt: skip
 
 
@@ -123,7 +121,8 @@ def test_whose_and_which_attempt_the_platform_says(
     capsys.readouterr()
     assert cli.main(asked(container)) == 2
     assert "does not say whose" in (said := capsys.readouterr().err) and said.count("\n") == 1
-    assert cli.main(asked(container, "--student", "9")) == 0
+    assert cli.main(asked(container, "--student", "8", "--attempt", "3")) == 0
+    assert cases[2] not in cases[:2]  # another student's
 
 
 def test_the_secret_is_gone_before_anything_is_compiled(

@@ -228,6 +228,8 @@ HERE = "float* d;\ncudaMalloc(&d, 16);\n{}\n"
         ("cudaStreamDestroy(7);", "invalid-free", "cudaStreamDestroy(7);", "is given what is no stream"),
         (f"cudaMemcpy(d, d, 8{IN});", "wrong-direction", f"cudaMemcpy(d, d, 8{IN});", "told cudaMemcpyHostToDevice from d to d"),
         ("cudaMemcpy(d, x, 8, cudaMemcpyDefault);", "", "", ""),
+        ("memcpy(d, x, 8);", "wrong-direction", "memcpy(d, x, 8);", "x"),
+        ("size_t spare, all;\ncudaGetMemInfo(&spare, &all);", "", "", ""),
         ("cudaFancy(d);", "not-followed", "cudaFancy(d);", "is no function that is known here"),
         ("cudaGetLastError();", "", "", ""),
         ("other<<<1, 1>>>(d);", "not-followed", "", "lab ends there: other is launched"),

@@ -128,22 +128,24 @@ def test_rules_draw_sizes(folder: Path) -> None:
     assert len({c[0].sizes for c in drawn}) > 3  # by student ...
     assert len({c[1]["m"] for c in drawn}) == 1  # ... and by course
     assert len({cases(spec, bytes([n]) * 16, 0)[1]["m"] for n in range(9)}) > 3
-    rules = {"n": "beyond(100, 200)", "m": "near(32, 2, 4)"}
-    one_of = {"n": "1", "m": "2"}
-    more = replace(spec, shapes=({"sizes": rules}, {"sizes": rules, "one_of": one_of},
+    rules, one_of = {"n": "tiles(1)", "m": "tiles(1)"}, {"n": "1", "m": "2"}
+    more = replace(spec, shapes=({"sizes": rules, "one_of": one_of},
                                  {"sizes": rules, "when": "aligned > 1"}))  # fmt: skip
-    for first, second in (cases(more, SECRET, student) for student in range(20)):
-        assert 100 < first["n"] <= 200 and first["n"] % 16 == 0
-        assert 60 < first["m"] < 140 and first["m"] % 32 in (29, 31, 1, 5)
-        assert (second["n"] == 1) != (second["m"] == 2)
-    assert len(cases(replace(more, aligned=8), SECRET)) == 3
+    for [one] in (cases(more, SECRET, student) for student in range(20)):
+        assert (one["n"] == 1) != (one["m"] == 2)
+    assert len(cases(replace(more, aligned=8), SECRET)) == 2
     assert hash(spec) == hash(more) != hash(replace(spec, work="n"))  # so that it can be a key
 
 
 @pytest.mark.parametrize(("file", "old", "new", "told"), [
     ("lab.toml", "tiles(2, 1)", "tilings(2)", "tilings"),
     ("lab.toml", "tile = [16, 8]", "tile = [16]", "tile|argument"),
+    ("lab.toml", "hours = 1", "", "'hours'"),
     ("lab.toml", 'id = "atomics"', 'id = "moons"', "nobody knows how to mark moons"),
+    ("lab.toml", "limit = 1.2", "", "nobody knows how to mark atomics"),
+    ("lab.toml", "limit = 1.2", "limit = 1.2\nzero = 1.2", "nobody knows how to mark atomics"),
+    ("lab.toml", 'name = "only"', 'name = "only"\nchanges = [["none", "x"]]', "'none' stands 0 times"),
+    ("lab.toml", "title", "[title", "damaged"),
     ("lab.toml", "out = true, given", "written = true, given", "written"),
     ("lab.toml", "work = ", "works = 3\nwork = ", "'works'"),
     ("reference.py", "2 * x, rows", "x.sum(axis=1), rows", "twice should be"),
@@ -251,59 +253,25 @@ SPEC = TEN.specification(TEN.variants[0])
 FEW = cases(SPEC, SECRET)[:1]
 
 
-@pytest.mark.parametrize(("text", "old", "new", "told"), [
-    (PLAIN, "cudaFree(dy);", "cudaFree(dy);\n    cudaFree(dy);", "invalid-free"),
-    (PLAIN, "cudaFree(dx);", "cudaFree(dx + 1);", "invalid-free"),
-    (TWO, "cudaStreamDestroy(streams[s])", "cudaStreamDestroy(streams[0])", "invalid-free"),
-    (PLAIN, "cudaMemcpy(dx, x, bytes", "cudaMemcpy(dx + 1, x, bytes", "out-of-bounds"),
-    (PLAIN, "cudaMemcpy(dx, x, bytes", "memcpy(dx, x, bytes", "not-followed|wrong-direction"),
-    (PLAIN, "step<<<", "cudaMemset(dx, 0, bytes + 4);\n    step<<<", "out-of-bounds"),
-    (PLAIN, "cudaMalloc(&dx, bytes)", "cudaMalloc(&dx, bytes / 2)", "out-of-bounds"),
-    (PLAIN, "step<<<", "cudaMemcopy(dx);\n    step<<<", "not-followed"),
-    (PLAIN, "256>>>(dx", "rand()>>>(dx", "not-followed"),
-    (PLAIN, "step<<<", "other<<<", "not-followed"),
-    (PLAIN, "const size_t", "float* p;\n    for (int i = 0; i < 400; ++i) cudaMalloc(&p, 1 << 27);\n    const size_t", "not-followed"),
-    (PLAIN, "256>>>(dx", "2048>>>(dx", "refused-launch"),
-    (PLAIN, "dy, n, a);", "dy, n);", "refused-launch"),
-    (PLAIN, "x, bytes, cudaMemcpyHostToDevice", "x, bytes, 1", "wrong-direction"),
-    (PLAIN, "cudaFree(dx)", "cudaFree()", "not-followed"),
-    (TWO, "cudaDeviceSynchronize();", "cudaStreamSynchronize(streams[0]);", "unsynchronised"),
+@pytest.mark.parametrize(("old", "new", "kind"), [
+    ("cudaMalloc(&dx, bytes)", "cudaMalloc(&dx, bytes / 2)", "out-of-bounds"),
+    ("256>>>(dx", "2048>>>(dx", "refused-launch"),
+    ("dy, n, a);", "dy, n);", "refused-launch"),
 ])  # fmt: skip
-def test_what_a_host_function_does_wrong_is_found(text: str, old: str, new: str, told: str) -> None:
-    assert old in text
-    found = mark(text.replace(old, new), SPEC, FEW, lock=False)
-    if "unsynchronised" in told:  # what frees waits as well, where it is not told otherwise
-        found = mark(text.replace(old, new).replace("cudaFree(", "cudaFreeAsync("), SPEC, FEW)
-    kinds = {kind for run in found.runs for kind, _, _ in run.findings}
-    assert kinds & set(told.split("|")) and not found.clean, (found.refused, kinds)
+def test_what_a_host_function_launches_wrong_is_found(old: str, new: str, kind: str) -> None:
+    """What else it may do wrong stands in test_hosting.py."""
+    assert old in PLAIN
+    found = mark(PLAIN.replace(old, new), SPEC, FEW, lock=False)
+    assert kind in {kind for run in found.runs for kind, _, _ in run.findings} and not found.clean
 
 
-@pytest.mark.parametrize("change", [
-    ("", ""),
-    ("cudaMemcpyHostToDevice", "cudaMemcpyDefault"),
-    ("const size_t bytes", "size_t spare, all;\n    cudaMemGetInfo(&spare, &all);\n    const size_t bytes"),
-    ("const size_t", "float* p;\n    cudaMalloc(&p, 1 << 27);\n    cudaFree(p);\n    const size_t"),
-    ("    cudaMalloc(&dx, bytes);", "    if (cudaMalloc(&dx, bytes) != cudaSuccess) return;"),
-    ("    cudaMemcpy(dx, x", "    cudaMemset(dx, 0, bytes);\n    cudaMemcpy(dx, x"),
-])  # fmt: skip
-def test_an_honest_host_function_raises_no_alarm(change: tuple[str, str]) -> None:
-    text = PLAIN.replace(*change) if change[0] else PLAIN
-    found = mark(text.replace("cudaMemGetInfo", "cudaGetMemInfo"), SPEC, FEW, lock=False)
+@pytest.mark.parametrize(("text", "streams"), [(PLAIN, 0), (TWO, 2)], ids=["plain", "streams"])
+def test_an_honest_host_function_raises_no_alarm(text: str, streams: int) -> None:
+    found = mark(text, SPEC, FEW, lock=False)
     assert found.clean and found.right == FEW, found.runs
     [one, _] = found.runs
-    assert (one.copied, one.leaked, one.streams) == (12 * FEW[0]["n"], 0, 0) and one.sectors > 0
-    [two, _] = mark(TWO, SPEC, FEW, lock=False).runs
-    assert (two.copied, two.leaked, two.streams) == (12 * FEW[0]["n"], 0, 2)
+    assert (one.copied, one.leaked, one.streams) == (12 * FEW[0]["n"], 0, streams) and one.sectors
 
 
-def test_another_head_of_a_host_function_is_one_clear_line() -> None:
-    for old, new, told in (
-        ("void lab10(", "void mine(", "no host function called lab10"),
-        ("int n, float a)\n{\n    const size_t", "long n, float a)\n{\n    const size_t", "parameter 3 of lab10 is 'long n'"),
-    ):  # fmt: skip
-        assert old in PLAIN
-        found = mark(PLAIN.replace(old, new), SPEC, FEW, lock=False)
-        assert (
-            found.stage == "head" and told in found.refused and "void lab10(const" in found.refused
-        )
+def test_a_kernel_in_place_of_a_host_function_has_no_points() -> None:
     assert checking.judged(TEN, TEN.variants[0], mark(HONEST, SPEC, FEW, lock=False)).points == 0

@@ -556,12 +556,6 @@ def test_a_server_that_refuses_filters_sends_all_and_it_works(source: Path, tmp_
     assert not list(clone.rglob("rehearsal")) and not (clone / "tests").exists()
 
 
-def test_a_book_that_cannot_be_fetched_is_said(tmp_path: Path) -> None:
-    clone, told = fetched(tmp_path / "nothing", tmp_path)
-    assert "NoBook: the book's code could not be fetched" in told and "fatal: " in told
-    assert "branch or tag called main" in told and not clone.exists()
-
-
 def test_patterns_of_what_stays_away_fit_the_repository() -> None:
     """Each names something that is there, so that a folder that moves is seen."""
     for path in AWAY:

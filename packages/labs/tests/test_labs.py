@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +11,9 @@ import pytest
 from helpers import __main__ as cli
 from helpers.ladder.rungs import catalog
 from nogpu import clang
-from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
+from nogpu.errors import ConfigError, DataError
 from tests.common import ROOT
-from tilelabs import apart, labs
-from tilelabs.apart import Done
+from tilelabs import labs
 from tilelabs.judging.marking import cases, mark
 from tilelabs.labs import checking, rehearsing, rubrics
 from tools.hostile import HONEST
@@ -50,35 +48,6 @@ def test_a_lab_adds_up_and_is_whole(lab: labs.Lab) -> None:
     assert lab.entry == f"lab{lab.number}" and lab.rung in {"", *(k.name for k in catalog.values())}
 
 
-def test_a_damaged_lab_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "7_odd"
-    folder.mkdir()
-    text = (rubrics.FOLDER / "2_tiling" / "lab.toml").read_text(encoding="utf-8")
-    (folder / "starter.cu").write_text("int K)", encoding="utf-8")
-    shutil.copytree(rubrics.FOLDER / "product", tmp_path / "product")
-    monkeypatch.setattr(rubrics, "FOLDER", tmp_path)
-    for broken, told in (
-        (text.replace("hours = 3", ""), "'hours'"),
-        (text.replace('id = "sectors"', 'id = "speed"'), "nobody knows how to mark speed"),
-        (text.replace("limit = 1.0\n", ""), "nobody knows how to mark sectors"),
-        (text.replace("zero = 1.3", "zero = 1.0"), "nobody knows how to mark sectors"),
-        (text.replace('transposed = "AB"', 'changes = [["none", "x"]]'), "'none' stands 0 times"),
-        (text + "[", "damaged"),
-    ):
-        (folder / "lab.toml").write_text(broken, encoding="utf-8")
-        rubrics._read.cache_clear()
-        with pytest.raises(DataError, match=told):
-            labs.all_labs()
-    rubrics._read.cache_clear()
-
-
-def test_unknown_labs_and_variants_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="no lab '99'"):
-        labs.check("99", HONEST)
-    with pytest.raises(UnknownNameError, match="A transposed"):
-        labs.check("2", HONEST, variant="A transpose")
-
-
 # -- how kernels come out --------------------------------------------------------------------------
 
 
@@ -87,6 +56,7 @@ def test_a_lab_rehearses(lab: labs.Lab, source: rehearsing.Source) -> None:
     """Solutions have every point, starters and twins lose theirs, and are told where to look."""
     found = rehearsing.rehearsed(lab, source)
     assert not found.odd, f"{found.odd}\n{found.checked}"
+    assert source.kind != "starter" or not found.checked.marked.refused
     assert "Put __syncthreads" not in str(found.checked)
 
 
@@ -186,14 +156,7 @@ def test_a_file_is_checked_at_the_terminal(
     assert cli.main(["check", "2", str(tmp_path / "none.cu")]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert cli.main(["check", "99", str(file)]) == 2
-
-
-def test_every_variant_has_a_starter_that_compiles() -> None:
-    for lab in LABS:
-        for variant in lab.variants:
-            asked = lab.specification(variant)
-            one = cases(asked, b"a secret of a course")[-1:]
-            assert not mark(lab.starter(variant), asked, one, lock=False).refused
+    assert "no lab '99'" in capsys.readouterr().err
 
 
 # -- other machines --------------------------------------------------------------------------------
@@ -212,10 +175,3 @@ def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> No
     assert not mark(HONEST, asked, cases(asked, b"a secret of a course")[-1:]).locked
     with pytest.raises(ConfigError, match="install NVRTC"):
         mark(HONEST, asked, (), lock=True)
-
-
-def test_where_nothing_compiles_no_student_loses_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Done(None, "there is no compiler", kind="ToolchainError")
-    monkeypatch.setattr(apart, "run", lambda *_, **__: gone)
-    with pytest.raises(ToolchainError, match="no compiler"):
-        labs.check("2", HONEST)

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from classes import OVERRIDES, lay, table
-from test_grading import notebook
 from test_policy import RIGHT, TWO, made, write
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError
 from tilelabs.grading import collect, feedback_zip, report
 from tilelabs.labs import courses
-from tools.hostile import HONEST, WRONG
+from tools.hostile import HONEST, WRONG, notebook
 
 GOOD, BAD = HONEST.encode(), WRONG["nothing"].encode()
 

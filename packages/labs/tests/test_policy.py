@@ -97,20 +97,29 @@ def test_who_is_in_two_groups_is_named(place: Path) -> None:
     assert groups(courses.read(place / "course"), TWO) == {"one": ("s1",)}
 
 
+WHOLE = f'name = "x"\nsecret = "{"00" * 32}"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('missing = "none"', "missing is 'none', and may be empty or zero"),
-        ("[late]\npoints_per_day = 10", "late days are left to the platform"),
-        ("variants = 3", "course.toml is damaged"),
+        (WHOLE + 'missing = "none"', "missing is 'none', and may be empty or zero"),
+        (WHOLE + "[late]\npoints_per_day = 10", "late days are left to the platform"),
+        (WHOLE + "variants = 3", "course.toml is damaged"),
+        ("", "course.toml is damaged"),
+        ("[", "course.toml is damaged"),
+        (WHOLE.replace("0", "z"), "course.toml is damaged"),
+        (WHOLE.replace("00" * 30, ""), "can be guessed"),
     ],
 )
 def test_a_course_that_does_not_fit_is_refused_in_one_line(
-    text: str, told: str, place: Path
+    text: str, told: str, tmp_path: Path
 ) -> None:
-    decide(place, text + "\n")
+    with pytest.raises(DataError, match="course new"):
+        courses.read(tmp_path)
+    (tmp_path / "course.toml").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"course\.toml") as refused:
-        courses.read(place / "course")
+        courses.read(tmp_path)
     assert told in str(refused.value) and "\n" not in str(refused.value)
 
 

@@ -237,8 +237,10 @@ def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
         assert refused.keys() == {"refused"}
     wide = ran(MMA, replace(HALF, block=("2048",)))["runs"]
     assert len(wide) == 1 and "1024" in wide[0]["ended"] and wide[0]["case"]["seed"] == 0
-    found = ran(MMA.replace("    ret;", "    trap;"))
-    assert len(found["runs"]) == 1 and found["leans"] == -1 and "trap" in found["runs"][0]["ended"]
+    for stop in ("trap", "brkpt"):
+        found = ran(MMA.replace("    ret;", f"    {stop};"))
+        assert len(found["runs"]) == 1 and found["leans"] == -1
+        assert stop in found["runs"][0]["ended"]
 
 
 @pytest.mark.parametrize(

@@ -46,18 +46,12 @@ def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (place / "before" / "eve").exists()
 
 
-def test_where_the_published_solutions_are_not_there(
+def test_a_class_of_nobody_without_published_solutions_has_the_base_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a clone on Colab: then nothing earlier is named, and nothing is damaged."""
     monkeypatch.setattr(rehearsing, "FOLDER", "not there")
-    folder, _ = export(TWO, (), (), tmp_path)
-    assert not (folder / "before").exists()
-    assert "before" not in (folder / "README.txt").read_text("utf-8").replace(
-        "before you think", ""
-    )
-
-
-def test_a_class_of_nobody_still_has_what_was_given(tmp_path: Path) -> None:
     folder, without = export(TWO, (), (), tmp_path)
-    assert without == () and not (folder / "class").exists() and (folder / "base").is_dir()
+    assert without == () and {p.name for p in folder.iterdir() if p.is_dir()} == {"base"}
+    words = (folder / "README.txt").read_text("utf-8").replace("before you think", "")
+    assert "before" not in words

@@ -11,7 +11,6 @@ import pytest
 from classes import FIXES, hand_in, lay, table
 from classes import GROUPS as G
 from classes import OVERRIDES as HEAD
-from test_grading import notebook
 from test_policy import RIGHT, TWO, made, write
 
 from helpers import __main__ as cli
@@ -28,7 +27,7 @@ from tilelabs.judging import notebooks
 from tilelabs.labs import courses
 from tilelabs.labs.handing_out import handout
 from tilelabs.labs.working import UNANSWERED
-from tools.hostile import HONEST
+from tools.hostile import HONEST, notebook
 
 NAMED = "id,name\ns1,Ada\ns2,Bo\ns3,=Cy\n"
 
@@ -96,15 +95,6 @@ def test_a_table_holds_an_answer_of_each_and_the_points_that_were_given(
     assert cli.main(["report", "2", *asked]) == 0
     told = capsys.readouterr().out
     assert "lab-2-marks.csv: 3 students" in told and "lab-2-written.csv: 1 written answer;" in told
-
-
-def test_a_result_without_answers_of_before_is_read(place: Path) -> None:
-    write(place, made("s1"))
-    [path] = (place / "out" / "lab-2").glob("*.json")
-    held = json.loads(path.read_text())
-    del held["answers"]
-    path.write_text(json.dumps(held))
-    assert rows(place)["s1"]["answer"] == ""
 
 
 def test_answers_of_a_group_are_each_members_own_or_else_the_groups(place: Path) -> None:
