@@ -182,6 +182,14 @@ WRONG: Mapping[str, Sequence[tuple[Kernel, str]]] = {
              (kernels("17.3")[0], "where do they begin")],
     "18.3": [([("k + lane / 16 * 8)]", "k)]")], "must be read from where it was stored"),
              (kernels("18.3")[0], "chunks of eight neighbouring rows")],
+    "19.2": [([(WAIT, "")], "before the barrier"),
+             ([(WAIT, "wait_groups<STAGES - 1>();")], "before the barrier"),
+             ([(WAIT, "wait_groups<0>();")], "how many tiles"),
+             ([(WAIT, 'asm volatile("cp.async.wait_all;" ::: "memory");')], "how many"),
+             ([(WAIT, ""), (AHEAD, f"{AHEAD} wait_groups<STAGES - 1>();")],
+              "the barrier must come after it"),
+             ([("0, j * 8, sum", "0, 8 - j * 8, sum")], "keep the copies"),
+             (kernels("19.2")[0], "no race at K = 16")],
     "20.2": [([FEW], "engine bring for one box"),
              ([("sizeof(stage[at])", "2 * sizeof(stage[at])")], "engine bring for one box"),
              ([ASKED, GIVEN], "the producer waits for empty before it asks"),
@@ -348,27 +356,6 @@ def test_a_race_within_a_warp_asks_for_no_barrier_that_the_exercise_forbids(
     assert not told.passed
     assert "race" in str(told) and "Put __syncthreads()" in str(told)
     assert "syncwarp" not in str(told)
-
-
-@pytest.mark.parametrize(
-    ("swaps", "what", "words"),
-    [
-        ([(WAIT, "")], "no race at K = 16", "before the barrier"),
-        ([(WAIT, "wait_groups<STAGES - 1>();")], "no race at K = 16", "before the barrier"),
-        ([(WAIT, "wait_groups<0>();")], "a younger copy may stay under way", "how many tiles"),
-        ([(WAIT, 'asm volatile("cp.async.wait_all;" ::: "memory");')],
-         "a younger copy may stay under way", "how many"),
-        ([(WAIT, ""), (AHEAD, f"{AHEAD} wait_groups<STAGES - 1>();")], "no race at K = 16",
-         "the barrier must come after it"),
-        ([("0, j * 8, sum", "0, 8 - j * 8, sum")], "K = 16 is right", "keep the copies"),
-        (kernels("19.2")[0], "no race at K = 16", ""),
-    ],
-)  # fmt: skip
-def test_a_ring_with_another_wait_is_told_what_is_wrong(
-    swaps: Kernel, what: str, words: str
-) -> None:
-    failed = {c.what: c.hint for c in result("19.2", swaps).checks if not c.ok}
-    assert words in failed[what]
 
 
 def test_what_is_to_be_mended_has_these_faults_and_no_others() -> None:
