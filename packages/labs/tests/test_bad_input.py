@@ -15,7 +15,7 @@ from classes import LOCK, course_of, lay, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_labs import CONFLICT
-from test_policy import TWO, made, write
+from test_policy import TWO, made, reported, write
 
 from nogpu.errors import DataError, TileError
 from tilelabs import apart
@@ -203,7 +203,7 @@ def test_a_traceback_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_leads_elsewhere_is_not_written_to(tmp_path: Path) -> None:
     courses.new(tmp_path / "course")
     write(tmp_path, made("s1"))
-    rows = report(TWO, courses.read(tmp_path / "course"), tmp_path / "out")
+    rows = reported(tmp_path)
     for path in ("../../x.cu", "/etc/x.cu", "..\\..\\win/x.cu"):
         with zipfile.ZipFile(feedback_zip(TWO, rows, {"s1": path}, tmp_path)) as held:
             assert held.namelist()[0] == "s1/lab-2-feedback.txt"

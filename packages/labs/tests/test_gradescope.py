@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from classes import UNLOCKED, course_of, hand_in
-from test_policy import BANKS, RIGHT, TWO, made, write
+from test_policy import BANKS, RIGHT, TWO, made, reported, write
 
 from helpers import __main__ as cli
 from helpers.record.protocol import Spread
-from tilelabs.grading import judging, report
+from tilelabs.grading import judging
 from tilelabs.grading.gradescope import Submitter, read_submitter, results_json
 from tilelabs.grading.timings import FOLDER
 from tilelabs.judging.marking import Marked
@@ -167,5 +167,4 @@ def test_a_time_of_an_earlier_submission_is_left_out(place: Path) -> None:
     for student, source in (("s1", "old"), ("s2", "same")):
         held = {"student": student, "key": "k", "source": source, "timed": timed}
         (folder / f"{student}.json").write_text(json.dumps(held), encoding="utf-8")
-    rows = report(TWO, courses.read(place / "course"), place / "out")
-    assert [row.timed is not None for row in rows] == [False, True]
+    assert [row.timed is not None for row in reported(place)] == [False, True]

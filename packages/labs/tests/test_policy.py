@@ -11,7 +11,7 @@ from classes import OVERRIDES, table
 
 from nogpu.errors import DataError
 from tilelabs import labs
-from tilelabs.grading import judging, report
+from tilelabs.grading import Row, judging, report
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.grouping import groups, once
 from tilelabs.grading.judging import Result
@@ -48,8 +48,12 @@ def decide(place: Path, text: str) -> None:
     path.write_text("".join(own) + text, encoding="utf-8")
 
 
+def reported(place: Path) -> tuple[Row, ...]:
+    return report(TWO, courses.read(place / "course"), place / "out")
+
+
 def marks(place: Path) -> dict[str, dict[str, str]]:
-    report(TWO, courses.read(place / "course"), place / "out")
+    reported(place)
     return table(place / "out" / "lab-2-marks.csv")
 
 

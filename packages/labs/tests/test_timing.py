@@ -95,22 +95,24 @@ JOB = {
 }  # fmt: skip
 
 
-def run(
-    session: Pretended, monkeypatch: pytest.MonkeyPatch, kernel: Launch, **more: Any
-) -> dict[str, Any]:
+@pytest.fixture
+def run(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """What `timed` says of a kernel that is a function of A, B, C and the rest."""
 
-    def launched(grid: Any, block: Any, arguments: Any, shared_mem: int = 0) -> None:
-        session.took = 1.0
-        session.did.append(f"runs {grid} {block} {shared_mem}")
-        kernel(*arguments)
+    def timed(kernel: Launch, **more: Any) -> dict[str, Any]:
+        def launched(grid: Any, block: Any, arguments: Any, shared_mem: int = 0) -> None:
+            pretended.took = 1.0
+            pretended.did.append(f"runs {grid} {block} {shared_mem}")
+            kernel(*arguments)
 
-    def entry(cubin: bytes, name: str, shared: int) -> Any:
-        session.did.append(f"loads {cubin!r} {name} {shared}")
-        return launched
+        def entry(cubin: bytes, name: str, shared: int) -> Any:
+            pretended.did.append(f"loads {cubin!r} {name} {shared}")
+            return launched
 
-    monkeypatch.setattr(launch, "cuda_entry", entry)
-    return timing.timed({**JOB, **more})
+        monkeypatch.setattr(launch, "cuda_entry", entry)
+        return timing.timed({**JOB, **more})
+
+    return timed
 
 
 def honest(A: Any, B: Any, C: Any, M: int, N: int, K: int) -> None:
@@ -144,8 +146,8 @@ def writes_where_poisoned(A: Any, B: Any, C: Any, *_: int) -> None:
         C[...] = A.T @ B
 
 
-def test_an_honest_kernel_is_timed(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = timed_from(run(pretended, monkeypatch, honest))
+def test_an_honest_kernel_is_timed(run: Any) -> None:
+    found = timed_from(run(honest))
     assert found.wrong == 0 and found.launches >= 10 and not found.refused
     assert found.over_rung is not None and found.over_rung.median == 2.0
     assert found.over_library is not None and found.over_library.median == 0.5
@@ -153,21 +155,14 @@ def test_an_honest_kernel_is_timed(pretended: Pretended, monkeypatch: pytest.Mon
     assert timed_from(json.loads(json.dumps(asdict(found)))) == found
 
 
-def test_each_launch_is_timed_alone_with_its_shared_memory(
-    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_launch_is_timed_alone_with_its_shared_memory(pretended: Pretended, run: Any) -> None:
     """Between two events, behind a spinning kernel, each beside cuBLAS of the same precision."""
     effort = asdict(Effort(pairs=9, max_pairs=9, warm_ms=0.0))
     half = [*SCALED["arguments"][:3], *JOB["arguments"][3:]]
     half[0], half[1] = ({**one, "dtype": "float16"} for one in half[:2])
-    more = {
-        "grid": ["M", "2"],
-        "block": ["K", "1"],
-        "shared": "1000 * M",
-        "arguments": half,
-        "cubin": "QQ==",
-    }
-    found = run(pretended, monkeypatch, lambda A, B, C, *_: None, effort=effort, **more)
+    more: dict[str, Any] = {"grid": ["M", "2"], "block": ["K", "1"], "shared": "1000 * M"}
+    more |= {"arguments": half, "cubin": "QQ=="}
+    found = run(lambda A, B, C, *_: None, effort=effort, **more)
     assert found["launches"] == found["wrong"] == 9 + 2 and pretended.peaks == []
     own = "runs (48, 2) (40, 1) 48000"
     assert pretended.did[:2] == ["warms up", "loads b'A' lab2 48000"]
@@ -175,52 +170,41 @@ def test_each_launch_is_timed_alone_with_its_shared_memory(
     assert {ran for *_, ran, _, _ in each} == {own, "runs tiled_16", "runs cublas_fp16"}
     told = ["all is done", "spins", "start", "end", "waits for end"]
     assert len(each) == 33 and all([*one[:3], *one[4:]] == told for one in each)
-    found = run(
-        pretended,
-        monkeypatch,
-        lambda A, B, C, *_: np.copyto(C, A.T.astype(float) @ B),
-        effort=effort,
-        **more,
-    )
-    assert (
-        found["wrong"] == 0 and pretended.peaks == ["fp16"] and found["versions"] == {"driver": "1"}
-    )
+    found = run(lambda A, B, C, *_: np.copyto(C, A.T.astype(float) @ B), effort=effort, **more)
+    assert pretended.peaks == ["fp16"]
+    assert found["wrong"] == 0 and found["versions"] == {"driver": "1"}
 
 
 @pytest.mark.parametrize("make", [keeps_its_first, only_once], ids=lambda f: f.__name__)
 def test_a_kernel_gains_nothing_by_what_it_keeps(
-    make: Callable[[], Launch], pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[], Launch], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = timed_from(run(pretended, monkeypatch, make()))
+    found = timed_from(run(make()))
     assert found.wrong > 0
     assert words(found).startswith(f"wrong in {found.wrong} of {found.launches} launches")
     monkeypatch.setattr(timing, "SETS", 1)  # the control: one set of operands ...
     monkeypatch.setattr(timing._Set, "renew", lambda self, name: None)  # ... and no poison
-    assert timed_from(run(pretended, monkeypatch, make())).wrong == 0
-    assert timed_from(run(pretended, monkeypatch, writes_where_poisoned)).wrong == 0
+    assert timed_from(run(make())).wrong == 0
+    assert timed_from(run(writes_where_poisoned)).wrong == 0
 
 
-def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(
-    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(run: Any) -> None:
     def scaled(A: Any, B: Any, C: Any, M: int, N: int, K: int, alpha: float, beta: float) -> None:
         C[...] = alpha * (A.T @ B) + beta * C
 
     def turned(A: Any, B: Any, C: Any, *_: int) -> None:
         C[...] = (A @ B).T
 
-    assert run(pretended, monkeypatch, scaled, **SCALED)["wrong"] == 0
-    assert run(pretended, monkeypatch, turned, transposed="C")["wrong"] == 0
-    assert run(pretended, monkeypatch, turned, transposed="C", size=[48, 32, 41])["wrong"] == 0
-    assert run(pretended, monkeypatch, lambda A, B, C, *_: None)["wrong"] > 0
+    assert run(scaled, **SCALED)["wrong"] == 0
+    assert run(turned, transposed="C")["wrong"] == 0
+    assert run(turned, transposed="C", size=[48, 32, 41])["wrong"] == 0
+    assert run(lambda A, B, C, *_: None)["wrong"] > 0
 
 
-def test_a_rate_above_the_peak_is_refused(
-    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pretended, "peak_gflops", lambda precision: 1e-9)
+def test_a_rate_above_the_peak_is_refused(pretended: Pretended, run: Any) -> None:
+    pretended.peak_gflops = lambda precision: 1e-9
     with pytest.raises(Exception, match="the hardware's peak"):
-        run(pretended, monkeypatch, honest)
+        run(honest)
 
 
 def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

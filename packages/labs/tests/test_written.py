@@ -11,12 +11,12 @@ import pytest
 from classes import FIXES, hand_in, lay, table
 from classes import GROUPS as G
 from classes import OVERRIDES as HEAD
-from test_policy import RIGHT, TWO, made, write
+from test_policy import RIGHT, TWO, made, reported, write
 
 from helpers import __main__ as cli
 from nogpu.errors import DataError
 from tilelabs import labs
-from tilelabs.grading import judging, report
+from tilelabs.grading import judging
 from tilelabs.grading.answers import MOST_ANSWER
 from tilelabs.grading.answers import answers_in as answers
 from tilelabs.grading.collecting import collect
@@ -33,7 +33,7 @@ NAMED = "id,name\ns1,Ada\ns2,Bo\ns3,=Cy\n"
 
 
 def rows(place: Path) -> dict[str, dict[str, str]]:
-    report(TWO, courses.read(place / "course"), place / "out")
+    reported(place)
     path = place / "out" / "lab-2-written.csv"
     assert path.stat().st_mode & 0o777 == 0o600
     return table(path, "student")
@@ -114,7 +114,7 @@ def test_written_points_of_one_member_hold_for_the_group(place: Path) -> None:
     three = f"{G}s1,one,\ns2,one,\ns3,one,\n"
     write(place, made("s1"), groups=three, overrides=f"{HEAD}s2,2,written,8,\ns3,2,sectors,0,\n")
     assert {s: r["points"] for s, r in rows(place).items()} == {"s1": "8", "s2": "8", "s3": "8"}
-    found = {r.student: r for r in report(TWO, courses.read(place / "course"), place / "out")}
+    found = {r.student: r for r in reported(place)}
     assert found["s1"].parts["sectors"] and found["s3"].parts["sectors"] == 0  # by hand alone
     write(place, overrides=f"{HEAD}s2,2,written,8,\ns3,2,written,6,\n")
     assert {s: r["points"] for s, r in rows(place).items()} == {"s1": "", "s2": "8", "s3": "6"}
@@ -161,7 +161,7 @@ def test_a_member_who_handed_nothing_in_has_a_folder_or_is_named(
 
 def test_points_that_were_given_stand_in_the_list_of_the_feedback(place: Path) -> None:
     def words() -> str:
-        [row] = report(TWO, courses.read(place / "course"), place / "out")
+        [row] = reported(place)
         return row.feedback
 
     write(place, made("s1"))
