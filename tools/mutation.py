@@ -61,7 +61,7 @@ AREAS: Areas = {
         for room in ["ptx", "machine", "observe", "launching"]
     },
     ("packages/labs/tilelabs/judging",): _tests(
-        "facts running hosting marking timing points feedback apart lab_folders"
+        "facts running hosting timing points apart lab_folders"
     ),
     tuple(
         f"helpers/record/{name}.py"
