@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,41 +74,22 @@ def vanish(job: dict[str, Any]) -> None:
 
 def attempt(job: dict[str, Any]) -> dict[str, str]:
     """What each forbidden thing comes to: "done", or the name of the error."""
-
-    def read() -> str:
-        return Path(job["secret"]).read_text(encoding="utf-8")
-
-    def environ() -> bytes:
-        return Path(f"/proc/{os.getppid()}/environ").read_bytes()
-
-    def write() -> None:
-        Path(job["folder"], "made").write_text("x", encoding="utf-8")
-
-    def write_here() -> None:
-        Path("made").write_text("x", encoding="utf-8")
-
-    def look() -> list[str]:
-        return os.listdir(job["folder"])
-
-    def program() -> None:
-        subprocess.run(["/bin/true"], check=True)
-
-    def connect() -> None:
-        socket.create_connection(("127.0.0.1", job["port"]), 2).close()
-
-    def listen() -> None:
-        with socket.socket() as server:
-            server.bind(("127.0.0.1", 0))
-            server.listen()
-
-    def allowed() -> str:
-        return Path(job["allowed"]).read_text(encoding="utf-8")
-
+    tries: dict[str, Callable[[], object]] = {
+        "read": lambda: Path(job["secret"]).read_text(encoding="utf-8"),
+        "environ": lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
+        "write": lambda: Path(job["folder"], "made").write_text("x", encoding="utf-8"),
+        "write_here": lambda: Path("made").write_text("x", encoding="utf-8"),
+        "look": lambda: os.listdir(job["folder"]),
+        "program": lambda: subprocess.run(["/bin/true"], check=True),
+        "connect": lambda: socket.create_connection(("127.0.0.1", job["port"]), 2).close(),
+        "listen": lambda: socket.create_server(("127.0.0.1", 0)).close(),
+        "allowed": lambda: Path(job["allowed"]).read_text(encoding="utf-8"),
+    }
     found = {}
-    for do in (read, environ, write, write_here, look, program, connect, listen, allowed):
+    for name, do in tries.items():
         try:
             do()
-            found[do.__name__] = "done"
+            found[name] = "done"
         except Exception as error:
-            found[do.__name__] = type(error).__name__
+            found[name] = type(error).__name__
     return found

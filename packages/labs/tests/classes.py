@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from tilelabs import apart
-from tilelabs.labs import courses
+from tilelabs.labs import Lab, courses, rehearsing
 
 LOCK = None if apart.landlock() else False
 UNLOCKED = [] if apart.landlock() else ["--without-landlock"]
@@ -20,6 +20,20 @@ GROUPS = "student,group,lab\n"
 def course_of(folder: Path, variant: str = "A transposed") -> courses.Course:
     """A new course whose lab 2 is this variant, not a drawn one."""
     return courses.new(folder, variants={"2": variant})
+
+
+def solutions(lab: Lab) -> dict[str, str]:
+    """The first text that solves each variant."""
+    found: dict[str, str] = {}
+    for source in rehearsing.sources(lab):
+        if source.kind == "solution":
+            found.setdefault(source.variant, source.text)
+    return found
+
+
+def line(place: Path, *words: str) -> list[str]:
+    """A command line with the course and the results of a place."""
+    return [*words, "--course", str(place / "course"), "--out", str(place / "out")]
 
 
 def lay(folder: Path, **files: str | bytes) -> Path:

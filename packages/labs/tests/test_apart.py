@@ -26,10 +26,8 @@ def test_a_job_gets_what_it_is_given_and_nothing_else(monkeypatch: pytest.Monkey
     monkeypatch.setenv("SECRET_TOKEN", "canary-in-the-environment")
     done = run(f"{JOBS}echo", {"x": [1, "é", None]})
     assert not done.fault and not done.ended and done.value["got"] == {"x": [1, "é", None]}
-    assert (
-        "canary" not in str(done.value["env"])
-        and len(set(done.value["env"]) - set(apart.HANDED_ON)) <= 6
-    )
+    env = done.value["env"]
+    assert "canary" not in str(env) and len(set(env) - set(apart.HANDED_ON)) <= 6
     assert done.value["cwd"] == []
 
 
@@ -120,9 +118,8 @@ except KeyboardInterrupt:
 
 
 def test_stop_ends_the_job_and_not_the_one_who_waits() -> None:
-    asked = subprocess.Popen(
-        [sys.executable, "-c", STOPPED], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    line = [sys.executable, "-c", STOPPED]
+    asked = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert asked.stdout is not None and asked.stdout.readline() == "ready\n"
     time.sleep(1)
     asked.send_signal(signal.SIGINT)
@@ -146,12 +143,8 @@ def tried(folder: Path, port: int, locked: bool) -> dict[str, str]:
     (folder / "secret").write_text("canary", encoding="utf-8")
     (folder / "open").mkdir(exist_ok=True)
     (folder / "open" / "allowed").write_text("yes", encoding="utf-8")
-    job = {
-        "secret": os.fspath(folder / "secret"),
-        "allowed": os.fspath(folder / "open" / "allowed"),
-        "folder": os.fspath(folder),
-        "port": port,
-    }
+    places = {"secret": folder / "secret", "allowed": folder / "open" / "allowed", "folder": folder}
+    job = {"port": port} | {name: os.fspath(path) for name, path in places.items()}
     readable = [sys.prefix, sys.base_prefix, ROOT / "tests", folder / "open"] if locked else None
     done = run(f"{JOBS}attempt", job, readable=readable)
     assert not done.fault, done.fault

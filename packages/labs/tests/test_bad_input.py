@@ -135,32 +135,23 @@ def test_any_bytes_are_one_line(raw: bytes) -> None:
     through("s2.ipynb", raw)
 
 
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
+NAMES = st.text(max_size=8)
 ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=8,
+    PLAIN, lambda x: st.lists(x, max_size=3) | st.dictionaries(NAMES, x, max_size=3), max_leaves=8
 )
-SOURCES = (
-    st.lists(st.sampled_from(["%%cuda lab2\n", "%%cuda lab2", HONEST, "\ud800", "\0", "\n", "x"]))
-    | ANY
-)
-CELLS = st.fixed_dictionaries(
-    {},
-    optional={
-        "cell_type": st.sampled_from(["code", "markdown"]) | ANY,
-        "source": SOURCES,
-        "outputs": ANY,
-    },
-)
-NOTEBOOKS = ANY | st.fixed_dictionaries(
-    {},
-    optional={
-        "cells": st.lists(CELLS | ANY, max_size=4) | ANY,
-        "metadata": st.fixed_dictionaries({}, optional={"tile_by_tile": ANY}) | ANY,
-    },
-)  # fmt: skip
+
+
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Anything, or an object with some of these fields, each as it should be or anything."""
+    held = {name: field | ANY for name, field in fields.items()}
+    return ANY | st.fixed_dictionaries({}, optional=held)
+
+
+LINES = st.sampled_from(["%%cuda lab2\n", "%%cuda lab2", HONEST, "\ud800", "\0", "\n", "x"])
+KINDS = st.sampled_from(["code", "markdown"])
+CELLS = st.lists(some(cell_type=KINDS, source=st.lists(LINES), outputs=ANY), max_size=4)
+NOTEBOOKS = some(cells=CELLS, metadata=some(tile_by_tile=ANY))
 
 
 @settings(max_examples=80, deadline=None)

@@ -39,9 +39,7 @@ def test_a_class_of_twenty_beside_hostile_neighbours(tmp_path: Path) -> None:
         record = alone.submit(classroom.run, 20, tmp_path).result()
     assert record["changed"] == [] and record["leaks"] == []
     assert record["kinds"]["hostile"] == 2 and record["killed"] >= 1
-    assert (
-        record["cpu_seconds_a_submission"] < 30 * 60 * 2 / 120
-    )  # 200 in half an hour on two cores
+    assert record["cpu_seconds_a_submission"] < 30 * 60 * 2 / 120  # half an hour on two cores
     assert record["largest_process_mb"] < 2200
 
     course, one, other = tmp_path / "course", tmp_path / "all", tmp_path / "quiet"

@@ -6,19 +6,20 @@ import time
 from dataclasses import replace
 
 import pytest
+from classes import solutions
 
 from tilelabs import labs
 from tilelabs.grading.judging import _marked
 from tilelabs.judging import marking
 from tilelabs.judging.marking import Marked
-from tilelabs.labs import rehearsing, rubrics
+from tilelabs.labs import rubrics
 from tilelabs.labs.checking import judged
 from tilelabs.labs.comment_tables import fault
 from tilelabs.labs.handing_out import _table
 
 THREE = labs.lab("3")
 [PART] = [part for part in THREE.parts if part.table]
-SOURCE = next(s.text for s in rehearsing.sources(THREE) if s.kind == "solution")
+SOURCE = solutions(THREE)[THREE.variants[0].name]
 SPEC = THREE.specification(THREE.variants[0])
 TABLE, OWN = marking._said(SOURCE, SPEC)
 HEAD, FIRST, SECOND, THIRD = (line for line in TABLE.splitlines() if line)

@@ -35,9 +35,8 @@ def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
             patch.setattr(running, "SCHEDULES", ("permuted",))
             told = marking.mark(source.text, asked, (case,), lock=False)
         found += [told.refused] * bool(told.refused)
-        found += [
-            f"{case}: {r.wrong} wrong, {r.findings}" for r in told.runs if not r.right or r.findings
-        ]
+        odd = (r for r in told.runs if not r.right or r.findings)
+        found += [f"{case}: {r.wrong} wrong, {r.findings}" for r in odd]
     return found
 
 

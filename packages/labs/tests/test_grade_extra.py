@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from classes import UNLOCKED, course_of, hand_in, table
 
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tools.environments import NoEnvironmentError, environment
 from tools.hostile import HONEST
 
@@ -36,15 +36,8 @@ def python() -> Path:
 
 
 def ran(python: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-    env = {
-        "PATH": os.defpath,
-        "PYTHONPATH": str(ROOT),
-        "TILE_CACHE": "0",
-        "LC_ALL": "C.UTF-8",
-    } | more
-    return subprocess.run(
-        [python, *map(str, arguments)], env=env, capture_output=True, text=True, check=False
-    )
+    env = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "TILE_CACHE": "0", "LC_ALL": "C.UTF-8"}
+    return completed([str(python), *map(str, arguments)], env=env | more)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,8 @@ from test_policy import BANKS, RIGHT, TWO, made, reported, write
 
 from helpers import __main__ as cli
 from helpers.record.protocol import Spread
-from tilelabs.grading import judging
 from tilelabs.grading.gradescope import Submitter, read_submitter, results_json
 from tilelabs.grading.timings import FOLDER
-from tilelabs.judging.marking import Marked
 from tilelabs.judging.timing import Timed
 from tilelabs.labs import courses
 from tools.hostile import HONEST, SECRET
@@ -76,14 +73,6 @@ def told(container: Path) -> dict[str, Any]:
     return held
 
 
-def finds(monkeypatch: pytest.MonkeyPatch, marked: Marked, look: Callable[[Any], None]) -> None:
-    def facts(of: Any) -> Any:
-        look(of)
-        return json.loads(json.dumps(asdict(marked)))
-
-    monkeypatch.setattr(judging, "facts", facts)
-
-
 @pytest.mark.nvrtc
 def test_a_submission_is_judged_in_the_container(container: Path) -> None:
     secret = courses.read(container / "source" / "course").secret.hex()
@@ -104,19 +93,18 @@ def test_a_submission_is_judged_in_the_container(container: Path) -> None:
 
 
 def test_whose_and_which_attempt_the_platform_says(
-    container: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    container: Path, judge: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert read_submitter(container / "submission_metadata.json") == Submitter("9", "Ada", 3)
     hand_in(container / "submission", lab2=HONEST)
     cases: list[Any] = []
-    finds(monkeypatch, BANKS, lambda of: cases.append(of.cases))
+    judge(BANKS, lambda of: cases.append(of.cases))
     assert cli.main(asked(container)) == 0
     more = TELLS | {"previous_submissions": [{}] * 3}
     (container / "submission_metadata.json").write_text(json.dumps(more), encoding="utf-8")
     assert cli.main(asked(container)) == 0
-    assert (
-        len(cases) == 2 and cases[0] != cases[1] and told(container)["extra_data"]["attempt"] == 4
-    )
+    assert len(cases) == 2 and cases[0] != cases[1]
+    assert told(container)["extra_data"]["attempt"] == 4
     (container / "submission_metadata.json").write_text("{}", encoding="utf-8")
     capsys.readouterr()
     assert cli.main(asked(container)) == 2
@@ -126,11 +114,11 @@ def test_whose_and_which_attempt_the_platform_says(
 
 
 def test_the_secret_is_gone_before_anything_is_compiled(
-    container: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    container: Path, judge: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toml = container / "source" / "course" / "course.toml"
     there: list[bool] = []
-    finds(monkeypatch, RIGHT, lambda of: there.append(toml.exists()))
+    judge(RIGHT, lambda of: there.append(toml.exists()))
     hand_in(container / "submission", lab2=HONEST)
     kept = toml.read_bytes()
     assert cli.main(asked(container)) == 0 and there == [True] and toml.exists()  # control

@@ -72,16 +72,10 @@ def followed(body: str) -> tuple[list[float], list[tuple[str, str, str]], dict[s
     return x.tolist(), [(kind, lines[line], words) for kind, line, words in found], counts
 
 
-def did(body: str) -> tuple[list[float], list[tuple[str, str]], dict[str, int]]:
-    """The same with three words of what was found, and no line."""
-    x, found, counts = followed(body)
-    return x, [(kind, " ".join(words.split()[:3])) for kind, _, words in found], counts
-
-
 @pytest.mark.parametrize(("body", "streams"), [(PLAIN, 0), (STREAMS, 2), ("\n" * 90 + STREAMS, 2)])
 def test_what_is_sound_is_followed_to_its_end_and_counted(body: str, streams: int) -> None:
     counts = {"copied": 2 * 4 * 4, "leaked": 0, "streams": streams}
-    assert did(body) == ([1, 2, 3, 4], [], counts)
+    assert followed(body) == ([1, 2, 3, 4], [], counts)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +94,15 @@ def test_what_is_sound_is_followed_to_its_end_and_counted(body: str, streams: in
 )  # fmt: skip
 def test_what_is_not_is_found(old: str, new: str, found: tuple[str, str]) -> None:
     assert STREAMS.count(old) == 1
-    assert found in did(STREAMS.replace(old, new))[1]
+    told = followed(STREAMS.replace(old, new))[1]
+    assert found in [(kind, " ".join(words.split()[:3])) for kind, _, words in told]
 
 
 @pytest.mark.parametrize(
     ("gone", "left"), [("cudaFreeAsync(e, s);", 1), ("cudaStreamDestroy(s);", 1)]
 )
 def test_what_is_kept_is_counted(gone: str, left: int) -> None:
-    assert did(STREAMS.replace(gone, ""))[2]["leaked"] == left
+    assert followed(STREAMS.replace(gone, ""))[2]["leaked"] == left
 
 
 TWO = """
@@ -148,9 +143,8 @@ ON = {
 
 def calls_of(work: str) -> list[str]:
     """Calls by name and stream: "in/s wait out/t"."""
-    return [
-        ON[one.split("/")[0].replace("_", " ")].format(one.split("/")[-1]) for one in work.split()
-    ]
+    pairs = (one.partition("/") for one in work.split())
+    return [ON[call.replace("_", " ")].format(stream) for call, _, stream in pairs]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from classes import solutions
 from jupyter_client.manager import start_new_kernel
 from test_solutions import solutions_in
 
@@ -34,7 +35,7 @@ from nogpu.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tilelabs import labs
 from tilelabs.grading import collect
 from tilelabs.grading.judging import judged
@@ -49,12 +50,6 @@ LABS = labs.all_labs()
 EACH = [(lab, variant) for lab in LABS for variant in lab.variants]
 TWO = labs.lab("2")
 ANSWER = 'The tile of 32 x 32 needs $\\frac{1}{2}$ of the sectors, see """above""" and C:\\new.'
-
-
-def solution(lab: labs.Lab, variant: str) -> str:
-    return next(
-        s.text for s in rehearsing.sources(lab) if s.kind == "solution" and s.variant == variant
-    )
 
 
 def put(notebook: dict[str, Any], begins: str, below: str) -> None:
@@ -103,7 +98,7 @@ def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Pa
     assert f"of {most} points" in shown(told, "kernel") and "not yet: " in shown(told, "kernel")
     assert "no answer yet" in shown(told, f"{written}-answer")
     assert "what lacks" in shown(told, "hand-in") and "not yet: " in shown(told, "hand-in")
-    text = solution(lab, variant.name)
+    text = solutions(lab)[variant.name]
     put(notebook, "%%cuda", text)
     put(notebook, "%%answer", ANSWER)
     told = executed(notebook, folder)
@@ -180,7 +175,7 @@ def test_a_cell_of_a_lab_is_kept_and_checked_for_its_variant(
         workbench.cell_magic("lab2", HONEST)
     labs.begin("2", variant="B transposed", tag="v1")
     assert "B transposed" in capsys.readouterr().out
-    text = solution(TWO, "B transposed")
+    text = solutions(TWO)["B transposed"]
     names: dict[str, Any] = {}
     found = workbench.cell_magic("lab2", text, names)
     assert found.ok and found.variant.name == "B transposed" and names["verdict"] is found
@@ -196,9 +191,7 @@ def test_lines_are_those_of_the_cell_wherever_it_is_checked(here: Path) -> None:
     """In the cell, in the file beside it, and in what the teacher collects."""
     labs.begin("2")
     broken = HONEST.replace("float sum =", "float sun =", 1)
-    [line] = [
-        n for n, words in enumerate(f"%%cuda lab2\n{broken}".splitlines(), 1) if "sum +=" in words
-    ]
+    [line] = [n for n, words in enumerate(broken.splitlines(), 2) if "sum +=" in words]
     told = f"it does not compile: line {line}:"
     assert told in str(workbench.cell_magic("lab2", broken))
     assert told in str(labs.check("2", (here / "lab2.cu").read_bytes()))
@@ -279,7 +272,7 @@ def test_an_answer_is_kept_as_it_stands(here: Path) -> None:
 
 def test_what_is_handed_in_says_versions_and_nothing_else(here: Path) -> None:
     labs.begin("2", variant="A transposed, scaled", tag="v3")
-    text = solution(TWO, "A transposed, scaled")
+    text = solutions(TWO)["A transposed, scaled"]
     (here / "lab2.cu").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     assert not labs.submit("2").ok
     labs.answer("2", "written", ANSWER)
@@ -350,7 +343,7 @@ def test_at_a_terminal(
     """Two files written in an editor; the variant from the notebook's lab2.json, or as said."""
     work = here / "work"
     work.mkdir()
-    (work / "lab2.cu").write_text(solution(TWO, "B transposed"), encoding="utf-8")
+    (work / "lab2.cu").write_text(solutions(TWO)["B transposed"], encoding="utf-8")
     (work / "lab2_written.md").write_text(ANSWER, encoding="utf-8")
     submit = ["submit", "2", "--folder", str(work)]
     assert cli.main(submit) == 1
@@ -399,9 +392,8 @@ class Kernel:
         self.pid: int = self.manager.provisioner.process.pid  # type: ignore[union-attr]
 
     def run(self, code: str) -> dict[str, Any]:
-        return dict(
-            self.client.execute_interactive(code, timeout=60, output_hook=lambda _: None)["content"]
-        )
+        told = self.client.execute_interactive(code, timeout=60, output_hook=lambda _: None)
+        return dict(told["content"])
 
     def stopped(self, code: str, until: Callable[[], object]) -> str:
         """How a cell ends that is interrupted a second after `until`; empty if it goes on."""
@@ -463,21 +455,17 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def fetched(source: Path, folder: Path, code: str = "", lab: labs.Lab = TWO) -> tuple[Path, str]:
+def fetched(source: Path, folder: Path, code: str = "") -> tuple[Path, str]:
     """Where the first cell puts the book on an empty Colab, and what it and `code` print."""
     course = courses.new(folder / "course")
-    [setup] = [
-        "".join(c["source"]) for c in labs.handout(lab, course)["cells"] if c["id"] == "setup"
-    ]
+    [setup] = [c["source"] for c in labs.handout(TWO, course)["cells"] if c["id"] == "setup"]
     content = folder / "content"
     content.mkdir(exist_ok=True)
     where = repository()
     env = colab.variables(Path(sys.executable), source, where, folder / "home")
     env["PATH"] = os.environ["PATH"]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"{AWAY_FROM_HERE}\n{setup}\n{code}"],
-        cwd=content, env=env, capture_output=True, text=True,
-    )  # fmt: skip
+    code = f"{AWAY_FROM_HERE}\n{''.join(setup)}\n{code}"
+    done = completed([sys.executable, "-I", "-c", code], cwd=content, env=env)
     return content / where.name, done.stdout + done.stderr
 
 
@@ -506,11 +494,9 @@ def held(clone: Path) -> Iterator[bytes]:
     for path in clone.rglob("*"):
         if path.is_file() and ".git" not in path.relative_to(clone).parts:
             yield path.read_bytes()
-    listed = subprocess.run(
-        ["git", "cat-file", "--batch-all-objects", "--batch"], cwd=clone, capture_output=True, check=True,
-        env={**os.environ, "GIT_NO_LAZY_FETCH": "1"},
-    )  # fmt: skip
-    yield listed.stdout
+    env = {**os.environ, "GIT_NO_LAZY_FETCH": "1"}
+    line = ["git", "cat-file", "--batch-all-objects", "--batch"]
+    yield subprocess.run(line, cwd=clone, capture_output=True, check=True, env=env).stdout
 
 
 @pytest.mark.slow
@@ -518,7 +504,7 @@ def test_the_book_that_students_fetch_holds_no_solution_and_works(
     source: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "solution.cu"
-    file.write_text(solution(TWO, "A transposed"), encoding="utf-8")
+    file.write_text(solutions(TWO)["A transposed"], encoding="utf-8")
     clone, told = fetched(source, tmp_path, WORK.replace("SOLUTION", repr(str(file))))
     assert "90 of 90 points" in told and "Hand in lab2_submission.ipynb" in told, told
     assert solutions_in(held(clone)) == []
@@ -526,7 +512,7 @@ def test_the_book_that_students_fetch_holds_no_solution_and_works(
     assert (clone / "labs" / "2_tiling" / "starter.cu").is_file() and (clone / "kernels").is_dir()
     assert not (clone.parent / f"{clone.name}.half").exists()
     made = json.loads((clone.parent / "lab2_submission.ipynb").read_text(encoding="utf-8"))
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=source, capture_output=True, text=True)
+    head = completed(["git", "rev-parse", "HEAD"], cwd=source)
     assert head.stdout.startswith(made["metadata"]["tile_by_tile"]["commit"])
 
 

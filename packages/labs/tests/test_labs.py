@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from classes import solutions
 
 from helpers import __main__ as cli
 from helpers.ladder.rungs import catalog
@@ -23,9 +24,6 @@ pytestmark = pytest.mark.nvrtc
 LABS = labs.all_labs()
 COUNTING = [lab for lab in LABS if any(p.counts in rubrics.COUNTED for p in lab.parts)]
 TRIED = [(lab, source) for lab in LABS for source in rehearsing.sources(lab)]
-SOLUTIONS = {
-    (lab.number, source.variant): source.text for lab, source in TRIED if source.kind == "solution"
-}
 [CONFLICT] = [source.text for _, source in TRIED if source.name == "banks in conflict"]
 
 
@@ -63,8 +61,8 @@ def test_a_lab_rehearses(lab: labs.Lab, source: rehearsing.Source) -> None:
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
 def test_every_variant_is_solved_and_no_solution_solves_another(lab: labs.Lab) -> None:
     names = [v.name for v in lab.variants]
-    assert [name for number, name in SOLUTIONS if number == lab.number] == names
-    other = labs.check(lab.number, SOLUTIONS[lab.number, names[0]], variant=names[1])
+    assert [*solutions(lab)] == names
+    other = labs.check(lab.number, solutions(lab)[names[0]], variant=names[1])
     assert not other.ok and points(other)["right"] < lab.parts[0].points and other.points <= 20
     twins = [s for of, s in TRIED if of is lab and s.kind == "twin"]
     assert len(twins) >= 4 and all(s.expect for s in twins)
@@ -168,7 +166,9 @@ def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TILE_COMPILER", "clang")
     found = labs.check("2", HONEST)
     assert found.ok and "clang" in str(found) and "registers" not in str(found)
-    chosen = labs.check("3", SOLUTIONS["3", "A transposed"])  # two parts need what only NVRTC tells
+    chosen = labs.check(
+        "3", solutions(labs.lab("3"))["A transposed"]
+    )  # two parts need what only NVRTC tells
     assert chosen.ok and chosen.most == 73
     assert [p.rubric.id for p in chosen.parts if p.unknown] == ["local", "registers"]
     asked = found.lab.specification(found.variant)

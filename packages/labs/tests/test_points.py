@@ -101,9 +101,8 @@ def test_submit_takes_the_last_check_of_what_it_hands_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran, own = list[str](), checking.check
-    monkeypatch.setattr(
-        working.checking, "check", lambda *a, **k: (ran.append("x"), own(*a, **k))[1]
-    )
+    check = lambda *a, **k: (ran.append("x"), own(*a, **k))[1]  # noqa: E731
+    monkeypatch.setattr(working.checking, "check", check)
     (tmp_path / "lab2.cu").write_text(WRONG["nothing"])
     found = labs.check("2", folder=tmp_path)
     told = labs.submit("2", folder=tmp_path)
@@ -129,10 +128,8 @@ VILE = "total\x1b[2J\u202eevil <b> http://x"
 
 def told(marked: Marked = BANKS, **more: Any) -> Feedback:
     found = checking.judged(TWO, TWO.variants[0], marked)
-    points: dict[str, float | None] = {
-        p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts
-    }
-    facts = {"checked": found, "points": points, "given": {}, "notes": ()}
+    given = {p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts}
+    facts = {"checked": found, "points": given, "given": {}, "notes": ()}
     return Feedback(TWO, **(facts | {"closing": ("Total: 42 of 100 points",)} | more))
 
 

@@ -76,9 +76,8 @@ def test_a_group_is_judged_once_and_each_member_has_a_row(place: Path) -> None:
     assert {s: rows[s]["total"] for s in rows} == {"s1": "100", "s2": "100"}
     assert "group one: handed in by s1" in rows["s2"]["notes"]
     write(place, groups=G)
-    with pytest.raises(
-        DataError, match="no student with the id 's2'"
-    ):  # control: without the group
+    # the control: without the group
+    with pytest.raises(DataError, match="no student with the id 's2'"):
         marks(place)
 
 
@@ -93,9 +92,8 @@ def test_of_two_submissions_of_a_group_the_better_counts(place: Path) -> None:
 
 def test_who_is_in_two_groups_is_named(place: Path) -> None:
     write(place, groups=f"{G}s1,one,\ns1,two,\n")
-    with pytest.raises(
-        DataError, match=r"groups\.csv, line 3: 's1' is in the groups 'one' and 'two'"
-    ):
+    told = r"groups\.csv, line 3: 's1' is in the groups 'one' and 'two'"
+    with pytest.raises(DataError, match=told):
         groups(courses.read(place / "course"), TWO)
     write(place, groups=f"{G}s1,one,2\ns1,two,3\n")
     assert groups(courses.read(place / "course"), TWO) == {"one": ("s1",)}

@@ -92,9 +92,7 @@ def test_operands_are_what_their_arguments_say_and_results_a_float64_reference()
     made = drawn(SPEC, "integers")
     given, x = made["given"], made["given"]["x"].T.astype(float)
     assert list(given) == ["x", "i", "r", "y", "z", "n", "twice", "a"]
-    assert set(np.unique(x)) == set(range(-63, 64)) and set(np.unique(given["i"])) == set(
-        range(-2, 3)
-    )
+    assert [*np.unique(x)] == [*range(-63, 64)] and [*np.unique(given["i"])] == [*range(-2, 3)]
     assert given["x"].shape == given["y"].shape == (3, 5000) and given["x"].flags.c_contiguous
     assert np.isnan(given["y"]).all() and given["z"].shape == (5000, 3)
     assert (given["n"], given["twice"]) == (5000, 10_000) and given["a"] in (0.5, 8.0)
@@ -176,9 +174,8 @@ def ran(ptx: str, spec: Specification = HALF, head: str = HEAD, **more: Any) -> 
 def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> None:
     found = ran(MMA)
     assert found["leans"] == 0.5 and found["asks"] == []
-    assert [(r["wrong"], r["of"], r["tensor"], r["ended"]) for r in found["runs"]] == [
-        (0, 128, 1024, "")
-    ] * 6
+    told = [(r["wrong"], r["of"], r["tensor"], r["ended"]) for r in found["runs"]]
+    assert told == [(0, 128, 1024, "")] * 6
     assert [r["schedule"] for r in found["runs"]] == [*running.SCHEDULES] * 3
     one = MMA.replace("ld.global.b32 %r1, [%a2]", "mov.b32 %r1, 0")
     assert ran(one)["leans"] == 0.5
@@ -193,27 +190,19 @@ def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> Non
     @%p0 mov.f32 %f0, %f4;
     @%p0 mov.f32 %f1, %f4;
     st.global.f32 [%a3], %f0;"""
-    by_size = MMA.replace("    st.global.f32 [%a3], %f0;", first).replace(
-        "    .reg .b64", "    .reg .pred %p<2>;\n    .reg .b64"
-    )
+    by_size = MMA.replace("    .reg .b64", "    .reg .pred %p<2>;\n    .reg .b64")
+    by_size = by_size.replace("    st.global.f32 [%a3], %f0;", first)
     sizes = [asdict(Case((("n", n),), 1)) for n in (1, 2)]
-    assert [ran(by_size, cases=of)["leans"] for of in (sizes, sizes[::-1], sizes[1:])] == [
-        0,
-        0.5,
-        0.5,
-    ]
+    for of, share in ((sizes, 0), (sizes[::-1], 0.5), (sizes[1:], 0.5)):
+        assert ran(by_size, cases=of)["leans"] == share
 
 
 def test_what_a_machine_is_asked_for_is_told() -> None:
-    asked = MMA.replace(
-        "mov.u32 %r0, %tid.x;", "mov.u32 %r0, %warpid;\n    mov.u32 %r0, %tid.x;  // %smid"
-    )
+    asked = MMA.replace("mov.u32 %r0, ", "mov.u32 %r0, %warpid;\n    mov.u32 %r0, /* %smid */")
     head = HEAD.replace("int n", "int n /* __CUDA_ARCH__ */")
     assert ran(asked, head=head)["asks"] == ["warpid"]
-    assert ran(asked, head="#ifdef __CUDA_ARCH__\n#endif\n" + HEAD)["asks"] == [
-        "warpid",
-        "__CUDA_ARCH__",
-    ]
+    head = "#ifdef __CUDA_ARCH__\n#endif\n" + HEAD
+    assert ran(asked, head=head)["asks"] == ["warpid", "__CUDA_ARCH__"]
 
 
 def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
@@ -225,9 +214,7 @@ def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
     off = ran(MMA.replace("mov.f32 %f4, 0f00000000", "mov.f32 %f4, 0f3F800000"))["runs"][0]
     assert off["first"] == {"array": "y", "at": [0, 0], "expected": 0.0, "got": "1.0"}
     assert (off["wrong"], off["found"], off["findings"]) == (128, 0, [])
-    reads = ran(MMA.replace("    ld.global.b32 %r1, [%a2];", "    ld.global.b32 %r1, [%a3];"))[
-        "runs"
-    ][0]
+    reads = ran(MMA.replace("ld.global.b32 %r1, [%a2]", "ld.global.b32 %r1, [%a3]"))["runs"][0]
     assert {kind for kind, _, _ in reads["findings"]} == {"uninitialised"} and reads["found"] >= 1
     changed = MMA.replace("    ret;", "    st.global.b32 [%a2], %r0;\n    ret;")
     for stop, tried in ((False, 6), (True, 2)):

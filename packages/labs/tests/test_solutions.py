@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 from helpers import __main__ as cli
 from nogpu import emulator
 from nogpu.errors import ConfigError, DataError
-from tests.common import ROOT
+from tests.common import ROOT, completed
 from tilelabs import labs
 from tilelabs.labs import rehearsing, sealing
 
@@ -46,16 +45,13 @@ def own(tmp_path: Path) -> labs.Lab:
 
 
 def test_no_file_of_the_tree_holds_a_solution(tmp_path: Path) -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = completed(line, cwd=ROOT, check=True)
     files = [ROOT / name for name in listed.stdout.split("\0") if name]
     assert solutions_in(path.read_bytes() for path in files if path.is_file()) == []
     unpacked = rehearsing.unpack(labs.all_labs(), tmp_path)
-    assert {"2 a_transposed.cu", "6 climb.cu"} <= set(
-        solutions_in(path.read_bytes() for path in unpacked)
-    )
+    found = solutions_in(path.read_bytes() for path in unpacked)
+    assert {"2 a_transposed.cu", "6 climb.cu"} <= set(found)
 
 
 def test_a_teacher_unpacks_changes_and_packs(own: labs.Lab, tmp_path: Path) -> None:

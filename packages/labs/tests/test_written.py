@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from classes import FIXES, hand_in, lay, table
+from classes import FIXES, hand_in, lay, line, table
 from classes import GROUPS as G
 from classes import OVERRIDES as HEAD
 from test_policy import RIGHT, TWO, made, reported, write
@@ -16,7 +17,6 @@ from test_policy import RIGHT, TWO, made, reported, write
 from helpers import __main__ as cli
 from nogpu.errors import DataError
 from tilelabs import labs
-from tilelabs.grading import judging
 from tilelabs.grading.answers import MOST_ANSWER
 from tilelabs.grading.answers import answers_in as answers
 from tilelabs.grading.collecting import collect
@@ -91,8 +91,7 @@ def test_a_table_holds_an_answer_of_each_and_the_points_that_were_given(
         "s3": ("", ""),
     }
     assert found["s3"]["name"] == "'=Cy"
-    asked = ["--course", str(place / "course"), "--out", str(place / "out")]
-    assert cli.main(["report", "2", *asked]) == 0
+    assert cli.main(line(place, "report", "2")) == 0
     told = capsys.readouterr().out
     assert "lab-2-marks.csv: 3 students" in told and "lab-2-written.csv: 1 written answer;" in told
 
@@ -142,7 +141,7 @@ def test_a_member_who_handed_nothing_in_has_a_folder_or_is_named(
     four = f"{G}1,one,\n2,one,\n3,one,\nx4,one,\n"
     named = "id,name\n1,Ada Love\n2,Bo../_Bay O'Neil\n3,\nx4,Dee\n5,Eve\n"
     write(place, replace(made("1"), file=MOODLE_LAY), groups=four, roster=named)
-    asked = ["report", "2", "--course", str(place / "course"), "--out", str(place / "out")]
+    asked = line(place, "report", "2")
     assert cli.main(asked) == 0
     assert "give them theirs yourself: 3, x4\n" in capsys.readouterr().out
     with zipfile.ZipFile(place / "out" / "lab-2-feedback.zip") as held:
@@ -186,7 +185,7 @@ def test_a_name_in_place_of_an_id_is_told_the_id() -> None:
 
 
 def test_a_name_in_a_table_is_refused_or_ends_with_a_status(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Path, capsys: pytest.CaptureFixture[str], judge: Any
 ) -> None:
     named = "id,name\n1005,Ed Cole\n1006,Flo\n"
     write(place, made("1005"), roster=named, overrides=f"{HEAD}Ed Cole,2,written,1,\n")
@@ -194,7 +193,7 @@ def test_a_name_in_a_table_is_refused_or_ends_with_a_status(
         DataError, match=r"line 2: no student with the id 'Ed Cole'; did you mean 1005\?"
     ):
         rows(place)
-    monkeypatch.setattr(judging, "facts", lambda of: json.loads(json.dumps(asdict(RIGHT))))
+    judge(RIGHT)
     hand_in(place / "in", **{"1005": HONEST})
     both = ["--course", str(place / "course"), "--out", str(place / "out2"), "--without-landlock"]
     for student, status, words in (
