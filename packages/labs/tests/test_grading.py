@@ -195,9 +195,10 @@ def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
     assert changed == {result, "lab-2-marks.csv", "lab-2-feedback/s3.txt"}
 
 
-def test_runs_that_are_killed_beside_bombs_end_with_the_same_bytes(
+def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(
     tmp_path: Path, course: courses.Course
 ) -> None:
+    """Beside bombs, which change no byte of their neighbours."""
     honest = dict(list(CLASS.items())[:4])
     bombs = {"t1": hostile.BOMBS["parentheses"], "t2": hostile.BOMBS["printf"]}
     loud = hand_in(tmp_path / "loud", **honest, **bombs)
