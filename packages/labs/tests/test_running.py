@@ -177,6 +177,7 @@ def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> Non
     told = [(r["wrong"], r["of"], r["tensor"], r["ended"]) for r in found["runs"]]
     assert told == [(0, 128, 1024, "")] * 6
     assert [r["schedule"] for r in found["runs"]] == [*running.SCHEDULES] * 3
+    assert {r["heaviest"]["sectors"]["array"] for r in found["runs"]} == {"y"}
     one = MMA.replace("ld.global.b32 %r1, [%a2]", "mov.b32 %r1, 0")
     assert ran(one)["leans"] == 0.5
     constant = one.replace("ld.global.b32 %r2, [%a2+4]", "mov.b32 %r2, 0")
