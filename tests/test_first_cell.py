@@ -4,11 +4,11 @@ fails."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbclient
 import nbformat
@@ -20,11 +20,11 @@ from helpers.notebook.addresses import Repository
 from helpers.notebook.first_cell import setup_cell, welcome_cell
 from nogpu import clang, device, toolchain
 from nogpu.errors import ToolchainError
+from tests.common import completed
 from tests.test_fitting import T4
-from tools.notebooks.markdown import Page
 
 HERE = Repository("https://github.com/someone/a-book", "main")
-PAGE = Page(Path("x.md"), "")
+PAGE = "x.md"
 CODE = "".join(setup_cell(HERE, PAGE)["source"])
 
 
@@ -36,6 +36,43 @@ def test_it_has_a_title_that_says_run_all() -> None:
     above = "".join(welcome_cell(PAGE)["source"])
     assert "run all cells first" in above and "JupyterLab" in above and "T4" in above
     assert setup_cell(HERE, PAGE)["id"] != welcome_cell(PAGE)["id"]
+
+
+def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
+    """From a repository of git's, and without what no reader should find."""
+    made, work = tmp_path / "remote", tmp_path / "content"
+    for name, text in {
+        "book/x.md": "", "helpers/notebook.py": "def start(): print('started')",
+        "helpers/page.py": "say = print", "labs/9_x/starter.cu": "",
+        "labs/9_x/rehearsal/solution.cu": "the solution", "tests/test_x.py": "",
+    }.items():  # fmt: skip
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_text(text)
+    identity = ["-c", "user.name=x", "-c", "user.email=none@localhost"]
+    commit = [*identity, "commit", "--quiet", "--message", "x"]
+    begin = ["init", "--quiet", "--initial-branch", "main"]
+    for command in (begin, ["add", "--all"], commit, ["config", "uploadpack.allowFilter", "true"]):
+        subprocess.run(["git", *command], cwd=made, check=True)
+    code = f"for _ in range(2):\n    exec({CODE!r})\nprint(os.path.basename(os.getcwd()))"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{made.as_uri()}.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://github.com/someone/a-book",
+    }
+    # -I: the project that runs this test must not be the one that the cell finds
+    command = [sys.executable, "-B", "-I", "-S", "-c", code]
+
+    work.mkdir()
+    alone = completed(command, cwd=work, env=environment)
+    assert "NoBook: this notebook needs the folder" in alone.stderr and not list(work.iterdir())
+    done = completed(command, cwd=work, env={**environment, "COLAB_RELEASE_TAG": "release-x"})
+    assert done.stdout.split() == ["started", "started", "book"], done.stderr
+    assert [path.name for path in work.iterdir()] == ["a-book"]
+    clone = work / "a-book"
+    assert sorted(p.relative_to(clone).as_posix() for p in clone.glob("[!.]*/**/*.*")) == [
+        "book/x.md", "helpers/notebook.py", "helpers/page.py", "labs/9_x/starter.cu"
+    ]  # fmt: skip
 
 
 def error_of(code: str, folder: Path, environment: dict[str, str]) -> tuple[str, str]:
@@ -110,55 +147,60 @@ def test_it_says_what_runs_and_compiles(
 
 
 def test_on_a_mac_it_says_clang(
-    bare: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bare.undo()
-    bare.setattr(device, "current", lambda: None)
-    bare.setattr(toolchain, "has_nvrtc", lambda: False)
-    bare.setattr(clang, "version", lambda: "clang 22.1.8 of zig 0.17.1")
+    monkeypatch.setattr(device, "current", lambda: None)
+    monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
+    monkeypatch.setattr(clang, "version", lambda: "clang 22.1.8 of zig 0.17.1")
     starting.start()
     assert "compiled by clang 22.1.8 of zig 0.17.1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("system", "says"), [("darwin", "ziglang"), ("linux", "requirements.txt")])
 def test_where_there_is_no_compiler_the_first_cell_says_what_to_install(
-    system: str, says: str, bare: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    system: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bare.undo()
-    bare.setattr(device, "current", lambda: None)
-    bare.setattr(device, "driver_cuda", lambda: None)
-    bare.setattr(toolchain, "available", lambda: False)
-    bare.setattr(sys, "platform", system)
+    monkeypatch.setattr(device, "current", lambda: None)
+    monkeypatch.setattr(device, "driver_cuda", lambda: None)
+    monkeypatch.setattr(toolchain, "available", lambda: False)
+    monkeypatch.setattr(sys, "platform", system)
     starting.start()
     out = capsys.readouterr().out
     assert "no compiler" in out and says in out and "ziglang" in out
     assert ("NVIDIA" in out) == (system == "linux") and "Runtime" not in out
 
 
-def test_on_colab_a_compiler_that_cannot_be_installed_is_one_error(
-    bare: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_colab_alone_the_compiler_is_installed_where_it_lacks(bare: pytest.MonkeyPatch) -> None:
+    """And nothing else is; what pip says against it is one error."""
+    ran: list[list[str]] = []
+    bare.setattr(starting.subprocess, "run", lambda command, **_: ran.append(command))
     bare.setenv("COLAB_RELEASE_TAG", "release-x")
+    starting.start()
     bare.setattr(toolchain, "available", lambda: False)
-    called: list[list[str]] = []
+    bare.delenv("COLAB_RELEASE_TAG")
+    starting.start()
+    assert ran == []
+    bare.setenv("COLAB_RELEASE_TAG", "release-x")
+    starting.start()
+    [command] = ran
+    names = {re.split(r"[<>=]", part)[0] for part in command[5:]}
+    assert "nvidia-cuda-nvrtc" in names
+    assert all(name.startswith(("nvidia-cuda-", "cuda-pathfinder")) for name in names)
 
-    def fails(command: list[str], **_: object) -> SimpleNamespace:
-        called.append(command)
+    def fails(command: list[str], **_: object) -> None:
         raise subprocess.CalledProcessError(1, command, stderr="noise\nERROR: no network\n")
 
     bare.setattr(starting.subprocess, "run", fails)
     says = r"(?s)pip says:.*ERROR: no network.*run this cell again"
     with pytest.raises(ToolchainError, match=says):
         starting.start()
-    assert "nvidia-cuda-nvrtc" in " ".join(called[0])
 
 
-def test_a_gpu_without_a_compiler_that_it_takes_is_told(bare: pytest.MonkeyPatch) -> None:
-    bare.undo()
-    bare.setattr(device, "current", lambda: replace(T4))
-    bare.setattr(toolchain, "uses_clang", lambda: True)
-    bare.setattr(toolchain, "available", lambda: True)
-    bare.setattr(toolchain, "compiler", lambda: "clang 22.1.8")
+def test_a_gpu_without_a_compiler_that_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "current", lambda: replace(T4))
+    monkeypatch.setattr(toolchain, "uses_clang", lambda: True)
+    monkeypatch.setattr(toolchain, "available", lambda: True)
+    monkeypatch.setattr(toolchain, "compiler", lambda: "clang 22.1.8")
     assert any("clang 22.1.8 compiles here" in s and "machine code" in s for s in fitting.misfits())
-    bare.setattr(device, "current", lambda: None)
+    monkeypatch.setattr(device, "current", lambda: None)
     assert not any("compiles here" in sentence for sentence in fitting.misfits())

@@ -6,7 +6,6 @@ import argparse
 import ast
 import base64
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -21,13 +20,11 @@ import pytest
 
 from helpers.ladder.rungs import catalog, find
 from helpers.notebook import first_cell as first
-from helpers.notebook import starting
-from helpers.notebook.addresses import Repository, set_repository
-from helpers.notebook.first_cell import setup_cell
+from helpers.notebook.addresses import set_repository
 from helpers.page.claims import unmarked
 from nogpu import toolchain
 from nogpu.errors import ConfigError, ExportError, UnknownNameError
-from tests.common import ROOT, completed
+from tests.common import ROOT
 from tools import reading
 from tools.notebooks import commands, exporting, running, storing, watching
 from tools.notebooks.books import read_book
@@ -337,11 +334,6 @@ def test_a_kernel_cell_keeps_its_id_as_the_file_changes(
     assert after["source"][-1] == "// more" and after["id"] == made["id"]
 
 
-def test_a_kernel_cell_of_no_kernel_is_refused(book: Path) -> None:
-    with pytest.raises(ExportError, match=r"01_here\.md:\d+: no kernel 'tiled_23'.*'tiled_32'"):
-        cells(book, f"# A\n\n{KERNEL_CELL.replace('tiled_32', 'tiled_23')}")
-
-
 def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     def cell_magic(line: str, body: str, names: dict[str, Any]) -> str:
         print("ran")
@@ -372,32 +364,37 @@ OUTSIDE = {
     "class of a span": "[words]{.red}",
     "attribute of a literal": "`x`{.red}",
     "mark without a condition": '[words]{holds="key"}',
-    "mark over two lines": '[two\nlines]{holds="key"}',
+    "mark over two lines": '[two\n»lines]{holds="key"}',
     "raw HTML": "<div>x</div>",
     "inline HTML": "a <b>c</b>",
     "footnote": "text[^1]\n\n[^1]: note",
     "unknown role": "{numref}`other`",
+    "in a paragraph": "one\n»{numref}`x`",
+    "in a box": ":::{note}\n:class: tip\n\none\n»{numref}`x`\n:::",
+    "in a list": "- one\n- two\n  »{numref}`x`",
+    "in a table": "| a |\n|---|\n| b |\n| »{numref}`x` |",
+    "in a dropdown": "::::{note}\none\n\n:::{dropdown} T\ntwo\n\n»![x](y)\n:::\n::::",
     "unknown directive": ":::{figure} x.png\n:::",
     "backtick directive": "```{note}\ntext\n```",
     "fence without language": "```\nx\n```",
-    "tail of a cell that was cut": f"{code_cell('x = 1')}\n  < 1)\n```\n\n{code_cell('y = 2')}",
+    "tail of a cell that was cut": f"{code_cell('x = 1')}\n  < 1)\n»```\n\n{code_cell('y = 2')}",
     "fence in another language": "```rust\nx\n```",
-    "indented code": "text\n\n    code\n",
+    "indented code": "text\n\n    »code\n",
     "percent comment": "% remark",
     "block break": "+++",
-    "rule": "text\n\n---\n\ntext",
+    "rule": "text\n\n»---\n\ntext",
     "local link": "[x](02_other.md)",
-    "code cell in a directive": ":::{note}\n```{code-cell} ipython3\nx\n```\n:::",
+    "code cell in a directive": ":::{note}\n»```{code-cell} ipython3\nx\n```\n:::",
     "code cell of another lexer": "```{code-cell} python\nx\n```",
     "unknown cell tag": "```{code-cell} ipython3\n:tags: [skip]\nx\n```",
-    "unknown cell option": "```{code-cell} ipython3\n:name: x\nx\n```",
-    "unknown directive option": ":::{note}\n:width: 3\nx\n:::",
+    "unknown cell option": "```{code-cell} ipython3\n»:name: x\nx\n```",
+    "unknown directive option": ":::{note}\n»:width: 3\nx\n:::",
     "note with a title": ":::{note} Title\nx\n:::",
     "admonition without a title": ":::{admonition}\nx\n:::",
-    "three deep": ":::::{note}\n::::{tip}\n:::{tip}\nx\n:::\n::::\n:::::",
-    "heading in a directive": ":::{note}\n## x\n:::",
-    "directive in a list": "- a\n\n  :::{note}\n  x\n  :::",
-    "math in a list": "- a\n\n  $$\n  x\n  $$",
+    "three deep": ":::::{note}\n::::{tip}\n»:::{tip}\nx\n:::\n::::\n:::::",
+    "heading in a directive": ":::{note}\n»## x\n:::",
+    "directive in a list": "- a\n\n  »:::{note}\n  x\n  :::",
+    "math in a list": "- a\n\n  »$$\n  x\n  $$",
     "unknown label": "{ref}`nowhere`",
     "unknown page": "{doc}`text <99_nowhere>`",
     "page with its title for a text": "{doc}`02_other`",
@@ -405,52 +402,42 @@ OUTSIDE = {
     "unknown term": "{term}`nothing`",
     "unknown work": "{cite}`nobody1900`",
     "unknown equation": "{eq}`nothing`",
-    "ref without text to no heading": "(spot)=\nText {ref}`spot`.",
+    "ref without text to no heading": "(spot)=\n»Text {ref}`spot`.",
     "number never glued": "{glue:text}`ms:.1f`",
     "number glued below": '{glue:text}`ms`\n\n```{code-cell} ipython3\nglue("ms", 1)\n```',
     "number glued in a kernel's text": code_cell('%%cuda tiled_32\nglue("x", 1)')
-    + "\n{glue:text}`x`",
-    "glued name with an empty part": "```{code-cell} ipython3\nglue(a=m)\n```\n\n{glue:text}`a..b`",
-    "leaf of another name": "```{code-cell} ipython3\nglue(a=m)\n```\n\n{glue:text}`b.ms`",
-    "quiz in a box": "::::{note}\n:::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n  d\n:::\n::::",
+    + "\n»{glue:text}`x`",
+    "glued name with an empty part": code_cell("glue(a=m)") + "\n»{glue:text}`a..b`",
+    "leaf of another name": code_cell("glue(a=m)") + "\n»{glue:text}`b.ms`",
+    "kernel cell of no kernel": KERNEL_CELL.replace("tiled_32", "tiled_23"),
+    "quiz in a box": "::::{note}\n»:::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n  d\n:::\n::::",
     "quiz without a right option": ":::{quiz} Why?\n- [ ] a\n  b\n- [ ] c\n  d\n:::",
     "quiz with an image": ":::{quiz} Why?\n- [ ] ![x](y)\n  b\n- [x] c\n  d\n:::",
     "quiz with an unknown term": ":::{quiz} {term}`nothing`?\n- [ ] a\n  b\n- [x] c\n  d\n:::",
+    "quiz with a line of neither": ":::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n»d\n:::",
     "listing of no kernel": ":::{kernel} tiled_23\n:::",
-    "listing with another option": ":::{kernel} tiled_32\n:line: a .. b\n:::",
+    "listing with another option": ":::{kernel} tiled_32\n»:line: a .. b\n:::",
+    "listing with an empty option": ":::{kernel} tiled_32\n:folded:\n»:since:\n:::",
     "listing of lines that are not there": ":::{kernel} tiled_32\n:lines: never .. written\n:::",
-    "ref by the text of a glued heading": (
-        '```{code-cell} ipython3\nglue("ms", 1)\n```\n\n(spot)=\n## {glue:text}`ms`\n\n{ref}`spot`'
-    ),
-    "repeated label": "(other)=\n## x",
+    "ref by the text of a glued heading": code_cell('glue("ms", 1)')
+    + "\n(spot)=\n## {glue:text}`ms`\n\n»{ref}`spot`",
     "substitution": "{sub-ref}`today`",
 }
+"""Texts; » stands in the line that the error names, where that is not the first."""
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_outside_the_subset_is_an_error(book: Path, name: str) -> None:
-    text = "# A\n\nfirst\n\n" + OUTSIDE[name] + "\n"
-    with pytest.raises(ExportError, match=r"^book/0\d_\w+\.md:\d+: "):
-        cells(book, text)
+def test_outside_the_subset_is_an_error_with_its_line(book: Path, name: str) -> None:
+    above, mark, below = f"# A\n\nfirst\n\n{OUTSIDE[name]}\n".partition("»")
+    line = (FRONT + above).count("\n") + 1 if mark else 8
+    with pytest.raises(ExportError, match=rf"^book/01_here\.md:{line}: "):
+        cells(book, above + below)
     assert not list((book / "book").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("# A\n\none\n{numref}`x`\n", 4),
-        ("# A\n\n:::{note}\n:class: tip\n\none\n{numref}`x`\n:::\n", 7),
-        ("# A\n\n- one\n- two\n  {numref}`x`\n", 5),
-        ("# A\n\n| a |\n|---|\n| b |\n| {numref}`x` |\n", 6),
-        ("# A\n\n::::{note}\none\n\n:::{dropdown} T\ntwo\n\n![x](y)\n:::\n::::\n", 9),
-        ("# A\n\n```{code-cell} ipython3\n:tags: [a]\nx\n```\n", 3),
-        ("# A\n\n:::{quiz} Why?\n- [ ] a\n  b\n- [x] c\nd\n:::\n", 7),
-        ("# A\n\n:::{kernel} tiled_32\n:folded:\n:since:\n:::\n", 5),
-    ],
-)
-def test_errors_name_the_line(book: Path, text: str, line: int) -> None:
-    with pytest.raises(ExportError, match=rf"01_here\.md:{line + FRONT.count(chr(10))}: "):
-        cells(book, text)
+def test_a_label_of_another_page_is_an_error(book: Path) -> None:
+    with pytest.raises(ExportError, match=r"^book/02_other\.md:4: .*'other'.* in 01_here\.md"):
+        cells(book, "# A\n\n(other)=\n## x\n")
 
 
 # --- outputs, and what is run again ------------------------------------------------------------
@@ -1028,75 +1015,6 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
     assert running.differences(carried, made) == [], (
         f"run `python -m helpers notebooks --again {path.stem}` and look at what changed"
     )
-
-
-# --- the first cell ----------------------------------------------------------------------------
-
-
-def first_cell() -> str:
-    """The code that every notebook begins with."""
-    where = Repository("https://github.com/someone/a-book", "main")
-    return "".join(setup_cell(where, "x.md")["source"])
-
-
-def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
-    """From a repository of git's, and without what no reader should find."""
-    made, work = tmp_path / "remote", tmp_path / "content"
-    for name, text in {
-        "book/x.md": "", "helpers/notebook.py": "def start(): print('started')",
-        "helpers/page.py": "say = print", "labs/9_x/starter.cu": "",
-        "labs/9_x/rehearsal/solution.cu": "the solution", "tests/test_x.py": "",
-    }.items():  # fmt: skip
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        (made / name).write_text(text)
-    identity = ["-c", "user.name=x", "-c", "user.email=none@localhost"]
-    commit = [*identity, "commit", "--quiet", "--message", "x"]
-    begin = ["init", "--quiet", "--initial-branch", "main"]
-    for command in (begin, ["add", "--all"], commit, ["config", "uploadpack.allowFilter", "true"]):
-        subprocess.run(["git", *command], cwd=made, check=True)
-    code = f"for _ in range(2):\n    exec({first_cell()!r})\nprint(os.path.basename(os.getcwd()))"
-    environment = {
-        "PATH": os.environ["PATH"],
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{made.as_uri()}.insteadOf",
-        "GIT_CONFIG_VALUE_0": "https://github.com/someone/a-book",
-    }
-    # -I: the project that runs this test must not be the one that the cell finds
-    command = [sys.executable, "-B", "-I", "-S", "-c", code]
-
-    def ran(**more: str) -> subprocess.CompletedProcess[str]:
-        env = environment | more
-        return completed(command, cwd=work, env=env)
-
-    work.mkdir()
-    assert "NoBook: this notebook needs the folder" in ran().stderr and not list(work.iterdir())
-    done = ran(COLAB_RELEASE_TAG="release-x")
-    assert done.stdout.split() == ["started", "started", "book"], done.stderr
-    assert [path.name for path in work.iterdir()] == ["a-book"]
-    clone = work / "a-book"
-    assert sorted(p.relative_to(clone).as_posix() for p in clone.glob("[!.]*/**/*.*")) == [
-        "book/x.md", "helpers/notebook.py", "helpers/page.py", "labs/9_x/starter.cu"
-    ]  # fmt: skip
-
-
-def test_only_the_compiler_is_installed_and_only_where_it_lacks_on_colab(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ran: list[list[str]] = []
-    monkeypatch.setattr(starting.subprocess, "run", lambda command, **_: ran.append(command))
-    monkeypatch.setattr(toolchain, "available", lambda: False)
-    monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
-    starting.start()
-    monkeypatch.setenv("COLAB_RELEASE_TAG", "release-x")
-    with monkeypatch.context() as compiles:
-        compiles.setattr(toolchain, "available", lambda: True)
-        starting.start()
-    assert ran == [] and "GPU" in capsys.readouterr().out
-    starting.start()
-    [command] = ran
-    names = {re.split(r"[<>=]", part)[0] for part in command[5:]}
-    assert "nvidia-cuda-nvrtc" in names
-    assert all(name.startswith(("nvidia-cuda-", "cuda-pathfinder")) for name in names)
 
 
 # --- the command -------------------------------------------------------------------------------
