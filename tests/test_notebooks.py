@@ -845,14 +845,14 @@ def test_a_notebook_is_run_in_a_kernel_of_its_own(book: Path) -> None:
     )
     path = chapter(book, "01_here", code=code)
     bare = commands.export(book)[path]
-    made = running.executed(bare, path.parent)
+    made = running.run(bare, path.parent).notebook
     first, (printed, shown) = (cell["outputs"] for (cell,) in running.code_cells(made))
     assert "Not run here yet" in "".join(first[0]["text"])
     assert printed["text"] == ["book True\n", "None False\n"]
     assert "appear here" in shown["data"]["text/html"][0]
     nbformat.validate(nbformat.reads(commands.text_of(made), as_version=4))
     assert running.without_outputs(made) == bare and running.is_told(made)
-    assert commands.text_of(running.executed(bare, path.parent)) == commands.text_of(made)
+    assert commands.text_of(running.run(bare, path.parent).notebook) == commands.text_of(made)
 
 
 @pytest.mark.parametrize(
@@ -868,7 +868,7 @@ def test_a_notebook_is_run_in_a_kernel_of_its_own(book: Path) -> None:
 def test_a_run_that_fails_names_chapter_and_cell(book: Path, code: str, complaint: str) -> None:
     path = chapter(book, "01_here", code=code)
     with pytest.raises(ExportError, match=rf"book/01_here\.md: code {complaint}"):
-        running.executed(commands.export(book)[path], path.parent)
+        running.run(commands.export(book)[path], path.parent)
 
 
 @pytest.mark.parametrize(
@@ -1002,7 +1002,7 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
     carried = json.loads(path.read_text(encoding="utf-8"))
     bare = running.without_outputs(carried)
     run = storing.kept(ROOT, path.stem, bare)  # by `RUN=all make book`, of what it reads today
-    made = run.notebook if run else running.executed(bare, path.parent)
+    made = run.notebook if run else running.run(bare, path.parent).notebook
     cells = [cell for (cell,) in running.code_cells(made)]
     assert cells[0]["outputs"][0]["text"] == [running.NOT_YET]
     said = [cell for cell in cells if "".join(cell["source"]).startswith("say(")]

@@ -12,7 +12,7 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -49,9 +49,7 @@ DROPDOWN = re.compile(r"(?ms)^(:::+)\{dropdown\}[^\n]*\n(.*?)^\1$")
 IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 TABLE = re.compile(r"(?m)^\|[ :|-]*-[ :|-]*\|$")
 STATED = re.compile(r"Time: about (\d+) minutes")
-NO_FIGURE = frozenset(
-    ("glue", "holds", "check", "print", "provenance", "tuned_note", "say", "quiz", "show_kernel")
-)
+NO_FIGURE = frozenset(("glue", "holds", "check", "print", "provenance", "tuned_note"))
 
 
 @dataclass(frozen=True)
@@ -151,23 +149,9 @@ def sentences(text: str) -> list[str]:
     return found
 
 
-def source_of(kernel: str) -> str:
-    """The text of a kernel or of a file below kernels/; "" for what there is not."""
-    from helpers.ladder.kernel import KERNELS
-    from helpers.ladder.rungs import find
-    from nogpu.errors import TileError
-
-    if (KERNELS / kernel).is_file():
-        return (KERNELS / kernel).read_text(encoding="utf-8")
-    try:
-        return find(kernel).source
-    except TileError:
-        return ""
-
-
 def listings(text: str) -> Iterator[tuple[str, int, bool]]:
     """Source, lines shown and whether it stands open, of each listing of a page."""
-    from helpers.ladder.rungs import cores
+    from helpers.ladder.rungs import cores, find
     from helpers.notebook.cells import kernel_of
     from helpers.page import show_kernel
     from helpers.page.directives import read_kernel
@@ -180,16 +164,8 @@ def listings(text: str) -> Iterator[tuple[str, int, bool]]:
             yield "\n".join(shown), len(shown), "folded" not in directive.keywords
     for cell in CELL.finditer(page):
         if name := kernel_of(cell[2].rstrip("\n")):
-            source = source_of(name)
+            source = find(name).source
             yield source, len(source.splitlines()), name in cores
-        elif call := re.search(r"(?m)^show_kernel\((.*)", cell[2]):
-            literal = re.match(r"\"([\w/.]+)\"", call[1])
-            source = source_of(literal[1]) if literal else ""
-            ends = re.search(r"lines=\(\"(.*?)\", \"(.*?)\"\)", cell[2])
-            if literal and source and ends:
-                *cut, _ = show_kernel(literal[1], lines=(ends[1], ends[2])).text.splitlines()
-                source = "\n".join(cut)
-            yield source, len(source.splitlines()), "hide-output" not in tags_of(cell[1])
 
 
 def is_figure(options: str, code: str) -> bool:
@@ -318,18 +294,12 @@ BESIDE = frozenset(
 """What no rung's step is counted for: the two first ones, and kernels beside the ladder."""
 
 
-def code_lines(source: str) -> int:
-    """Lines of code: no comments, no blank lines, no braces alone."""
-    from helpers.page import new_lines
-
-    return len(new_lines(source, ""))
-
-
 def share_new(source: str, before: str) -> float:
-    """Lines that `before` does not have, in percent of a source's lines of code."""
+    """Lines that `before` does not have, in percent of a source's lines of code: no comments, no
+    blank lines, no braces alone."""
     from helpers.page import new_lines
 
-    return 100 * len(new_lines(source, before)) / max(code_lines(source), 1)
+    return 100 * len(new_lines(source, before)) / max(len(new_lines(source, "")), 1)
 
 
 def rungs() -> dict[str, float]:
@@ -455,41 +425,40 @@ def chapters(kind: str = "[0-9][0-9]") -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
-def as_text(essays: Sequence[Essay], new: Mapping[str, float]) -> str:
-    """Both tables; a star marks what is above its limit."""
+def show(essays: Sequence[Essay], new: Mapping[str, float]) -> None:
+    """Print both tables; a star marks what is above its limit."""
+    from helpers.wording import print_table
 
     def cell(one: Essay, what: str, form: str) -> str:
         return format(getattr(one, what), form) + "*" * above(one, what)
 
-    columns: dict[str, Callable[[Essay], str]] = {
-        "chapter": lambda e: e.page,
-        "words": lambda e: cell(e, "words", ",d"),
-        "a sentence": lambda e: f"{e.mean:.1f}",
-        "short %": lambda e: cell(e, "short", ".0f"),
-        "numbers": lambda e: cell(e, "numbers", ".1f"),
-        "listing": lambda e: str(e.listing),
-        "code": lambda e: str(e.code),
-        "figures": lambda e: str(e.figures),
-        "exercises": lambda e: " ".join(kind[0] for kind in e.exercises),
-        "minutes": lambda e: cell(e, "minutes", ".0f"),
-        "stated": lambda e: f"{e.stated} ({cell(e, 'off', '.0f')} %)",
-        "hidden %": lambda e: cell(e, "hidden", ".1f"),
-        "widest": lambda e: cell(e, "widest", "d"),
-    }
-    rows = [list(columns), *([show(e) for show in columns.values()] for e in essays)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
-    first, *others = widths
-    form = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
-    lines = [form.format(*row) for row in rows]
+    rows = [
+        {
+            "chapter": one.page,
+            "words": cell(one, "words", ",d"),
+            "a sentence": f"{one.mean:.1f}",
+            "short %": cell(one, "short", ".0f"),
+            "numbers": cell(one, "numbers", ".1f"),
+            "listing": one.listing,
+            "code": one.code,
+            "figures": one.figures,
+            "exercises": " ".join(kind[0] for kind in one.exercises),
+            "minutes": cell(one, "minutes", ".0f"),
+            "stated": f"{one.stated} ({cell(one, 'off', '.0f')} %)",
+            "hidden %": cell(one, "hidden", ".1f"),
+            "widest": cell(one, "widest", "d"),
+        }
+        for one in essays
+    ]
+    print_table(rows, dict.fromkeys(rows[0], ">") | {"chapter": ""})
     main = [one for one in essays if one.is_main]
     count = f"{len(main)} pages, {sum(one.words for one in main):,} words"
-    lines += ["", f"main line: {count}, {main_hours(essays):.1f} hours (at most {HOURS})"]
-    lines += ["", "rung: new lines of code since the one before, %"]
+    print(f"\nmain line: {count}, {main_hours(essays):.1f} hours (at most {HOURS})")
+    print("\nrung: new lines of code since the one before, %")
     for name, share in new.items():
         mark = "excused" if name in EXCUSED else ""
-        lines.append(f"{name:<15} {share:5.1f} since {BEFORE[name]} {mark}".rstrip())
-    lines += ["", "* above its limit"]
-    return "\n".join(lines)
+        print(f"{name:<15} {share:5.1f} since {BEFORE[name]} {mark}".rstrip())
+    print()
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -511,7 +480,8 @@ def main(given: Sequence[str] | None = None) -> int:
         problems += promised(intro, essays)
         print("\n".join(problems), end="\n" if problems else "")
         return 1 if problems else 0
-    print("\n".join([as_text(essays, new), *broken]))
+    show(essays, new)
+    print("\n".join(["* above its limit", *broken]))
     return 0
 
 

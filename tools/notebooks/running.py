@@ -1,6 +1,6 @@
 """Notebooks run once where they are made, so that they can be read before a reader runs anything.
 
-`executed` runs a notebook in a kernel of its own, as on a machine with no GPU, and keeps what a
+`run` runs a notebook in a kernel of its own, as on a machine with no GPU, and keeps what a
 page shows. Nothing is measured: times are replayed from the record, and sliders are a promise, as
 in the built book. What would change from run to run (ids, counts, times) is left out.
 """
@@ -64,11 +64,6 @@ class Run:
     glued: dict[str, str]
     inputs: list[str]
     seconds: int
-
-
-def executed(notebook: Notebook, folder: Path) -> Notebook:
-    """The notebook of `run`."""
-    return run(notebook, folder).notebook
 
 
 def run(notebook: Notebook, folder: Path) -> Run:
