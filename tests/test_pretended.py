@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sys
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def on(machine: str, notebook: Path, out: Path, *options: str) -> dict[str, list
     line = [sys.executable, "-m", "tests.pretended", *given]
     done = completed(line, cwd=ROOT, env=env, timeout=1800)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return running.from_json(out.read_text(encoding="utf-8"))
+    passes: dict[str, list[Ran]] = pickle.loads(out.read_bytes())
+    return passes
 
 
 def stops(cells: list[Ran]) -> list[str]:
@@ -73,7 +75,7 @@ known."""
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", [n for n in NOTEBOOKS if n not in MIXED])
 def test_a_notebook_runs_on_a_t4(stem: str, tmp_path: Path) -> None:
-    [cells] = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json", "--once").values()
+    [cells] = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells", "--once").values()
     assert not stops(cells)
 
 
@@ -83,7 +85,7 @@ def test_a_notebook_runs_on_a_t4(stem: str, tmp_path: Path) -> None:
 def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
     stem: str, tmp_path: Path
 ) -> None:
-    passes = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json")
+    passes = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells")
     shown = []
     for cells in passes.values():
         assert not stops(cells)
@@ -97,7 +99,7 @@ def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
 @pytest.mark.parametrize("stem", NOTEBOOKS)
 def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> None:
     [cells] = on(
-        "no_compiler", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json", "--once"
+        "no_compiler", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells", "--once"
     ).values()
     assert "no compiler" in said(cells[:1]) and "pip install" in said(cells[:1])
     assert not stops(cells)
@@ -158,7 +160,7 @@ RIGHT = (
 @pytest.mark.slow
 def test_a_page_with_wrong_names_is_told_and_one_with_right_names_is_not(tmp_path: Path) -> None:
     notebook = written(tmp_path / "made.ipynb", *WRONG.values(), *RIGHT)
-    passes = on("t4", notebook, tmp_path / "cells.json")
+    passes = on("t4", notebook, tmp_path / "cells")
     assert not stops(passes["own"])
     for number, name in enumerate(WRONG, 1):
         alone = {key: cells[number : number + 1] for key, cells in passes.items()}
@@ -177,7 +179,7 @@ def test_a_cell_that_stops_is_told(tmp_path: Path) -> None:
         'import sys\nprint("something", file=sys.stderr)',
         'float((matmul("tiled_32", x, x) - x @ x).max())',
     )
-    [cells] = on("t4", notebook, tmp_path / "cells.json", "--once").values()
+    [cells] = on("t4", notebook, tmp_path / "cells", "--once").values()
     assert "needs sm_80 or later" in cells[1].error
     assert cells[2].stderr == "something\n" and not cells[2].error
     assert [float(text) < 1e-3 for text in cells[3].shown] == [True]
@@ -227,7 +229,7 @@ except cupy.cuda.memory.OutOfMemoryError as error:
 @pytest.mark.slow
 def test_the_pretended_cupy_answers_as_the_real_one(tmp_path: Path) -> None:
     notebook = written(tmp_path / "made.ipynb", CUPY)
-    [cells] = on("t4", notebook, tmp_path / "cells.json", "--once").values()
+    [cells] = on("t4", notebook, tmp_path / "cells", "--once").values()
     assert not stops(cells)
     assert cells[1].shown[0].split("\n")[:-1] == [
         "cupy True 78.0", "TypeError: Implicit conversion to", "TypeError: Unsupported type <clas",
@@ -271,7 +273,7 @@ def test_what_a_page_shows_of_cupy_is_right(
     assert old in cells[at]
     before, cell = cells[1:at], cells[at].replace(old, new)
     notebook = written(tmp_path / "made.ipynb", *before, cell, f"print({right})")
-    [ran] = on("t4", notebook, tmp_path / "cells.json", "--once").values()
+    [ran] = on("t4", notebook, tmp_path / "cells", "--once").values()
     assert says in ran[-1].shown[0] if says in ("True", "False") else says in ran[-2].error
 
 

@@ -1,6 +1,6 @@
 """A machine that pretends to have another GPU, and a notebook that is run on it.
 
-    python -m tests.pretended book/06_tiling.ipynb --machine t4 --out cells.json
+    python -m tests.pretended book/06_tiling.ipynb --machine t4 --out cells
 
 `machines` says what the machine has; `site/` holds a `cupy` and a `cupyx` that come before the real
 ones in that process alone, so that all of helpers/ runs as it does beside a GPU: kernels run in the

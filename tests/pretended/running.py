@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -218,19 +218,6 @@ def _text(data: dict[str, Any]) -> str:
     if "<table" in data.get("text/html", ""):
         return str(data["text/html"])
     return str(data.get("text/markdown") or data.get("text/plain") or data.get("text/html") or "")
-
-
-def as_json(passes: dict[str, list[Ran]]) -> str:
-    """What ran, as text."""
-    return json.dumps({name: [asdict(c) for c in cells] for name, cells in passes.items()})
-
-
-def from_json(text: str) -> dict[str, list[Ran]]:
-    """The inverse of `as_json`."""
-    return {
-        name: [Ran(c["source"], tuple(c["shown"]), c["stderr"], c["error"]) for c in cells]
-        for name, cells in json.loads(text).items()
-    }
 
 
 # -- the same page on another GPU, and beside another record ---------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -52,11 +53,6 @@ class _Owner:
     """Stands for a piece of device memory."""
 
 
-class _Pointer:
-    def __init__(self, address: int) -> None:
-        self.ptr = address
-
-
 def _bare(x: Any) -> Any:
     return x._host if isinstance(x, ndarray) else x
 
@@ -90,8 +86,8 @@ class ndarray(NDArrayOperatorsMixin):
         return method
 
     @property
-    def data(self) -> _Pointer:
-        return _Pointer(self._host.ctypes.data)
+    def data(self) -> SimpleNamespace:
+        return SimpleNamespace(ptr=self._host.ctypes.data)
 
     @property
     def T(self) -> ndarray:
