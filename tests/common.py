@@ -5,18 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from helpers.ladder.kernel import KERNELS, Kernel
 from helpers.ladder.rungs import catalog
+from tools.notebooks.books import read_book
 
 ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "_build" / "html"
@@ -25,6 +29,11 @@ HTML = ROOT / "_build" / "html"
 def page(name: str) -> str:
     """A page that is no chapter, for what reads pages."""
     return (ROOT / "tests" / "pages" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def chapters() -> list[Path]:
+    """The pages of the book that run code, the start page included."""
+    return [ROOT / page.path for page in read_book().pages.values() if page.is_chapter]
 
 
 def completed(line: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
@@ -77,6 +86,26 @@ def html() -> Path:
             said = (built.stdout + built.stderr)[-4000:]
             assert built.returncode == 0, f"make book failed:\n{said}"
     return HTML
+
+
+def free_port() -> int:
+    """A port of this machine on which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def wait_for(address: str, server: subprocess.Popen[Any], log: Path) -> None:
+    """Wait until a server answers; where it ends or a minute goes by, fail with its log."""
+    for _ in range(240):
+        try:
+            urlopen(address, timeout=5).close()
+            return
+        except OSError:
+            if server.poll() is not None:
+                break
+            time.sleep(0.25)
+    pytest.fail(f"{address} does not answer:\n{log.read_text()[-2000:]}")
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

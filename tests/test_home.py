@@ -6,16 +6,14 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.common import ROOT, completed
+from tests.common import ROOT, completed, free_port, wait_for
 
 
 @pytest.fixture
@@ -120,9 +118,7 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     cell = {"cell_type": "code", "execution_count": None, "source": "draw()", "outputs": [drawn]}
     page = {"cells": [{"id": "a", "metadata": {}, **cell}], "metadata": {}, "nbformat": 4}
     (home / "book" / "intro.ipynb").write_text(json.dumps({**page, "nbformat_minor": 5}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     options = f"--no-browser --allow-root --ip=127.0.0.1 --port={port} --IdentityProvider.token=x"
     own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")}
     foreign = home / "user" / "kernels" / "python3"  # a kernel of the user's own, of the same name
@@ -144,16 +140,7 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
             return f"{answer.url}\n{answer.read().decode()}"
 
     try:
-        for _ in range(240):
-            try:
-                asked("/api")
-                break
-            except OSError:
-                said = (home / "lab.log").read_text()[-2000:]
-                assert server.poll() is None, said
-                time.sleep(0.25)
-        else:
-            pytest.fail(f"JupyterLab does not answer:\n{said}")
+        wait_for(f"http://127.0.0.1:{port}/api", server, home / "lab.log")
         assert '"intro.ipynb"' in asked("/api/contents/mine?token=x")
         notebook = json.loads(asked("/api/contents/mine/intro.ipynb?token=x").split("\n", 1)[1])
         (first,) = notebook["content"]["cells"]

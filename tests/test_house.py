@@ -23,8 +23,8 @@ import nogpu
 import tilelabs
 from helpers import colours
 from helpers.notebook.addresses import repository
-from tests.common import ROOT, completed, texts_of
-from tools.notebooks.books import chapter_numbers, read_book
+from tests.common import ROOT, chapters, completed, texts_of
+from tools.notebooks.books import chapter_numbers
 
 ROOMS = (
     "nogpu", "helpers.wording", "helpers.colours", "helpers.emulator", "helpers.ladder",
@@ -510,12 +510,6 @@ def contract(text: str, number: str, aside: str = "") -> list[str]:
     return lacking
 
 
-def chapters() -> list[Path]:
-    """The chapters of the book, intro included."""
-    pages = read_book().pages.values()
-    return [ROOT / page.path for page in pages if page.is_chapter]
-
-
 @pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
 def test_prose_types_no_measured_number(path: Path) -> None:
     assert typed_numbers(path.read_text(encoding="utf-8")) == []
@@ -553,11 +547,6 @@ def lost(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
-def test_what_a_cell_displays_is_its_last_expression(path: Path) -> None:
-    assert lost(path.read_text(encoding="utf-8")) == []
-
-
 def test_a_table_that_is_not_shown_is_told() -> None:
     cell = "```{code-cell} ipython3\n:tags: [remove-input]\nrows = []\ntable(rows)\n"
     assert lost(cell + "```\n") == []
@@ -580,8 +569,10 @@ def by_chance(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
-def test_a_page_reads_the_same_in_every_run(path: Path) -> None:
-    assert by_chance(path.read_text(encoding="utf-8")) == []
+def test_a_page_shows_all_and_reads_the_same_in_every_run(path: Path) -> None:
+    """What a cell displays is its last expression, and no order is a set's."""
+    text = path.read_text(encoding="utf-8")
+    assert (lost(text), by_chance(text)) == ([], [])
 
 
 def test_a_set_sorted_by_chance_is_told() -> None:

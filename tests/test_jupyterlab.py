@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -19,7 +16,7 @@ import pytest
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, judging, live
-from tests.common import ROOT
+from tests.common import ROOT, free_port, wait_for
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -44,9 +41,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         },
     )
     nbformat.write(notebook, folder / "try.ipynb")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     own = {
         name: os.fspath(tmp_path_factory.mktemp(name.lower()))
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
@@ -67,15 +62,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )  # fmt: skip
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"{address}/api", timeout=2)
-                break
-            except OSError:
-                assert server.poll() is None, log.read_text()[-2000:]
-                time.sleep(0.5)
-        else:
-            pytest.fail(f"JupyterLab does not answer:\n{log.read_text()[-2000:]}")
+        wait_for(f"{address}/api", server, log)
         yield address
     finally:
         server.terminate()

@@ -24,10 +24,9 @@ from helpers.notebook.addresses import set_repository
 from helpers.page.claims import unmarked
 from nogpu import toolchain
 from nogpu.errors import ConfigError, ExportError, UnknownNameError
-from tests.common import ROOT
+from tests.common import ROOT, chapters
 from tools import reading
 from tools.notebooks import commands, exporting, running, storing, watching
-from tools.notebooks.books import read_book
 
 FRONT = "---\nkernelspec: {name: python3}\n---\n"
 CONFIG = """\
@@ -944,12 +943,6 @@ def test_a_config_without_repository_is_refused(book: Path) -> None:
 
 
 # --- the project's own notebooks ---------------------------------------------------------------
-
-
-def chapters() -> list[Path]:
-    """The chapters of this book."""
-    pages = read_book().pages.values()
-    return [ROOT / page.path for page in pages if page.is_chapter]
 
 
 def with_its_kernel(code: str) -> str:
