@@ -88,6 +88,18 @@ def html() -> Path:
     return HTML
 
 
+def sphinx(source: Path, out: Path, **settings: Any) -> None:
+    """Build HTML with Sphinx, in this process; a warning is an error."""
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace
+
+    settings = {"html_theme": "basic", **settings}
+    with docutils_namespace():
+        Sphinx(
+            source, None, out, out / "trees", "html", settings, status=None, warningiserror=True
+        ).build()
+
+
 def free_port() -> int:
     """A port of this machine on which nobody listens."""
     with socket.socket() as free:

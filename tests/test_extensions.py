@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
+import book_ladder
+import book_math
+import book_numbers
+import book_weight
 import pytest
+from book_ladder import neighbours
 
-from tests.common import ROOT
+from tests.common import ROOT, sphinx
 
 PAGES = sorted((ROOT / "book").glob("*.md"))
 FORMULA = re.compile(r"(?s)\$\$(.+?)\$\$|(?<![\\$`\w])\$([^$\n]+)\$")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def extensions() -> Any:
-    sys.path.insert(0, str(ROOT / "book" / "_ext"))
-    yield
-    sys.path.remove(str(ROOT / "book" / "_ext"))
 
 
 def formulas(text: str) -> list[str]:
@@ -32,8 +27,7 @@ def formulas(text: str) -> list[str]:
 
 def left_as_tex(formula: str) -> bool:
     """Whether a browser would show a backslash, or an ampersand that should align."""
-    convert = importlib.import_module("book_math").convert
-    return re.search(r"\\|&(?!#)", re.sub(r"<[^>]*>", "", convert(formula))) is not None
+    return re.search(r"\\|&(?!#)", re.sub(r"<[^>]*>", "", book_math.convert(formula))) is not None
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -55,39 +49,34 @@ SHEET = """/* { */ @import "a;b.css"; @font-face { src: url(x) }
 
 
 def test_a_style_sheet_keeps_what_pages_use(tmp_path: Path) -> None:
-    weight = importlib.import_module("book_weight")
     (tmp_path / "_static").mkdir()
     (tmp_path / "page.html").write_text('<p class="a c">', encoding="utf-8")
     (tmp_path / "_static" / "x.js").write_text("add('a:b', 'b'); split('a:b')", encoding="utf-8")
-    words = weight.used(tmp_path)
+    words = book_weight.used(tmp_path)
     assert {"a", "b", "c"} <= words and "gone" not in words
-    left = "".join(weight.trimmed(SHEET, words | {"a:b"}).split())
+    left = "".join(book_weight.trimmed(SHEET, words | {"a:b"}).split())
     assert left == (
         '@import"a;b.css";@font-face{src:url(x)}.a,.b>p,p.c:not(.gone){content:"}"}'
         '[data-x=".gone"].a{y:2}@mediaprint{@supports(gap:0){.a\\:b{u:4}}}'
     )
-    assert "x:1" in "".join(weight.trimmed(SHEET, words | {"gone"}).split())
+    assert "x:1" in "".join(book_weight.trimmed(SHEET, words | {"gone"}).split())
 
 
 def test_a_failed_build_trims_nothing(tmp_path: Path) -> None:
-    weight = importlib.import_module("book_weight")
     sheet = tmp_path / "_static/sphinx-design.min.css"
     sheet.parent.mkdir()
     sheet.write_text(".gone{x:1}.a{y:2}", encoding="utf-8")
     (tmp_path / "page.html").write_text('<p class="a">', encoding="utf-8")
     app = SimpleNamespace(outdir=str(tmp_path), builder=SimpleNamespace(format="html"))
-    weight.lighten(app, ValueError("a failed build"))
+    book_weight.lighten(app, ValueError("a failed build"))
     assert "gone" in sheet.read_text(encoding="utf-8")
-    weight.lighten(app, None)
+    book_weight.lighten(app, None)
     assert sheet.read_text(encoding="utf-8") == ".a{y:2}"
 
 
 def test_a_book_keeps_its_styles_however_often_it_is_built(tmp_path: Path) -> None:
     """Sphinx warns of a file that it would write over, copies none where no page is written, and a
     new page may need what was trimmed."""
-    from sphinx.application import Sphinx
-    from sphinx.util.docutils import docutils_namespace
-
     page, out = tmp_path / "index.rst", tmp_path / "out"
     (tmp_path / "static").mkdir()
     (tmp_path / "static/mystnb.1.css").write_text(".body{x:1}.mine{y:2}", encoding="utf-8")
@@ -95,16 +84,8 @@ def test_a_book_keeps_its_styles_however_often_it_is_built(tmp_path: Path) -> No
     def built(text: str) -> str:
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
-        settings = {
-            "extensions": ["book_weight"],
-            "html_theme": "basic",
-            "html_static_path": [str(tmp_path / "static")],
-        }
-        with docutils_namespace():
-            Sphinx(
-                str(tmp_path), None, str(out), str(tmp_path / "trees"), "html", settings,
-                status=None, warningiserror=True,
-            ).build()  # fmt: skip
+        static = [str(tmp_path / "static")]
+        sphinx(tmp_path, out, extensions=["book_weight"], html_static_path=static)
         return (out / "_static/mystnb.1.css").read_text(encoding="utf-8")
 
     title = "A\n=\n\n"
@@ -119,12 +100,11 @@ def test_a_book_keeps_its_styles_however_often_it_is_built(tmp_path: Path) -> No
 )  # fmt: skip
 def test_a_page_of_the_climb_says_where_it_stands(page: str, stands: bool) -> None:
     app, context = SimpleNamespace(tile_chapters=([], set())), {"body": "<h1>A</h1><p>B</p>"}
-    importlib.import_module("book_ladder").place(app, page, "page.html", context, None)
+    book_ladder.place(app, page, "page.html", context, None)
     assert ("Where you are: tiled_32" in context["body"]) == stands
 
 
 def test_arrows_lead_along_the_main_line() -> None:
-    neighbours = importlib.import_module("book_ladder").neighbours
     chapters = ["book/12_a", "book/13_b", "book/14_c", "book/15_d"]
     aside = {"book/13_b", "book/14_c"}
     assert neighbours("book/12_a", chapters, aside) == ("", "book/15_d")
@@ -136,23 +116,21 @@ def test_arrows_lead_along_the_main_line() -> None:
 
 
 def test_a_chapter_says_where_it_stands() -> None:
-    ladder = importlib.import_module("book_ladder")
     steps = {6: ("tiled_32", 0.176), 14: ("fp32_best", 1.021), 17: ("wmma_tiled", 0.385)}
-    shown = ladder.strip(6, steps)
+    shown = book_ladder.strip(6, steps)
     assert "tiled_32 reaches 18 % of cuBLAS (FP32" in shown
     assert re.findall(r"<i( class=here)?( class=first)? style=\"height:(\d+)%\">", shown) == [
         (" class=here", "", "18"),
         ("", "", "100"),
         ("", " class=first", "38"),
     ]
-    assert "(16-bit" in ladder.strip(17, steps) and ladder.strip(3, steps) == ""
-    known = ladder.shares()
+    assert "(16-bit" in book_ladder.strip(17, steps) and book_ladder.strip(3, steps) == ""
+    known = book_ladder.shares()
     assert {4, 14, 22} <= set(known) and known[4][0] == "naive"
 
 
 def test_figures_tables_and_listings_have_numbers_and_addresses() -> None:
-    numbers = importlib.import_module("book_numbers")
-    told = [numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")]
+    told = [book_numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")]
     assert told == ["5.", "D12.", ""]
     page = (
         '<figure class="tile-figure" style="x"><svg/></figure><tile-stream_k'
@@ -161,7 +139,7 @@ def test_figures_tables_and_listings_have_numbers_and_addresses() -> None:
         ' class="tile-code"><pre/><figcaption>File.</figcaption></figure><figure class="tile-figure'
         ' tile-race"><figcaption>Race.</figcaption></figure><table><tr></tr></table>'
     )
-    shown = numbers.numbered(page, "5.")
+    shown = book_numbers.numbered(page, "5.")
     assert re.findall(r'id="([a-z]+-\d)"', shown) == [
         "figure-1", "figure-2", "table-1", "listing-1", "figure-3"
     ]  # fmt: skip

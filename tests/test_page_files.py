@@ -20,7 +20,7 @@ import pytest
 from helpers.ladder.rungs import catalog, cores
 from nogpu import compiled, project
 from nogpu.errors import DataError
-from tests.common import ROOT, completed, serve
+from tests.common import ROOT, completed, serve, sphinx
 from tools.page_files import __main__ as page_files
 from tools.page_files import packages, slim
 from tools.page_files.packages import File, Package
@@ -342,21 +342,14 @@ PAGES = {
 def test_pages_that_run_load_the_script_where_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
-    from sphinx.application import Sphinx
-
     monkeypatch.setenv("TILE_PAGE", "1" if wanted else "")
     source, built = tmp_path / "source", tmp_path / "built"
     source.mkdir()
     for name, body in PAGES.items():
         raw = f".. raw:: html\n\n   {body}\n"
-        (source / f"{name}.rst").write_text(f"{name}\n=====\n\n{raw}")
-    code = f"import sys\nsys.path.insert(0, {str(ROOT / 'book' / '_ext')!r})\n"
-    shown = str(ROOT / "book" / "_static")
-    (source / "conf.py").write_text(
-        f"{code}extensions = ['book_run']\nhtml_static_path = [{shown!r}]\nhtml_theme = 'basic'\n"
-    )
-    app = Sphinx(source, source, built, built / "doctrees", "html", status=None, warning=None)
-    app.build()
+        (source / f"{name}.rst").write_text(f":orphan:\n\n{name}\n=====\n\n{raw}")
+    shown = [str(ROOT / "book" / "_static")]
+    sphinx(source, built, extensions=["book_run"], html_static_path=shown)
     have = {name for name in PAGES if "run.js" in (built / f"{name}.html").read_text()}
     assert have == ({"cell", "slider"} if wanted else set())
     assert (built / "_static" / "run.js").exists() == wanted
