@@ -25,8 +25,10 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-FENCE = re.compile(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$")
-DIRECTIVE = re.compile(r"(?ms)^:::+\{(quiz|kernel)\}[ \t]*([^\n]*)\n(.*?)^:::+$")
+PIECE = re.compile(
+    r"(?ms)^```\{code-cell\}[^\n]*\n(?P<code>.*?)^```$"
+    r"|^:::+\{(?P<kind>quiz|kernel)\}[ \t]*(?P<title>[^\n]*)\n(?P<body>.*?)^:::+$"
+)
 GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 
@@ -40,47 +42,35 @@ def page(name: str) -> Path:
 
 def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
     """What a cell prints, and the value of its last expression or its magic, as in a notebook."""
-    if code.startswith("%%cuda"):
-        from helpers.page.workbench import cell_magic
-
-        line, _, body = code.partition("\n")
-        with contextlib.redirect_stdout(io.StringIO()) as told:
-            shown = cell_magic(line.removeprefix("%%cuda").strip(), body, names)
-        return told.getvalue(), shown
-    tree = ast.parse(code)
-    last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
-    out = io.StringIO()
     value = None
-    with contextlib.redirect_stdout(out):
-        exec(compile(tree, where, "exec"), names)
-        if last is not None:
-            value = eval(compile(last, where, "eval"), names)
-    return out.getvalue(), value
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        if code.startswith("%%cuda"):
+            from helpers.page.workbench import cell_magic
+
+            line, _, body = code.partition("\n")
+            value = cell_magic(line.removeprefix("%%cuda").strip(), body, names)
+        else:
+            tree = ast.parse(code)
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, where, "exec"), names)
+            if last is not None:
+                value = eval(compile(ast.Expression(last.value), where, "eval"), names)
+    return printed.getvalue(), value
 
 
 def steps(source: str) -> Iterator[tuple[str, str, str]]:
     """The page in pieces: ("prose", text, ""), ("code", code, tags), ("quiz" or "kernel", body,
     title)."""
     at = 0
-    for match in FENCE.finditer(source):
-        yield from directives(source[at : match.start()])
-        tags = "".join(re.findall(r"(?m)^:tags:(.*)$", match[1]))
-        code = re.sub(r"\A(?::[\w-]+:[^\n]*\n)+", "", match[1])
-        yield "code", code, tags
+    for match in PIECE.finditer(source):
+        yield "prose", source[at : match.start()], ""
         at = match.end()
-    yield from directives(source[at:])
-
-
-def directives(prose: str) -> Iterator[tuple[str, str, str]]:
-    """Prose with the quizzes and listings that stand in it cut out."""
-    at = 0
-    for match in DIRECTIVE.finditer(prose):
-        yield "prose", prose[at : match.start()], ""
-        yield match[1], match[3], match[2]
-        at = match.end()
-    yield "prose", prose[at:], ""
+        if match["kind"]:
+            yield match["kind"], match["body"], match["title"]
+        else:
+            tags = "".join(re.findall(r"(?m)^:tags:(.*)$", match["code"]))
+            yield "code", re.sub(r"\A(?::[\w-]+:[^\n]*\n)+", "", match["code"]), tags
+    yield "prose", source[at:], ""
 
 
 def as_read(kind: str, title: str, body: str) -> str:
