@@ -431,7 +431,6 @@ def test_outside_the_subset_is_an_error_with_its_line(book: Path, name: str) -> 
     line = (FRONT + above).count("\n") + 1 if mark else 8
     with pytest.raises(ExportError, match=rf"^book/01_here\.md:{line}: "):
         cells(book, above + below)
-    assert not list((book / "book").glob("*.ipynb"))
 
 
 def test_a_label_of_another_page_is_an_error(book: Path) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from helpers.page import claims
 from helpers.page.directives import opened
-from nogpu.errors import ExportError
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -64,14 +63,6 @@ class Page:
         """Whether the page runs code, and so has a notebook beside it."""
         first = self.tokens[0] if self.tokens else None
         return bool(first and first.type == "front_matter" and "kernelspec:" in first.content)
-
-    @cached_property
-    def title(self) -> str:
-        """Text of the first heading."""
-        for token, heading in zip(self.tokens, self.tokens[1:], strict=False):
-            if token.type == "heading_open":
-                return plain(heading.content)
-        raise ExportError(f"{self.path}:1: the page has no heading. Begin it with `# Title`.")
 
 
 def plain(source: str) -> str:
