@@ -93,9 +93,7 @@ class ndarray(NDArrayOperatorsMixin):
     def T(self) -> ndarray:
         return ndarray(self._host.T, self._owner)
 
-    def get(
-        self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
-    ) -> Any:
+    def get(self, stream: Any = None, out: Any = None, blocking: bool = True) -> Any:
         from cupy import cuda
 
         stream = stream or cuda.get_current_stream()
@@ -152,23 +150,9 @@ class ndarray(NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, _types: Any, args: Any, named: Any) -> Any:
         return _made(function(*map(_bare, args), **{k: _bare(v) for k, v in named.items()}))
 
-    def __len__(self) -> int:
-        return len(self._host)
 
-    def __float__(self) -> float:
-        return float(self._host)
-
-    def __int__(self) -> int:
-        return int(self._host)
-
-    def __bool__(self) -> bool:
-        return bool(self._host)
-
-    def __repr__(self) -> str:
-        return repr(self._host)
-
-    def __str__(self) -> str:
-        return str(self._host)
+for _name in ("len", "float", "int", "bool", "repr", "str"):  # as of the numbers themselves
+    setattr(ndarray, f"__{_name}__", lambda self, _of=f"__{_name}__": getattr(self._host, _of)())
 
 
 def _refuse_host(x: Any) -> None:
@@ -181,18 +165,14 @@ def _made(x: Any) -> Any:
     return ndarray(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x
 
 
-def asarray(a: Any, dtype: Any = None, order: str | None = None) -> ndarray:
+def asarray(a: Any, dtype: Any = None) -> ndarray:
     if isinstance(a, ndarray) and (dtype is None or a.dtype == dtype):
         return a
     from cupy import cuda
 
-    host = np.array(_bare(a), dtype=dtype, order=order or "C", copy=True)
+    host = np.array(_bare(a), dtype=dtype, order="C", copy=True)
     cuda.get_current_stream()._copy(host.nbytes, "h2d")
     return ndarray(host)
-
-
-def asnumpy(a: Any) -> Any:
-    return a.get() if isinstance(a, ndarray) else np.asarray(a)
 
 
 def _new(maker: Any) -> Any:
@@ -248,7 +228,7 @@ def get_default_memory_pool() -> Any:
 from cupy import cuda  # noqa: E402
 from cupy.cuda.kernels import RawKernel, RawModule  # noqa: E402
 
-__all__ = ["RawKernel", "RawModule", "asarray", "asnumpy", "cuda", "ndarray"]
+__all__ = ["RawKernel", "RawModule", "asarray", "cuda", "ndarray"]
 
 
 def __getattr__(name: str) -> Any:
