@@ -481,8 +481,17 @@ def quietly(book: Path, again: tuple[str, ...] = ()) -> list[str]:
 
 def outputs(path: Path) -> list[str]:
     """The outputs of a notebook's code cells, the first cell left out, as JSON."""
-    cells = json.loads(path.read_text())["cells"]
-    return [json.dumps(c["outputs"]) for c in cells if c["cell_type"] == "code"][1:]
+    cells = running.code_cells(json.loads(path.read_text()))
+    return [json.dumps(cell["outputs"]) for (cell,) in cells][1:]
+
+
+@pytest.fixture
+def made(book: Path, runs: Runs) -> Path:
+    """The notebook of a chapter that has run, while no run is noted yet."""
+    path = chapter(book, "01_here")
+    quietly(book)
+    runs.clear()
+    return path
 
 
 def test_nothing_is_written_when_one_chapter_cannot_be_exported(book: Path, runs: Runs) -> None:
@@ -517,10 +526,9 @@ def test_a_notebook_without_outputs_is_stale(book: Path, runs: Runs) -> None:
     quietly(book)
     assert commands.stale(book) == []
     for at, fault in ((0, True), (1, False), (2, True)):
-        bare = json.loads(path.read_text())
-        code = [cell for cell in bare["cells"] if cell["cell_type"] == "code"]
-        code[at]["outputs"] = []
         kept = path.read_text()
+        bare = json.loads(kept)
+        [*running.code_cells(bare)][at][0]["outputs"] = []
         path.write_text(commands.text_of(bare))
         assert bool(commands.stale(book)) is fault
         path.write_text(kept)
@@ -560,40 +568,32 @@ def test_a_run_that_tells_the_same_leaves_the_file(book: Path, runs: Runs) -> No
 
 
 def test_another_first_cell_runs_nothing(
-    book: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    book: Path, made: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = chapter(book, "01_here")
-    quietly(book)
-    before = outputs(path)
-    runs.clear()
+    before = outputs(made)
     monkeypatch.setattr(first, "TITLE", "#@title Another one")
     assert quietly(book) == ["01_here.ipynb", "02_other.ipynb"] and runs == []
-    assert "Another one" in path.read_text() and outputs(path) == before
+    assert "Another one" in made.read_text() and outputs(made) == before
 
 
-def test_what_a_reader_saved_is_not_carried(book: Path, runs: Runs) -> None:
-    path = chapter(book, "01_here")
-    quietly(book)
-    text = path.read_text()
+def test_what_a_reader_saved_is_not_carried(book: Path, made: Path) -> None:
+    text = made.read_text()
     saved = json.loads(text)
-    for cell in saved["cells"]:
-        if cell["cell_type"] == "code":
-            cell["execution_count"] = 7
-            cell["outputs"][0]["text"] = ["of another machine"]
-    path.write_text(commands.text_of(saved))
+    for (cell,) in running.code_cells(saved):
+        cell["execution_count"] = 7
+        cell["outputs"][0]["text"] = ["of another machine"]
+    made.write_text(commands.text_of(saved))
     assert commands.stale(book) == ["book/01_here.ipynb differs from its chapter"]
-    assert quietly(book) == ["01_here.ipynb"] and path.read_text() == text
+    assert quietly(book) == ["01_here.ipynb"] and made.read_text() == text
 
 
-def test_a_chapter_that_fails_keeps_its_notebook(book: Path, runs: Runs) -> None:
-    path = chapter(book, "01_here")
-    quietly(book)
-    before = path.read_text()
+def test_a_chapter_that_fails_keeps_its_notebook(book: Path, made: Path) -> None:
+    before = made.read_text()
     chapter(book, "01_here", code="1 / 0")
     other = chapter(book, "03_more")
     with pytest.raises(ExportError, match="01_here fails"):
         quietly(book)
-    assert path.read_text() == before and other.exists()
+    assert made.read_text() == before and other.exists()
 
 
 def test_what_a_page_reads_is_part_of_its_key(
