@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -107,40 +109,51 @@ def test_what_is_of_no_cuda_is_the_same_for_both() -> None:
     assert twelve != [line.replace("2.2", "2.3") for line in none]
 
 
+@contextmanager
+def jupyterlab(home: Path, **variables: str) -> Iterator[str]:
+    """The address of a JupyterLab that `make lab` starts there; its token is x."""
+    (home / ".venv").symlink_to(Path(sys.prefix))
+    port, log = free_port(), home / "lab.log"
+    options = f"--no-browser --allow-root --ip=127.0.0.1 --port={port} --IdentityProvider.token=x"
+    own = {f"JUPYTER_{n.upper()}_DIR": str(home / n) for n in ("config", "data", "runtime")}
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            ["make", "-o", ".venv/.lab", "lab", f"LAB={options}"], cwd=home,
+            env={**os.environ, **own, **variables}, stdout=out, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for(f"http://127.0.0.1:{port}/api", server, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(20)
+
+
 @pytest.mark.slow
 def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     """The command itself, with an environment that has JupyterLab; nothing is installed."""
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")
-    (home / ".venv").symlink_to(Path(sys.prefix))
     (home / "book").mkdir()
     (home / "kernels").mkdir()
     drawn = {"output_type": "display_data", "data": {"text/html": "<svg/>"}, "metadata": {}}
     cell = {"cell_type": "code", "execution_count": None, "source": "draw()", "outputs": [drawn]}
     page = {"cells": [{"id": "a", "metadata": {}, **cell}], "metadata": {}, "nbformat": 4}
-    (home / "book" / "intro.ipynb").write_text(json.dumps({**page, "nbformat_minor": 5}))
-    port = free_port()
-    options = f"--no-browser --allow-root --ip=127.0.0.1 --port={port} --IdentityProvider.token=x"
-    own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")}
-    foreign = home / "user" / "kernels" / "python3"  # a kernel of the user's own, of the same name
+    for name in ("intro", "kept"):
+        text = json.dumps({**page, "nbformat_minor": 5})
+        (home / "book" / f"{name}.ipynb").write_text(text)
+    foreign = home / "data" / "kernels" / "python3"  # a kernel of the user's own, of the same name
     foreign.mkdir(parents=True)
     mine = {"argv": ["elsewhere"], "display_name": "Mine", "language": "python"}
     (foreign / "kernel.json").write_text(json.dumps(mine))
-    (home / "book" / "kept.ipynb").write_text(json.dumps({**page, "nbformat_minor": 5}))
     (home / "mine").mkdir()
     (home / "mine" / "kept.ipynb").write_text("what its reader made of it")
-    log = (home / "lab.log").open("w")
-    server = subprocess.Popen(
-        ["make", "-o", ".venv/.lab", "lab", f"LAB={options}"], cwd=home,
-        env={**os.environ, **own, "JUPYTER_DATA_DIR": str(home / "user")}, stdout=log,
-        stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+    with jupyterlab(home) as address:
 
-    def asked(path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return f"{answer.url}\n{answer.read().decode()}"
+        def asked(path: str) -> str:
+            with urllib.request.urlopen(f"{address}{path}", timeout=5) as answer:
+                return f"{answer.url}\n{answer.read().decode()}"
 
-    try:
-        wait_for(f"http://127.0.0.1:{port}/api", server, home / "lab.log")
         assert '"intro.ipynb"' in asked("/api/contents/mine?token=x")
         notebook = json.loads(asked("/api/contents/mine/intro.ipynb?token=x").split("\n", 1)[1])
         (first,) = notebook["content"]["cells"]
@@ -155,10 +168,6 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
         spec = specs["kernelspecs"]["python3"]["spec"]
         assert spec["display_name"] != "Mine"
         assert spec["argv"][0] in ("python", "python3", sys.executable)  # a bare name: the server's
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(20)
-        log.close()
 
 
 def test_another_projects_environment_is_not_handed_on(home: Path) -> None:

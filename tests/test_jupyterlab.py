@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -16,7 +14,8 @@ import pytest
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, judging, live
-from tests.common import ROOT, free_port, wait_for
+from tests.common import ROOT
+from tests.test_home import jupyterlab
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -33,40 +32,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a JupyterLab with one notebook, try.ipynb, of a cell for each of SOURCES."""
     import nbformat
 
-    folder = tmp_path_factory.mktemp("lab")
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(source) for source in SOURCES],
-        metadata={
-            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
-        },
-    )
-    nbformat.write(notebook, folder / "try.ipynb")
-    port = free_port()
-    own = {
-        name: os.fspath(tmp_path_factory.mktemp(name.lower()))
-        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-    }
-    log = folder / "lab.log"
-    with log.open("w") as out:
-        server = subprocess.Popen(
-            [
-                sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
-                f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token=",
-                "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={folder}",
-                "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-                "--LabApp.news_url=None",
-            ],
-            env={**os.environ, **own, "PYTHONPATH": os.fspath(ROOT)},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(f"{address}/api", server, log)
+    home = tmp_path_factory.mktemp("lab")
+    shutil.copy(ROOT / "Makefile", home)
+    (home / "book").mkdir()
+    cells = [nbformat.v4.new_code_cell(source) for source in SOURCES]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(notebook, home / "book" / "try.ipynb")
+    with jupyterlab(home, PYTHONPATH=str(ROOT), IPYTHONDIR=str(home / "ipython")) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 class Notebook:
@@ -80,7 +54,7 @@ class Notebook:
         # JupyterLab may ask something at any time ("the kernel has died and restarts"): answer as
         # a person would, and say what was asked if the test fails for it.
         page.add_locator_handler(page.locator(".jp-Dialog"), self._answer)
-        page.goto(f"{lab}/lab/tree/try.ipynb")
+        page.goto(f"{lab}/lab/tree/mine/try.ipynb?token=x")
         page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
 
     def _route(self, lab: str, handler: Any) -> None:
