@@ -144,20 +144,12 @@ def test_a_fresh_clone_runs_nothing(small: Path) -> None:
     (small / "book" / "runs.json").unlink()
 
 
-@pytest.mark.parametrize(
-    ("code", "complaint"),
-    [
-        ("import sys; print('a word', file=sys.stderr)", "writes to stderr"),
-        ("1 / 0", "ZeroDivisionError"),
-    ],
-)
-def test_a_faulty_chapter_fails_each_time(small: Path, code: str, complaint: str) -> None:
+def test_a_faulty_chapter_fails_each_time(small: Path) -> None:
     write(small, "intro", "1 + 1")
-    write(small, "01_one", code)
+    write(small, "01_one", "1 / 0")
     for _ in range(2):
         status, _, printed = make_book(small)
-        assert status != 0
-        assert complaint in printed
+        assert status != 0 and "ZeroDivisionError" in printed
         assert not (small / "_build" / "html" / "index.html").exists()
     write(small, "01_one", "4 + 4")
     assert make_book(small)[0] == 0
