@@ -68,8 +68,5 @@ def breakable(text: str) -> str:
 
 def python_value(value: Any) -> Any:
     """A Python value whose repr reads back: NumPy 2 writes np.float64(1.5), which no page wants."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return value.item()
-    return value
+    scalar = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value.item() if scalar else value

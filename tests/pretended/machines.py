@@ -11,7 +11,7 @@ from typing import Any
 class Machine:
     """A machine by what its driver would report, and what is not installed there.
 
-    properties: of cudaDeviceProp. lacks: any of "nvdisasm", "nvidia-smi", "compiler".
+    properties: of cudaDeviceProp. lacks: any of "nvidia-smi", "compiler".
     """
 
     name: str
@@ -63,7 +63,7 @@ MACHINES: Mapping[str, Machine] = {
     for m in (
         Machine("t4", T4),
         Machine("sm86", RTX_3070, frozenset({"nvidia-smi"})),
-        Machine("no_compiler", {}, frozenset({"compiler", "nvdisasm"})),
+        Machine("no_compiler", {}, frozenset({"compiler"})),
     )
 }
 

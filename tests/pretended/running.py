@@ -51,8 +51,6 @@ def pretend(machine: Machine) -> None:
     _remember_cubins()
     _remember_launches()
     _pretend_telemetry(machine)
-    if "nvdisasm" in machine.lacks:
-        _without_nvdisasm()
 
 
 NVIDIA_SMI = """#!/bin/sh
@@ -91,8 +89,9 @@ def begin(seed: int) -> None:
 
 
 def _without_compiler() -> None:
-    """Neither NVRTC nor clang."""
+    """Neither NVRTC nor clang, and no disassembler, among the wheels or on the PATH."""
     import ctypes
+    import types
 
     from nogpu import clang, toolchain
 
@@ -103,15 +102,6 @@ def _without_compiler() -> None:
 
     toolchain._open_nvrtc = refuse
     clang.available = lambda: False
-
-
-def _without_nvdisasm() -> None:
-    """No disassembler, neither among the wheels nor on the PATH. NVRTC is found before."""
-    import types
-
-    from nogpu import toolchain
-
-    toolchain.has_nvrtc()
     toolchain.sys = types.SimpleNamespace(path=[])  # type: ignore[assignment]
     toolchain.shutil = types.SimpleNamespace(which=lambda *_, **__: None)  # type: ignore[assignment]
 
