@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -21,6 +20,7 @@ import pytest
 from helpers.ladder.kernel import KERNELS, Kernel
 from helpers.ladder.rungs import catalog
 from tools.notebooks.books import read_book
+from tools.pdf import browser_path
 
 ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "_build" / "html"
@@ -148,12 +148,10 @@ def browser() -> Iterator[Any]:
     """One Chromium for the whole session."""
     from playwright.sync_api import Error, sync_playwright
 
-    names = ("chromium", "chromium-browser", "google-chrome")
-    installed = next((path for name in names if (path := shutil.which(name))), None)
     with sync_playwright() as playwright:
         try:
             chromium = playwright.chromium.launch(
-                executable_path=installed,
+                executable_path=browser_path(),
                 args=[
                     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
                     "--disable-background-networking", "--disable-component-update",

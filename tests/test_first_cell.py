@@ -22,6 +22,7 @@ from nogpu import clang, device, toolchain
 from nogpu.errors import ToolchainError
 from tests.common import completed
 from tests.test_fitting import T4
+from tools.colab import committed
 
 HERE = Repository("https://github.com/someone/a-book", "main")
 PAGE = "x.md"
@@ -48,11 +49,9 @@ def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
     }.items():  # fmt: skip
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).write_text(text)
-    identity = ["-c", "user.name=x", "-c", "user.email=none@localhost"]
-    commit = [*identity, "commit", "--quiet", "--message", "x"]
-    begin = ["init", "--quiet", "--initial-branch", "main"]
-    for command in (begin, ["add", "--all"], commit, ["config", "uploadpack.allowFilter", "true"]):
-        subprocess.run(["git", *command], cwd=made, check=True)
+    committed(made, "main")
+    allowed = ["git", "config", "uploadpack.allowFilter", "true"]
+    subprocess.run(allowed, cwd=made, check=True)
     code = f"for _ in range(2):\n    exec({CODE!r})\nprint(os.path.basename(os.getcwd()))"
     environment = {
         "PATH": os.environ["PATH"],

@@ -71,15 +71,17 @@ def remote(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, made / name)
+    return committed(made, where.branch)
+
+
+def committed(folder: Path, branch: str) -> Path:
+    """The folder, now a repository with all that it holds in one commit on this branch."""
+    begin = ["init", "--quiet", "--initial-branch", branch]
     identity = ["-c", "user.name=tile-by-tile", "-c", "user.email=none@localhost"]
     commit = [*identity, "commit", "--quiet", "--message", "The working tree"]
-    for command in (
-        ["init", "--quiet", "--initial-branch", where.branch],
-        ["add", "--all"],
-        commit,
-    ):
-        subprocess.run(["git", *command], cwd=made, check=True)
-    return made
+    for command in (begin, ["add", "--all"], commit):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
 
 
 @dataclass(frozen=True)
