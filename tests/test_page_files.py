@@ -342,7 +342,7 @@ def test_pages_that_run_load_the_script_where_it_is_asked_for(
     source.mkdir()
     for name, body in PAGES.items():
         raw = f".. raw:: html\n\n   {body}\n"
-        (source / f"{name}.rst").write_text(f":orphan:\n\n{name}\n=====\n\n{raw}")
+        (source / f"{name}.rst").write_text(f":orphan:\n\n{name}\n======\n\n{raw}")
     shown = [str(ROOT / "book" / "_static")]
     sphinx(source, built, extensions=["book_run"], html_static_path=shown)
     have = {name for name in PAGES if "run.js" in (built / f"{name}.html").read_text()}
