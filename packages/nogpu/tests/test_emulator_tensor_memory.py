@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from foreign_kernels import cuda
-from test_emulator_warpgroups import descriptor, k_major, mn_major, stored
+from test_emulator_warpgroups import descriptor, k_major, mn_major, operand, stored
 
 from nogpu import emulator, toolchain
 from nogpu.errors import CompileError, EmulationError
 
 RNG = np.random.default_rng(5)
-E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 # One product: the bytes of both tiles come from the host, every lane of tensor memory goes back.
 SOURCE = cuda("tensor_memory/product")
@@ -23,7 +22,6 @@ TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1,
 SUMS = {"f16": 0, "f32": 1, "s32": 2}
 KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4",
         "u8": "i8", "s8": "i8"}  # fmt: skip
-LENGTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 
 
 def source(
@@ -63,11 +61,6 @@ def formed(text: str, pair: bool) -> str:
     return text.replace("GROUP", group).replace("MEET", meet).replace("COMMIT", commit)
 
 
-def values(shape: tuple[int, int], kind: str) -> np.ndarray:
-    """Small integers that every type holds."""
-    return RNG.integers(0 if kind == "u8" else -3, 4, shape)
-
-
 def tile(matrix: np.ndarray, kind: str, swizzle: int, at: int, major: str = "K") -> tuple[Any, ...]:
     """Words of a tile at an address, and its descriptor with the bits of tcgen05."""
     build = k_major if major == "K" else mn_major
@@ -85,14 +78,6 @@ def in_columns(matrix: np.ndarray) -> np.ndarray:
     extra = np.zeros((128, 16), np.uint32)
     extra[:, :8] = np.ascontiguousarray(stored(matrix, "f16")).view(np.uint32)
     return extra
-
-
-def by_a_row(matrix: np.ndarray) -> np.ndarray:
-    """Each warp's rows, shifted down by one."""
-    shifted = matrix.copy()
-    for first in range(0, 128, 32):
-        shifted[first : first + 31] = matrix[first + 1 : first + 32]
-    return shifted
 
 
 def code(m: int, n: int, d: str, a: str, b: str, turned: tuple[int, int] = (0, 0)) -> np.uint32:
@@ -125,19 +110,20 @@ def sums(words: np.ndarray, kind: str) -> np.ndarray:
 
 
 FORMS = [
-    ("bf16", "bf16", "f32", 128, 128, 128), ("f16", "f16", "f16", 64, 24, 64),
-    ("tf32", "tf32", "f32", 128, 8, 32), ("e4m3", "e5m2", "f32", 64, 256, 64),
-    ("s8", "u8", "s32", 128, 48, 0), ("bf16", "bf16", "f32", 64, 16, 0),
+    ("bf16", "bf16", "f32", 128, 128, 128, "K K"), ("f16", "f16", "f16", 64, 24, 64, "K K"),
+    ("tf32", "tf32", "f32", 128, 8, 32, "K K"), ("e4m3", "e5m2", "f32", 64, 256, 64, "K K"),
+    ("s8", "u8", "s32", 128, 48, 0, "K K"), ("bf16", "bf16", "f32", 64, 16, 0, "K K"),
+    *(("f16", "f16", "f32", 128, 64, 128, majors) for majors in ("K MN", "MN K", "MN MN")),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("a", "b", "d", "m", "n", "swizzle"), FORMS)
-def test_products(a: str, b: str, d: str, m: int, n: int, swizzle: int) -> None:
-    k = LENGTH[a]
-    left, right = values((m, k), a), values((n, k), b)
+@pytest.mark.parametrize(("a", "b", "d", "m", "n", "swizzle", "majors"), FORMS)
+def test_products(a: str, b: str, d: str, m: int, n: int, swizzle: int, majors: str) -> None:
+    left, right = operand(m, a), operand(n, b)
+    of_a, of_b = majors.split()
     out = launched(
-        source(f"kind::{KIND[a]}"), tile(left, a, swizzle, 0), tile(right, b, swizzle, 0),
-        code(m, n, d, a, b), add=1,
+        source(f"kind::{KIND[a]}"), tile(left, a, swizzle, 0, of_a), tile(right, b, swizzle, 0, of_b),
+        code(m, n, d, a, b, (of_a == "MN", of_b == "MN")), add=1,
     )[0]  # fmt: skip
     rows = np.arange(m) if m == 128 else np.arange(m) % 16 + np.arange(m) // 16 * 32
     assert np.array_equal(sums(out[rows, :n], d), 2 * left @ right.T)  # issued twice, added
@@ -146,25 +132,12 @@ def test_products(a: str, b: str, d: str, m: int, n: int, swizzle: int) -> None:
     assert not out[rest].any()
 
 
-@pytest.mark.parametrize("majors", [("K", "MN"), ("MN", "K"), ("MN", "MN")])
-def test_either_major(majors: tuple[str, str]) -> None:
-    left, right = values((128, 16), "f16"), values((64, 16), "f16")
-    turned = majors[0] == "MN", majors[1] == "MN"
-    out = launched(
-        source("kind::f16"), tile(left, "f16", 128, 0, majors[0]),
-        tile(right, "f16", 128, 0, majors[1]), code(128, 64, "f32", "f16", "f16", turned),
-    )[0]  # fmt: skip
-    assert np.array_equal(sums(out[:, :64], "f32"), left @ right.T)
-
-
 def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
-    left, right = values((128, 16), "f16"), values((32, 16), "f16")
-    extra = in_columns(left)
+    left, right = operand(128, "f16"), operand(32, "f16")
     text = source("kind::f16", left="[%5]", mask="{%7, %7, %8, %8},")
     text = text.replace('"r"(sums + 264));', '"r"(sums + 264), "r"(0), "r"(0xF0));')
-    out = launched(
-        text, NOWHERE, tile(right, "f16", 64, 0), code(128, 32, "f32", "f16", "f16"), extra=extra
-    )[0]
+    what = code(128, 32, "f32", "f16", "f16")
+    out = launched(text, NOWHERE, tile(right, "f16", 64, 0), what, extra=in_columns(left))[0]
     stays = np.isin(np.arange(128), [*range(68, 72), *range(100, 104)])
     want = np.where(stays[:, None], 0, left @ right.T)
     assert np.array_equal(sums(out[:, :32], "f32"), want)
@@ -174,7 +147,7 @@ def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
 def test_a_pair_of_blocks(m: int, stays: int) -> None:
     """stays: bits of the lanes 64 to 95 of the first block and 96 to 127 of the other that do."""
     n, half = 64, m // 2
-    left, right = values((m, 16), "f16"), values((n, 16), "f16")
+    left, right = operand(m, "f16"), operand(n, "f16")
     parts = [tile(left[i : i + half], "f16", 128, 0) for i in (0, half)]
     others = [tile(right[i : i + n // 2], "f16", 128, 0) for i in (0, n // 2)]
     a = np.concatenate([p[0] for p in parts]), parts[0][1]
@@ -217,7 +190,7 @@ KEPT = [
 
 @pytest.mark.parametrize(("kind", "a", "d", "m", "n"), KEPT)
 def test_products_that_keep_b(kind: str, a: str, d: str, m: int, n: int) -> None:
-    left, right = values((m, LENGTH[a]), a), values((n, LENGTH[a]), a)
+    left, right = operand(m, a), operand(n, a)
     tiles = tile(left, a, 32, 0), tile(right, a, 32, 0)
     what = code(m, n, d, a, a) | np.uint32(2 << 30)  # columns may be shifted by up to 16
     out = sums(launched(source(kind, ws=True), *tiles, what, add=1)[0], d)
@@ -234,7 +207,7 @@ def test_products_that_keep_b(kind: str, a: str, d: str, m: int, n: int) -> None
 
 @pytest.mark.parametrize("m", [32, 64])
 def test_copies_of_a_in_tensor_memory(m: int) -> None:
-    left, right = values((m, 16), "f16"), values((64, 16), "f16")
+    left, right = operand(m, "f16"), operand(64, "f16")
     extra = in_columns(np.tile(left, (128 // m, 1)))
     a, b = NOWHERE, tile(right, "f16", 64, 0)
     text, what = source("kind::f16", ws=True, left="[%5]"), code(m, 64, "f32", "f16", "f16")
@@ -245,32 +218,28 @@ def test_copies_of_a_in_tensor_memory(m: int) -> None:
     assert not np.array_equal(sums(launched(text, a, b, what, extra=extra)[0], "f32"), got)
 
 
-def test_a_product_then_shifts_of_a_then_a_product() -> None:
-    left, right = values((128, 16), "f16"), values((32, 16), "f16")
-    extra = in_columns(left)
-    lanes = "".join(
-        f"add.u32 x, %5, {lane << 16}; tcgen05.shift.cta_group::1.down [x];"
-        for lane in range(0, 128, 32)
-    )
-    a, b = NOWHERE, tile(right, "f16", 64, 0)
-    text = source("kind::f16", left="[%5]", then=f".reg .b32 x; {lanes}")
-    out = launched(text, a, b, code(128, 32, "f32", "f16", "f16"), extra=extra, add=1)[0]
-    shifted = by_a_row(left)
-    assert np.array_equal(sums(out[:, :32], "f32"), (left + shifted) @ right.T)
+DOWN = ".reg .b32 x; " + "".join(
+    f"add.u32 x, %5, {lane << 16}; tcgen05.shift.cta_group::1.down [x];"
+    for lane in range(0, 128, 32)
+)
 
 
-def test_a_product_that_shifts_a() -> None:
-    left, right = values((128, 16), "f16"), values((32, 16), "f16")
-    extra = in_columns(left)
-    a, b = NOWHERE, tile(right, "f16", 64, 0)
-    what = code(128, 32, "f32", "f16", "f16")
-    text = source("kind::f16.ashift", left="[%5]")
-    shifted = by_a_row(left)  # by the second of the two products
-    for form, second in ((text, shifted), (text.replace(".ashift", ""), left)):
-        out = launched(form, a, b, what, extra=extra, add=1)[0]
-        assert np.array_equal(sums(out[:, :32], "f32"), (left + second) @ right.T)
-    with pytest.raises(EmulationError, match="M = 64; it takes 128 or 256"):
-        launched(text, a, b, code(64, 32, "f32", "f16", "f16"), extra=extra)
+@pytest.mark.parametrize(
+    ("kind", "then", "moves"),
+    [("kind::f16", "", 0), ("kind::f16", DOWN, 1), ("kind::f16.ashift", "", 1)],
+    ids=["none", "shifts after each", "by each product"],
+)
+def test_shifts_of_a_between_two_products(kind: str, then: str, moves: int) -> None:
+    left, right = operand(128, "f16"), operand(32, "f16")
+    given = NOWHERE, tile(right, "f16", 64, 0)
+    text, extra = source(kind, left="[%5]", then=then), in_columns(left)
+    out = launched(text, *given, code(128, 32, "f32", "f16", "f16"), extra=extra, add=1)[0]
+    rows = np.arange(128)
+    second = left[np.where(rows % 32 < 31, rows + moves, rows)]  # the last row of a warp stays
+    assert np.array_equal(sums(out[:, :32], "f32"), (left + second) @ right.T)
+    if "ashift" in kind:
+        with pytest.raises(EmulationError, match="M = 64; it takes 128 or 256"):
+            launched(text, *given, code(64, 32, "f32", "f16", "f16"), extra=extra)
 
 
 def mask_of(starts: tuple[int, ...], firsts: tuple[int, ...], shift: int = 0, on: int = 1) -> int:
@@ -304,7 +273,7 @@ MASKS = [  # M, columns that B may be shifted by, a mask, which columns of 64 ar
 def test_columns_of_b_that_are_zero_or_shifted(
     m: int, reach: int, mask: int, zeros: str, major: str
 ) -> None:
-    left, right = values((m, 16), "f16"), values((64 + 32, 16), "f16")
+    left, right = operand(m, "f16"), operand(64 + 32, "f16")
     text = masked(mask)
     what = code(m, 64, "f32", "f16", "f16", (0, major == "MN")) | np.uint32(reach << 30)
     tiles = tile(left, "f16", 32, 0), tile(right, "f16", 32, 0, major)
@@ -326,107 +295,47 @@ def test_columns_of_b_that_are_zero_or_shifted(
 )  # fmt: skip
 def test_masks_that_say_nothing_valid(m: int, reach: int, mask: int, says: str) -> None:
     text = masked(mask)
-    tiles = [tile(values((96, 16), "f16"), "f16", 32, 0)] * 2
+    tiles = [tile(operand(96, "f16"), "f16", 32, 0)] * 2
     with pytest.raises(EmulationError, match=says):
         launched(text, *tiles, code(m, 64, "f32", "f16", "f16") | np.uint32(reach << 30))
-
-
-# -- scales --------------------------------------------------------------------------------------
-
-
-def scale_values(bits: np.ndarray, kind: str) -> np.ndarray:
-    """The numbers of scales."""
-    if kind == "ue8m0":
-        return 2.0 ** (bits.astype(int) - 127)
-    return np.where(bits < 8, bits / 8 * 2.0**-6, (1 + bits % 8 / 8) * 2.0 ** ((bits >> 3) - 7.0))
-
-
-SCALED = [
-    ("mxf8f6f4.block_scale", "e4m3", 1, "ue8m0", (2, 1)),
-    ("mxf4.block_scale.scale_vec::2X", "e2m1", 2, "ue8m0", (2, 0)),
-    ("mxf4nvf4.block_scale.scale_vec::4X", "e2m1", 4, "ue4m3", (0, 0)),
-    ("mxf4nvf4.block_scale.block16", "e2m1", 4, "ue8m0", (0, 0)),
-]
-
-
-@pytest.mark.parametrize(("kind", "element", "each", "scale", "sub"), SCALED)
-def test_scales(kind: str, element: str, each: int, scale: str, sub: tuple[int, int]) -> None:
-    m, n, k = 128, 64, 32 if element == "e4m3" else 64
-    if element == "e2m1":
-        bits = [RNG.integers(0, 16, (rows, k)).astype(np.uint8) for rows in (m, n)]
-        left, right = (E2M1[b] for b in bits)
-        raw = [b[:, ::2] | b[:, 1::2] << 4 for b in bits]
-        tiles = [tile(r.view(np.int8), "s8", 128, at) for r, at in zip(raw, (0, 0), strict=True)]
-    else:
-        left, right = values((m, k), element), values((n, k), element)
-        tiles = [tile(x, element, 128, at) for x, at in ((left, 0), (right, 0))]
-    low, high = (120, 134) if scale == "ue8m0" else (0x28, 0x48)
-    of_a, of_b = (RNG.integers(low, high, (rows, each)).astype(np.uint8) for rows in (m, n))
-    words = np.zeros((32, 16, 4), np.uint8)  # by lane, column and byte
-    for scales, first, at in ((of_a, 0, sub[0]), (of_b, 8, sub[1])):
-        for r, j in itertools.product(range(len(scales)), range(each)):
-            words[r % 32, first + r // 32, at + j] = scales[r, j]
-    extra = np.tile(words.reshape(32, 64).view(np.uint32), (4, 1))
-    what = TYPES[element] << 7 | TYPES[element] << 10 | n // 8 << 17 | m // 128 << 27
-    what |= (scale == "ue8m0") << 23 | sub[0] << 29 | sub[1] << 4
-    text = source(f"kind::{kind}", scales="[%5], [%6],")
-    out = launched(text, *tiles, np.uint32(what), extra=np.ascontiguousarray(extra))[0]
-    want = (left * np.repeat(scale_values(of_a, scale), k // each, axis=1)) @ (
-        right * np.repeat(scale_values(of_b, scale), k // each, axis=1)
-    ).T
-    assert np.allclose(sums(out[:, :n], "f32"), want, rtol=1e-6, atol=0)
 
 
 # -- floats of 4, 6 and 8 bits -------------------------------------------------------------------
 
 NARROW = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
 """Their numbers in an instruction descriptor."""
+WIDTH = {"e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4}
 
 
 def numbers(kind: str) -> np.ndarray:
-    """What each pattern of bits of a float means; of 8 bits none that is no number."""
+    """What each pattern of bits of a float means, up to 8: none is too large for a sum."""
     exponents, fractions = int(kind[1]), int(kind[3])
-    out = []
-    for bits in range(1 << exponents + fractions):
-        e, f = bits >> fractions, bits % (1 << fractions) / (1 << fractions)
-        bias = 2 ** (exponents - 1) - 1
-        out.append(2.0 ** (e - bias) * (1 + f) if e else 2.0 ** (1 - bias) * f)
-    if len(out) == 128:
-        out = out[: 0x7F if kind == "e4m3" else 0x7C]
-    return np.array(out)
+    e, f = np.divmod(np.arange(1 << exponents + fractions), 1 << fractions)
+    power = np.maximum(e, 1) - 2 ** (exponents - 1) + 1 - fractions
+    known = np.ldexp(f + ((e > 0) << fractions), power)
+    return np.asarray(known[known <= 8])
 
 
-def rounded(x: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers as a float holds them, to nearest, ties to the even pattern: (bits, values)."""
+def narrow(rows: int, kind: str, k: int = 32) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix (rows, k) of a float: (bits, values)."""
     known = numbers(kind)
-    low = np.clip(np.searchsorted(known, np.abs(x), "right") - 1, 0, len(known) - 2)
-    off = np.abs(x) - known[low], known[low + 1] - np.abs(x)
-    bits = low + ((off[0] > off[1]) | ((off[0] == off[1]) & (low % 2 == 1)))
-    sign = x < 0
-    width = 1 + int(kind[1]) + int(kind[3])
-    return (bits | sign << width - 1).astype(np.uint8), np.where(sign, -1, 1) * known[bits]
+    bits, minus = RNG.integers(0, len(known), (rows, k)), RNG.integers(0, 2, (rows, k))
+    return (bits | minus << WIDTH[kind] - 1).astype(np.uint8), known[bits] * (1 - 2 * minus)
 
 
 def contained(bits: np.ndarray, kind: str) -> np.ndarray:
     """Rows of bits as they lie in shared memory: sixteen packed, then rubbish up to 16 bytes."""
-    width = 1 + int(kind[1]) + int(kind[3])
-    out = np.full(bits.shape, 0xA5, np.uint8)
-    for at in np.ndindex(bits.shape[0], bits.shape[1] // 16):
-        sixteen = bits[at[0], 16 * at[1] : 16 * at[1] + 16]
-        packed = sum(int(x) << width * i for i, x in enumerate(sixteen))
-        out[at[0], 16 * at[1] : 16 * at[1] + 2 * width] = list(packed.to_bytes(2 * width, "little"))
-    return out
+    width, pieces = WIDTH[kind], (len(bits), bits.shape[1] // 16)
+    each = np.unpackbits(bits[..., None], axis=-1, bitorder="little")[..., :width]
+    packed = np.packbits(each.reshape(*pieces, 16 * width), axis=-1, bitorder="little")
+    rubbish = np.full((*pieces, 16 - 2 * width), 0xA5, np.uint8)
+    return np.concatenate([packed, rubbish], axis=-1).reshape(bits.shape)
 
 
 def narrow_tile(bits: np.ndarray, kind: str, major: str = "K") -> tuple[Any, ...]:
     """`tile` of bits (rows, 32)."""
     packed = contained(bits, kind) if major == "K" else contained(bits.T, kind).T
     return tile(packed.view(np.int8), "s8", 128, 0, major)
-
-
-def narrow(rows: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """A matrix (rows, 32) of a float: (bits, values)."""
-    return rounded(RNG.standard_normal((rows, 32)), kind)
 
 
 def near(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
@@ -455,19 +364,45 @@ def test_floats_of_4_6_and_8_bits(a: str, b: str) -> None:
             product(NARROW[a], wrong)
 
 
-@pytest.mark.parametrize(("a", "b"), list(zip(NARROW, [*NARROW][1:] + [*NARROW][:1], strict=True)))
-def test_floats_of_4_6_and_8_bits_with_scales(a: str, b: str) -> None:
-    (left, x), (right, y) = narrow(128, a), narrow(64, b)
-    of_a, of_b = (RNG.integers(120, 134, rows).astype(np.uint32) for rows in (128, 64))
-    extra = np.zeros((32, 16), np.uint32)
-    extra[:, :4], extra[:, 8:10] = of_a.reshape(4, 32).T, of_b.reshape(2, 32).T
-    what = NARROW[a] << 7 | NARROW[b] << 10 | 64 // 8 << 17 | 1 << 23 | 1 << 27
-    out = launched(
-        source("kind::mxf8f6f4.block_scale", scales="[%5], [%6],"), narrow_tile(left, a),
-        narrow_tile(right, b), np.uint32(what), extra=np.tile(extra, (4, 1)),
-    )[0]  # fmt: skip
-    scale = np.outer(2.0 ** (of_a - 127.0), 2.0 ** (of_b - 127.0))
-    assert np.allclose(sums(out[:, :64], "f32"), scale * (x @ y.T), rtol=1e-6, atol=1e-9)
+def scale_values(bits: np.ndarray, kind: str) -> np.ndarray:
+    """The numbers of scales."""
+    if kind == "ue8m0":
+        return 2.0 ** (bits.astype(int) - 127)
+    return np.where(bits < 8, bits / 8 * 2.0**-6, (1 + bits % 8 / 8) * 2.0 ** ((bits >> 3) - 7.0))
+
+
+SCALED = [  # two types, scales a row, their type, the bytes of their words at which they begin
+    *(("mxf8f6f4.block_scale", a, b, 1, "ue8m0", (2, 1))
+      for a, b in zip(NARROW, [*NARROW][1:] + [*NARROW][:1], strict=True)),
+    ("mxf4.block_scale.scale_vec::2X", "e2m1", "e2m1", 2, "ue8m0", (2, 0)),
+    ("mxf4nvf4.block_scale.scale_vec::4X", "e2m1", "e2m1", 4, "ue4m3", (0, 0)),
+    ("mxf4nvf4.block_scale.block16", "e2m1", "e2m1", 4, "ue8m0", (0, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "a", "b", "each", "scale", "sub"), SCALED)
+def test_scales(kind: str, a: str, b: str, each: int, scale: str, sub: tuple[int, int]) -> None:
+    m, n, k = 128, 64, 32 if each == 1 else 64
+    (left, x), (right, y) = narrow(m, a, k), narrow(n, b, k)
+    if each == 1:
+        tiles, types = [narrow_tile(left, a), narrow_tile(right, b)], (NARROW[a], NARROW[b])
+    else:  # two elements a byte
+        packed = [q[:, ::2] | q[:, 1::2] << 4 for q in (left, right)]
+        tiles, types = [tile(q.view(np.int8), "s8", 128, 0) for q in packed], (1, 1)
+    low, high = (120, 134) if scale == "ue8m0" else (0x28, 0x48)
+    of_a, of_b = (RNG.integers(low, high, (rows, each)).astype(np.uint8) for rows in (m, n))
+    words = np.zeros((32, 16, 4), np.uint8)  # by lane, column and byte
+    for scales, first, at in ((of_a, 0, sub[0]), (of_b, 8, sub[1])):
+        by_lane = scales.reshape(-1, 32, each).transpose(1, 0, 2)
+        words[:, first : first + len(scales) // 32, at : at + each] = by_lane
+    extra = np.tile(words.reshape(32, 64).view(np.uint32), (4, 1))
+    what = types[0] << 7 | types[1] << 10 | n // 8 << 17 | m // 128 << 27
+    what |= (scale == "ue8m0") << 23 | sub[0] << 29 | sub[1] << 4
+    text = source(f"kind::{kind}", scales="[%5], [%6],")
+    out = launched(text, *tiles, np.uint32(what), extra=extra)[0]
+    of_a, of_b = (np.repeat(scale_values(q, scale), k // each, axis=1) for q in (of_a, of_b))
+    want = (x * of_a) @ (y * of_b).T
+    assert np.allclose(sums(out[:, :n], "f32"), want, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(("a", "b"), [("e2m1", "e3m2"), ("e2m3", "e2m1"), ("e5m2", "e2m3")])
@@ -561,11 +496,11 @@ def held(shape: str, lane: int, i: int) -> tuple[int, int]:
     }[shape]
 
 
-@pytest.mark.parametrize("first", [0, 16])
-@pytest.mark.parametrize("shape", ["32x32b.x8", "16x64b.x8", "16x128b.x4", "16x256b.x2"])
+@pytest.mark.parametrize(
+    ("shape", "first"),
+    [("32x32b.x8", 0), *itertools.product(["16x64b.x8", "16x128b.x4", "16x256b.x2"], [0, 16])],
+)
 def test_registers_of_each_shape(shape: str, first: int) -> None:
-    if shape.startswith("32") and first:
-        pytest.skip("32 lanes begin at the first")
     (got,) = moved(shape, first)
     for t, i in itertools.product(range(128), range(8)):
         row, column = held(shape, t % 32, i)
@@ -574,8 +509,7 @@ def test_registers_of_each_shape(shape: str, first: int) -> None:
 
 def test_halves_of_two_columns_in_a_register() -> None:
     (got,) = moved("32x32b.x8.pack::16b")
-    assert np.array_equal(got[:, 0], np.full(128, 1 << 16))  # low halves of columns 0 and 1
-    assert np.array_equal(got[:, 7], np.full(128, 14 | 15 << 16))
+    assert (got == 2 * np.arange(8) + (2 * np.arange(8) + 1 << 16)).all()  # the low halves
 
 
 COPIES = {
@@ -653,6 +587,8 @@ UNSOUND = [
     ((SHIFT.replace("[%0]", "[%0 + 0x100000]"),), "shift", "misaligned", "multiple of 32 lanes"),
     ((SHIFT.replace("[%0]", "[%0 + 28]"),), "shift", "out-of-bounds", "shifts columns"),
     ((LAST.replace("0x1f0000", "0x200000"),), "tcgen05.cp", "misaligned", "32 lanes apart"),
+    ((COPY.replace("256b", "128b.b8x16.b6x16_p32"),), "tcgen05.cp", "uninitialised", ""),
+    ((SHIFT,), "shift", "uninitialised", ""),
 ]
 
 
@@ -660,26 +596,14 @@ UNSOUND = [
 def test_what_is_out_of_order_or_place(
     issued: tuple[str, ...], line: str, kind: str, says: str
 ) -> None:
-    text = moving("32x32b.x8", issued=issued)
+    text = moving("32x32b.x8", issued=issued, filled=2 if "b6x16" in issued[0] else 4)
+    text = text.replace("c < 32", "c < 4") if kind == "uninitialised" else text
     report, _ = run(text, ROWS)
     (first, *_) = report.findings
     assert first.kind == kind and says in first.message
     assert first.line == max(
         i for i, row in enumerate(text.splitlines(), 1) if f"{line}." in row and "asm" in row
     )
-
-
-def test_bytes_of_an_unpacking_copy_that_nobody_wrote() -> None:
-    issued = "tcgen05.cp.cta_group::1.128x128b.b8x16.b6x16_p32 [%0], %1;"
-    text = moving("32x32b.x8", issued=(issued,), filled=2)
-    report, _ = run(text, ROWS)
-    (first,) = report.findings
-    assert first.kind == "uninitialised" and "tcgen05.cp" in first.text
-
-
-def test_a_shift_of_rows_that_nobody_stored() -> None:
-    report, _ = run(moving("32x32b.x8", issued=(SHIFT,)).replace("c < 32", "c < 4"))
-    assert any(f.kind == "uninitialised" and SHIFT in f.text for f in report.findings)
 
 
 READ = (  # by 8 columns of B
@@ -1103,20 +1027,16 @@ def test_what_a_product_or_a_copy_writes_is_there(made: str) -> None:
 # -- what is refused -----------------------------------------------------------------------------
 
 REFUSED = [
-    ("tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %1, %0, p, 1;", "scale-input-d is not"),
-    ("tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;", "sparse.*without .sp"),
-    ("tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;", "sparse"),
+    ("mma.cta_group::1.kind::f16 [at], far, far, at, p, 1", "scale-input-d is not"),
+    ("mma.ws.sp.cta_group::1.kind::f16 [at], far, far, [at], at, p", "sparse.*without .sp"),
+    ("mma.sp.cta_group::1.kind::f16 [at], far, far, [at], at, p", "sparse"),
 ]
 
 
-@pytest.mark.parametrize(("statement", "says"), REFUSED)
-def test_what_is_refused(statement: str, says: str) -> None:
-    text = f"""extern "C" __global__ void k() {{
-        unsigned x = 0; unsigned long long y = 0;
-        asm volatile("{{.reg .pred p; setp.ne.b32 p, %0, 0; {statement}}}" :: "r"(x), "l"(y));
-    }}"""
+@pytest.mark.parametrize(("form", "says"), REFUSED)
+def test_what_is_refused(form: str, says: str) -> None:
     with pytest.raises(EmulationError, match=says):
-        emulator.launch(text, "k", 1, 32, [], arch="sm_100a")
+        bare(f"tcgen05.{form}")
 
 
 PLAIN, SCALES = SUMS["f32"] << 4, ", [at], [at]"
