@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from foreign_kernels import cuda, told
+from test_emulator_warpgroups import swizzled
 
 from nogpu import emulator
 from nogpu.emulator import TensorMap
@@ -23,16 +24,17 @@ extern "C" __global__ void k(const __grid_constant__ Map from, const __grid_cons
 """
 
 
-def run(body, *, rows=40, cols=72, box=(8, 64), swizzle=128, at=(0, 0), shape=None, threads=64, dtype="uint16",
-        blocks=1, shared=4096, **options):  # fmt: skip
+def run(body, *, rows=40, cols=72, box=(8, 64), swizzle=128, at=(0, 0), shape=None, fill="zeros", threads=64,
+        dtype="uint16", blocks=1, shared=4096, kernel=KERNEL, **options):  # fmt: skip
     """Report, the array, what the kernel stored through its second map, and y."""
     x = np.arange(1, rows * cols + 1).reshape(rows, cols).astype(dtype)
     out = np.zeros_like(x)
     y = np.zeros(4096, np.uint16)
-    maps = [TensorMap(a, box, swizzle, shape=shape) for a in (x, out)]
+    maps = [TensorMap(a, box, swizzle, shape=shape, fill=fill) for a in (x, out)]
+    defines = {"BYTES": int(np.prod(box)) * x.itemsize, **options.pop("defines", {})}
     report = emulator.launch(
-        HEAD + KERNEL + body + "\n}\n", "k", blocks, threads, [*maps, y, *at], shared_bytes=shared,
-        arch="sm_90", **{"max_steps": 100_000, **options},
+        HEAD + kernel + body + "\n}\n", "k", blocks, threads, [*maps, y, *at], shared_bytes=shared,
+        arch="sm_90", defines=defines, **{"max_steps": 100_000, **options},
     )  # fmt: skip
     return report, x, out, y
 
@@ -44,41 +46,20 @@ DUMP = (
 )
 
 
-def tile(x: np.ndarray, box, at, shape=None, fill=0) -> np.ndarray:
-    """A box of an array; what lies outside reads as `fill`."""
+def tile(x: np.ndarray, box, at, shape=None) -> np.ndarray:
+    """A box of an array; what lies outside reads as zero."""
     height, width = shape or x.shape
-    out = np.full(box, fill, x.dtype)
-    for i in range(box[0]):
-        for j in range(box[1]):
-            r, c = at[0] + i, at[1] + j
-            if 0 <= r < height and 0 <= c < width:
-                out[i, j] = x[r, c]
-    return out
+    r, c = at[0] + np.arange(box[0])[:, None], at[1] + np.arange(box[1])
+    inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+    return np.where(inside, x[r % len(x), c % x.shape[1]], 0).astype(x.dtype)
 
 
 def laid_out(box: np.ndarray, swizzle: int) -> np.ndarray:
-    """Its bytes in shared memory, a chunk of 16 bytes at a time."""
-    raw = np.ascontiguousarray(box).view(np.uint8)
-    out = np.zeros(raw.size, np.uint8)
-    row_bytes = raw.shape[1]
-    for r in range(len(raw)):
-        for chunk in range(row_bytes // 16):
-            place = r * row_bytes + chunk * 16
-            line = place // 128
-            if swizzle == 128:
-                to = chunk ^ line % 8
-            elif swizzle == 64:
-                to = chunk ^ line % 4
-            elif swizzle == 32:
-                to = chunk ^ line % 2
-            else:
-                to = chunk
-            out[r * row_bytes + to * 16 :][:16] = raw[r, chunk * 16 : chunk * 16 + 16]
-    return out
-
-
-def size(box, itemsize=2) -> dict[str, int]:
-    return {"BYTES": box[0] * box[1] * itemsize}
+    """Its bytes in shared memory, where a pattern repeats every 1024."""
+    raw = np.ascontiguousarray(box).view(np.uint8).reshape(-1)
+    out = np.zeros_like(raw)
+    out[swizzled(np.arange(raw.size), swizzle)] = raw
+    return out.view(np.uint16)
 
 
 @pytest.mark.parametrize(
@@ -87,50 +68,38 @@ def size(box, itemsize=2) -> dict[str, int]:
 )
 @pytest.mark.parametrize("at", [(0, 0), (3, 8), (35, 40), (-2, -8), (39, 71), (100, 0)])
 def test_a_box_arrives_swizzled_and_filled(swizzle, box, at):
-    report, x, _, y = run(LOAD + DUMP, box=box, swizzle=swizzle, at=at, defines=size(box))
+    report, x, _, y = run(LOAD + DUMP, box=box, swizzle=swizzle, at=at)
     assert report.ok, report
-    want = laid_out(tile(x, box, at), swizzle).view(np.uint16)
+    want = laid_out(tile(x, box, at), swizzle)
     assert (y[: want.size] == want).all()
 
 
-def test_a_corner_of_an_array_and_other_types():
-    box = (8, 16)
-    report, x, _, y = run(
-        LOAD + DUMP, box=box, swizzle=64, at=(4, 8), shape=(9, 13), dtype="float32",
-        defines=size(box, 4),
-    )  # fmt: skip
-    assert report.ok, report
-    want = laid_out(tile(x, box, (4, 8), (9, 13)), 64)
-    assert (y[: want.size // 2] == want.view(np.uint16)).all()
-    rows = [a for a in report.accesses if a.space == "global" and a.op == "load"]
+READ = [
+    # a box, its swizzle, where it lies and in what; the bytes asked for and the sectors touched
     # 5 rows, of which 5 columns are inside: 20 bytes from a 32-byte sector's start on.
-    assert [(a.array, a.requests, a.width_bytes, a.sectors) for a in rows] == [("from", 1, 512, 5)]
+    ((8, 16), 64, (4, 8), {"dtype": "float32", "shape": (9, 13)}, (512, 5)),
+    ((8, 16), 0, (0, 15), {"cols": 80}, (256, 16)),  # bytes 30 to 61 of each row
+    ((8, 32), 32, (3, 5), {"cols": 80, "dtype": "uint8"}, ()),
+]
 
 
-def test_a_box_between_two_sectors_and_of_single_bytes():
-    report, *_ = run(LOAD, box=(8, 16), swizzle=0, at=(0, 15), cols=80, defines=size((8, 16)))
-    (read,) = [a for a in report.accesses if a.space == "global" and a.op == "load"]
-    assert (read.requests, read.sectors) == (1, 16)  # bytes 30 to 61 of each row
-    box, at = (8, 32), (3, 5)
-    report, x, _, y = run(
-        LOAD + DUMP, box=box, swizzle=32, at=at, cols=80, dtype="uint8", defines=size(box, 1)
-    )
+@pytest.mark.parametrize(("box", "swizzle", "at", "given", "counts"), READ)
+def test_what_of_an_array_a_box_reads(box, swizzle, at, given, counts):
+    report, x, _, y = run(LOAD + DUMP, box=box, swizzle=swizzle, at=at, **given)
     assert report.ok, report
-    assert (y[:128] == laid_out(tile(x, box, at), 32).view(np.uint16)).all()
+    want = laid_out(tile(x, box, at, given.get("shape")), swizzle)
+    assert (y[: want.size] == want).all()
+    (row,) = [a for a in report.accesses if a.space == "global" and a.op == "load"]
+    assert (row.array, row.requests) == ("from", 1)
+    assert not counts or (row.width_bytes, row.sectors) == counts
 
 
 def test_nan_fills_what_lies_outside():
-    x = np.ones((4, 8), np.float32)
-    y = np.zeros(4096, np.uint16)
-    box = (4, 8)
-    maps = [TensorMap(x, box, fill="nan", shape=(2, 8)), TensorMap(x.copy(), box)]
-    report = emulator.launch(
-        HEAD + KERNEL + LOAD + DUMP + "}", "k", 1, 32, [*maps, y, 0, 0], 1024, size(box, 4), "sm_90"
-    )
+    given = {"rows": 4, "cols": 8, "box": (4, 8), "swizzle": 0, "dtype": "float32"}
+    report, x, _, y = run(LOAD + DUMP, fill="nan", shape=(2, 8), **given)
     assert report.ok, report
     got = y[:64].view(np.float32).reshape(4, 8)
-    assert (got[:2] == 1).all()
-    assert np.isnan(got[2:]).all()
+    assert (got[:2] == x[:2]).all() and np.isnan(got[2:]).all()
 
 
 STORE = LOAD + "if (t == 0) { store(&to, box, row, col); commit(); drained(); }"
@@ -139,24 +108,18 @@ STORE = LOAD + "if (t == 0) { store(&to, box, row, col); commit(); drained(); }"
 @pytest.mark.parametrize("swizzle", [0, 128])
 @pytest.mark.parametrize("at", [(0, 0), (35, 40), (-3, -16), (39, 64)])
 def test_a_box_goes_back_where_it_came_from_and_nothing_outside_is_written(swizzle, at):
-    box = (8, 64)
-    report, x, out, _ = run(
-        STORE, box=box, swizzle=swizzle, at=at, shape=(40, 70), defines=size(box)
-    )
+    report, x, out, _ = run(STORE, swizzle=swizzle, at=at, shape=(40, 70))
     assert report.ok, report
     want = np.zeros_like(x)
-    for i in range(max(at[0], 0), min(at[0] + 8, 40)):
-        for j in range(max(at[1], 0), min(at[1] + 64, 70)):
-            want[i, j] = x[i, j]
+    inside = tuple(
+        slice(max(a, 0), min(a + b, n)) for a, b, n in zip(at, (8, 64), (40, 70), strict=True)
+    )
+    want[inside] = x[inside]
     assert (out == want).all()
 
 
 def test_who_stored_a_wrong_element_is_named():
-    box = (8, 64)
-    report, *_ = run(
-        STORE, box=box, defines=size(box), expect={"to": np.zeros((40, 72), np.uint16)}
-    )
-    [finding] = report.findings
+    [finding] = run(STORE, expect={"to": np.zeros((40, 72), np.uint16)})[0].findings
     assert finding.kind == "wrong-result"
     assert '"l"(map)' in finding.text
     assert "(0, 0, 0)" in finding.message
@@ -194,25 +157,18 @@ extern "C" __global__ void k(const __grid_constant__ Map from, float* y, int n) 
 
 
 def test_a_map_behind_a_pointer():
-    box = (8, 64)
-    source = (HEAD + KERNEL + LOAD + DUMP + "}").replace(
-        "const __grid_constant__ Map from", "const Map* from"
-    )
-    source = source.replace("&from", "from")
-    x = np.arange(40 * 72, dtype=np.uint16).reshape(40, 72)
-    y = np.zeros(4096, np.uint16)
-    given = [TensorMap(x, box, 128), TensorMap(x.copy(), box, 128), y, 0, 0]
-    report = emulator.launch(source, "k", 1, 64, given, 4096, size(box), "sm_90")
+    kernel = KERNEL.replace("const __grid_constant__ Map from", "const Map* from")
+    report, x, _, y = run(LOAD.replace("&from", "from") + DUMP, kernel=kernel)
     assert report.ok, report
-    assert (y[:512] == laid_out(tile(x, box, (0, 0)), 128).view(np.uint16)).all()
+    assert (y[:512] == laid_out(tile(x, (8, 64), (0, 0)), 128)).all()
 
 
 ROWS = cuda("bulk/rows")
 
 
-def rows(n=256, shift=0, fence="fence();", adds="row[t] += 1;"):
+def rows(n=256, shift=0, fence="fence(); __syncthreads();", adds="row[t] += 1;"):
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    source = (HEAD + ROWS).replace("FENCE", fence).replace("row[t] += 1;", adds)
+    source = HEAD + ROWS.replace("FENCE\n    __syncthreads();", fence).replace("row[t] += 1;", adds)
     return emulator.launch(source, "k", 1, 64, [x, y, n], 1024, {"SHIFT": shift}, "sm_90"), x, y
 
 
@@ -227,12 +183,9 @@ def test_rows_that_do_not_fit_are_findings(n, shift, kind):
 
 # -- faults --------------------------------------------------------------------------------------
 
-BOX = (8, 64)
-
 
 def faults(body, **options):
-    report, *_ = run(body, box=BOX, defines=size(BOX), **options)
-    return report.findings
+    return run(body, **options)[0].findings
 
 
 def test_rows_narrower_than_their_swizzle_take_its_width():
@@ -243,84 +196,10 @@ def test_rows_narrower_than_their_swizzle_take_its_width():
     assert run(text, box=(8, 16), shared=1024)[0].ok
 
 
-FOUND = {
-    # body, kind, words; without words nothing else is found
-    "a barrier of the block waits for threads, not for the engine": (
-        LOAD.replace("wait(&bar, 0);", "__syncthreads();") + DUMP, "race", "may still be under way",
-    ),
-    "the wrong phase": (LOAD.replace("wait(&bar, 0)", "wait(&bar, 1)") + DUMP, "race", "under way"),
-    "too few bytes announced": (
-        LOAD.replace("BYTES)", "BYTES / 2)") + DUMP, "divergent-barrier", "bytes more have come than",
-    ),
-    "beyond shared memory": (
-        LOAD.replace("load(box,", "load(box + 3584,") + "__syncthreads();", "out-of-bounds", "",
-    ),
-    "at no multiple of 128": (
-        LOAD.replace("load(box,", "load(box + 64,") + "__syncthreads();", "misaligned", "",
-    ),
-    "a box that nobody wrote": (
-        "if (t == 0) { store(&to, box, row, col); commit(); drained(); }", "uninitialised", "",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("body", "kind", "words"), FOUND.values(), ids=FOUND)
-def test_a_fault_of_a_copy_is_found(body, kind, words):
-    found = faults(body)
-    first = next(f for f in found if f.kind == kind and words in f.message)
-    assert '"l"(map)' in first.text + first.other_text or kind == "divergent-barrier"
-    assert {f.kind for f in found} == {kind} or words, "one place alone"
-
-
-def test_a_block_does_not_end_before_its_copies_have_landed():
-    found = faults(LOAD.replace("wait(&bar, 0);", ""))
-    assert [f.kind for f in found] == ["race"]
-    assert "ends while the copy engine may still write it" in found[0].message
-    assert '"l"(map)' in found[0].text
-    assert not faults(LOAD.replace("wait(&bar, 0);", "if (t == 40) wait(&bar, 0);"))
-
-
-@pytest.mark.parametrize(
-    ("bytes_", "says"), [("BYTES / 2", "more have come"), ("BYTES + 16", "have not come")]
+EARLY = LOAD.replace("wait(&bar, 0);", "")
+TWICE = "if (t == 40) { box[20] = 1; fence(); arrive(&other); } " + LOAD.replace(
+    "load(", "WAIT load("
 )
-def test_what_was_announced_wrongly_is_told_at_the_end_where_nobody_waits(bytes_, says):
-    found = faults(LOAD.replace("BYTES)", f"{bytes_})").replace("wait(&bar, 0);", ""))
-    assert any("at the end of the block" in f.message and says in f.message for f in found), found
-
-
-def test_who_wrote_before_the_engine_did_is_forgotten():
-    """Readers know of the copy, and need not know of what it has overwritten."""
-    body = (
-        """
-    if (t == 40) { box[20] = 1; fence(); arrive(&other); }
-    if (t == 0) { expect(&bar, BYTES); WAIT load(box, &from, &bar, row, col); }
-    wait(&bar, 0);
-    """
-        + DUMP
-    )
-    assert not faults(body.replace("WAIT", "wait(&other, 0);"))
-    assert any(f.kind == "race" for f in faults(body.replace("WAIT", "")))
-
-
-def test_one_warp_that_did_not_wait():
-    body = LOAD.replace("wait(&bar, 0);", "if (t < 32) wait(&bar, 0);") + DUMP
-    assert any(f.kind == "race" for f in faults(body))
-    assert not faults(body.replace(DUMP, "__syncthreads();" + DUMP)), "a barrier hands it on"
-
-
-@pytest.mark.parametrize("more", [16, 1024])
-def test_announcing_too_many_bytes_is_a_wait_without_end(more):
-    found = faults(LOAD.replace("BYTES)", f"BYTES + {more})") + DUMP)
-    assert any(f.kind == "divergent-barrier" and f"{more} bytes that were announced have not come" in f.message
-               for f in found), found  # fmt: skip
-
-
-def test_bytes_may_come_before_they_are_announced():
-    waits, loads = "expect(&bar, BYTES);", "load(box, &from, &bar, row, col);"
-    body = LOAD.replace(f"{waits} {loads}", f"{loads} {waits}")
-    assert not faults(body + DUMP)
-
-
 RING = """
     for (int i = 0; i < 3; ++i) {
         if (t == 0) {
@@ -330,56 +209,87 @@ RING = """
         }
         wait(&bar, i & 1);
         y[t] += box[t];
-        __syncwarp();
-        if (t == 32) { ARRIVE }
+        __syncthreads();
+        if (t == 32) arrive(&other);
     }
 """
+HASTY = RING.replace("if (i > 0) wait(&other, (i - 1) & 1);", "").replace(
+    "__syncthreads", "__syncwarp"
+)
+LATE = STORE.replace("commit(); drained();", "commit();")
+ENGINE = '"l"(map)'  # on a line of the finding
+FOUND = {
+    # body, the kinds of what is found, and what the first kind says; none: nothing is found
+    "a barrier of the block waits for threads, not for the engine": (
+        EARLY + "__syncthreads();" + DUMP, "race", "may still be under way",
+    ),
+    "the wrong phase": (LOAD.replace("wait(&bar, 0)", "wait(&bar, 1)") + DUMP, "race divergent-barrier", "under way"),
+    "too few bytes announced": (
+        LOAD.replace("BYTES)", "BYTES / 2)") + DUMP, "divergent-barrier race", "bytes more have come than",
+    ),
+    "too few, and nobody waits": (
+        EARLY.replace("BYTES)", "BYTES / 2)"), "divergent-barrier", "at the end of the block 512 bytes more have come",
+    ),
+    "too many, and nobody waits": (
+        EARLY.replace("BYTES)", "BYTES + 16)"), "divergent-barrier",
+        "at the end of the block 16 bytes that were announced have not come",
+    ),
+    **{f"{more} too many": (
+        LOAD.replace("BYTES)", f"BYTES + {more})") + DUMP, "divergent-barrier race",
+        f"{more} bytes that were announced have not come",
+    ) for more in (16, 1024)},
+    "bytes come before they are announced": (
+        "if (t == 0) { load(box, &from, &bar, row, col); expect(&bar, BYTES); } wait(&bar, 0);" + DUMP, "", "",
+    ),
+    "beyond shared memory": (EARLY.replace("load(box,", "load(box + 3584,") + "__syncthreads();", "out-of-bounds", ""),
+    "at no multiple of 128": (EARLY.replace("load(box,", "load(box + 64,") + "__syncthreads();", "misaligned", ""),
+    "a box that nobody wrote": (
+        "if (t == 0) { store(&to, box, row, col); commit(); drained(); }", "uninitialised", "",
+    ),
+    "the block ends before": (EARLY, "race", "ends while the copy engine may still write it"),
+    "the block ends when one thread has waited": (EARLY + "if (t == 40) wait(&bar, 0);", "", ""),
+    # Readers know of the copy, and need not know of what it has overwritten.
+    "written before the engine does": (TWICE.replace("WAIT", "wait(&other, 0);") + DUMP, "", ""),
+    "written while the engine does": (TWICE.replace("WAIT", "") + DUMP, "race", "it"),
+    "one warp waits": (EARLY + "if (t < 32) wait(&bar, 0);" + DUMP, "race", "under way"),
+    "one warp waits and hands on": (EARLY + "if (t < 32) wait(&bar, 0); __syncthreads();" + DUMP, "", ""),
+    "a ring of one slot": (RING, "", ""),
+    "refilled while warp 1 reads": (HASTY, "race", "writes it and"),
+    "a store still reads": (LATE + "if (t == 0) { box[5] = 1; drained(); }", "race", "still read it"),
+    "a store has read": (LATE + "if (t == 0) { drained(); box[5] = 1; }", "", ""),
+    "a store has read for one thread": (
+        LATE + "if (t == 0) drained(); if (t == 40) box[5] = 1;", "race", "still read it",
+    ),
+    "a store has read for all threads": (
+        LATE + "if (t == 0) drained(); __syncthreads(); if (t == 40) box[5] = 1;", "", "",
+    ),
+    "nobody waits for a store": (LATE, "race", "wait_group"),
+    "a store in no group": (LATE.replace("commit();", ""), "race", "commit_group"),
+}  # fmt: skip
 
 
-def test_a_ring_of_one_slot_and_a_refill_too_early():
-    sound = RING.replace("ARRIVE", "arrive(&other);").replace("__syncwarp();", "__syncthreads();")
-    assert not faults(sound)
-    hasty = sound.replace("if (i > 0) wait(&other, (i - 1) & 1);", "").replace(
-        "__syncthreads();", "__syncwarp();"
-    )
-    assert any(f.kind == "race" and '"l"(map)' in f.text for f in faults(hasty)), (
-        "refilled while warp 1 reads"
-    )
+@pytest.mark.parametrize(("body", "kinds", "words"), FOUND.values(), ids=FOUND)
+def test_a_fault_of_a_copy_is_found(body, kinds, words):
+    found, (first, *_) = faults(body), [*kinds.split(), ""]
+    assert {f.kind for f in found} == {*kinds.split()}, found
+    told = [f for f in found if f.kind == first and words in f.message]
+    assert bool(told) == bool(kinds), found
+    assert all(ENGINE in f.text + f.other_text for f in told) or first == "divergent-barrier"
 
 
-def test_stores_need_a_proxy_fence_before_the_engine_reads_them():
-    report, x, y = rows()
-    assert report.ok and (y == x + 1).all(), report
-    [finding] = rows(fence="")[0].findings
-    assert finding.kind == "race"
+@pytest.mark.parametrize(
+    ("adds", "says"),
+    [("row[t] += 1;", "an ordinary store wrote it"), ("atomicAdd(&row[t], 1.0f);", "an atomic wrote it without a fence")],
+)  # fmt: skip
+def test_stores_need_a_proxy_fence_before_the_engine_reads_them(adds, says):
+    """Before the barrier or behind it; no line is made up for an atomic."""
+    for fence in ("fence(); __syncthreads();", "__syncthreads(); fence();"):
+        report, x, y = rows(fence=fence, adds=adds)
+        assert report.ok and (y == x + 1).all(), report
+    [finding] = rows(fence="__syncthreads();", adds=adds)[0].findings
+    assert finding.kind == "race" and says in finding.message
     assert "fence.proxy.async" in finding.message
-    assert "row[t] += 1" in finding.other_text
-
-
-def test_an_atomic_needs_it_too_and_no_line_is_made_up():
-    adds = "atomicAdd(&row[t], 1.0f);"
-    assert rows(adds=adds)[0].ok
-    [finding] = rows(fence="", adds=adds)[0].findings
-    assert "an atomic wrote it without a fence" in finding.message and finding.other_line == 0
-
-
-def test_the_fence_may_stand_behind_the_barrier():
-    source = ROWS.replace("FENCE\n    __syncthreads();", "__syncthreads(); fence();")
-    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    report = emulator.launch(HEAD + source, "k", 1, 64, [x, y, 256], 1024, {"SHIFT": 0}, "sm_90")
-    assert report.ok, report
-
-
-def test_overwriting_what_a_store_still_reads():
-    late = STORE.replace("commit(); drained();", "commit();")
-    again = "if (t == 0) { box[5] = 1; drained(); }"
-    found = faults(late + again)
-    assert [f.kind for f in found] == ["race"], found
-    assert "still read it" in found[0].message
-    assert not faults(late + "if (t == 0) { drained(); box[5] = 1; }")
-    # Another thread needs a barrier after the one that waited.
-    assert faults(late + "if (t == 0) drained(); if (t == 40) box[5] = 1;")
-    assert not faults(late + "if (t == 0) drained(); __syncthreads(); if (t == 40) box[5] = 1;")
+    assert finding.other_text.strip() == (adds if "=" in adds else "")
 
 
 def test_all_groups_but_the_latest_have_been_read():
@@ -392,16 +302,6 @@ def test_all_groups_but_the_latest_have_been_read():
         report, _ = bare(*steps)
         assert report.ok == sound, str(report)
         assert all("still read it" in f.message and f.line == 4 for f in report.findings)
-
-
-@pytest.mark.parametrize(
-    ("left_out", "said"), [("drained();", "wait_group"), ("commit(); drained();", "commit_group")]
-)
-def test_a_store_that_nobody_waits_for(left_out, said):
-    kept = "commit();" if left_out == "drained();" else ""
-    found = faults(STORE.replace("commit(); drained();", kept))
-    assert [f.kind for f in found] == ["race"], found
-    assert said in found[0].message
 
 
 FILL = (
@@ -441,7 +341,7 @@ SLOTS = """
 
 
 def test_turns_of_two_slots_of_the_first_block():
-    report = run(SLOTS, blocks=2, swizzle=0, defines=size((8, 64)), engines=True)[0]
+    report = run(SLOTS, blocks=2, swizzle=0, engines=True)[0]
     assert report.ok, report
     assert [(s.order, s.at, s.fill, s.what) for s in report.engine_steps()] == [
         (0, 2048, 0, "copy begun"),
@@ -528,8 +428,7 @@ HERE = "(blockIdx.x == 1 && t == {})"
 def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who, count, says):
     meet = 'asm volatile("bar.{} 1, 64;" ::: "memory");'
     body = body.replace("LEAVE", meet.format("arrive")).replace("MEET", meet.format("sync"))
-    given = size((8, 64)) | {"GAP": -1}
-    report = run(body, blocks=2, threads=96, swizzle=0, defines=given)[0]
+    report = run(body, blocks=2, threads=96, swizzle=0, defines={"GAP": -1})[0]
     threads = tuple((t, 0, 0) for t in who)
     assert told(report) == ([("box", where, threads, (1, 0, 0), count)] if says else []), report
     assert all(says in f.message for f in report.findings), report
@@ -565,6 +464,10 @@ def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who
         ({"array": np.zeros((8, 16), np.float32, "F"), "box": (8, 4)}, "contiguous"),
         ({"array": np.zeros((16, 16, 16), "u2")[:, ::-1], "box": (8, 8, 8)}, "contiguous"),
         ({"array": np.zeros((2, 4, 12), "u2"), "box": (1, 1, 8)}, "along axis 1 it steps by 24"),
+        ({"array": np.zeros((40, 73), "u2"), "box": (8, 8)}, "146 bytes"),
+        ({"array": np.zeros((40, 81), "u2")[:, :72], "box": (8, 8)}, "162 bytes"),
+        ({"array": np.zeros((40, 160), "u2")[:, ::2], "box": (8, 8)}, "contiguous"),
+        ({"array": np.zeros((40, 80), "u2")[::-1], "box": (8, 8)}, "contiguous"),
     ],
 )  # fmt: skip
 def test_maps_that_the_driver_would_refuse(options, says):
@@ -589,44 +492,34 @@ def test_maps_that_the_driver_takes(options):
     assert made.sizes == options.get("shape", array.shape)
 
 
-def test_rows_that_start_between_two_chunks():
-    with pytest.raises(ConfigError, match="146 bytes"):
-        TensorMap(np.zeros((40, 73), np.uint16), (8, 8))
-    for view in (np.zeros((40, 160), np.uint16)[:, ::2], np.zeros((40, 80), np.uint16)[::-1]):
-        with pytest.raises(ConfigError, match="contiguous"):
-            TensorMap(view, (8, 8))
-    with pytest.raises(ConfigError, match="162 bytes"):
-        TensorMap(np.zeros((40, 81), np.uint16)[:, :72], (8, 8))
-
-
 def test_a_view_of_an_array_is_copied_there_and_back():
     """A corner that begins within its array; the wrong twin is the corner one row further down."""
     whole, out = np.arange(40 * 80, dtype=np.uint16).reshape(40, 80), np.zeros((40, 80), np.uint16)
-    corner = (slice(4, 30), slice(8, 72))
-    maps = [TensorMap(a[corner], (8, 64), 128) for a in (whole, out)]
+    maps = [TensorMap(a[4:30, 8:72], (8, 64), 128) for a in (whole, out)]
+    given = [*maps, np.zeros(4096, np.uint16), 20, 0]
     source = HEAD + KERNEL + STORE + "\n}\n"
-    report = emulator.launch(
-        source, "k", 1, 64, [*maps, np.zeros(4096, np.uint16), 20, 0], shared_bytes=4096,
-        arch="sm_90", defines=size((8, 64)),
-    )  # fmt: skip
+    report = emulator.launch(source, "k", 1, 64, given, 4096, {"BYTES": 1024}, arch="sm_90")
     assert report.ok, report
     want = np.zeros_like(out)
     want[24:30, 8:72] = whole[24:30, 8:72]  # six of eight rows lie within
     assert (out == want).all() and (out != np.roll(want, 1, axis=0)).any()
 
 
-def test_a_parameter_that_is_no_map():
+@pytest.mark.parametrize(
+    ("at", "wrong", "says"),
+    [(0, np.zeros(128, np.uint8).view("V128")[0], "tensor map"),
+     (3, TensorMap(np.zeros((8, 8), "u2"), (8, 8)), "TensorMap was given"),
+     (0, TensorMap(np.zeros(64, "u2"), (8,)), r"2 coordinates.* 1 axes")],
+    ids=["bytes", "a map for a number", "one axis"],
+)  # fmt: skip
+def test_a_parameter_that_is_no_map(at, wrong, says):
     x = np.zeros((8, 8), np.uint16)
-    source = HEAD + KERNEL + LOAD + "}"
-    good = TensorMap(x, (8, 8))
-    with pytest.raises(EmulationError, match="tensor map"):
-        blank = np.zeros(128, np.uint8).view("V128")[0]
-        emulator.launch(source, "k", 1, 32, [blank, good, x, 0, 0], 4096, size((8, 8)), "sm_90")
-    with pytest.raises(EmulationError, match="TensorMap was given"):
-        emulator.launch(source, "k", 1, 32, [good, good, x, good, 0], 4096, size((8, 8)), "sm_90")
-    with pytest.raises(EmulationError, match=r"2 coordinates.* 1 axes"):
-        flat = TensorMap(np.zeros(64, np.uint16), (8,))
-        emulator.launch(source, "k", 1, 32, [flat, flat, x, 0, 0], 4096, size((8, 8)), "sm_90")
+    given = [TensorMap(x, (8, 8)), TensorMap(x, (8, 8)), x, 0, 0]
+    given[at] = wrong
+    with pytest.raises(EmulationError, match=says):
+        emulator.launch(
+            HEAD + KERNEL + LOAD + "}", "k", 1, 32, given, 4096, {"BYTES": 128}, "sm_90"
+        )
 
 
 # -- where rows and boxes lie, in PTX ---------------------------------------------------------------
