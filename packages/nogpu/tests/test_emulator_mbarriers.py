@@ -52,25 +52,6 @@ def test_phases_follow_each_other(schedule, analyse):
         np.testing.assert_array_equal(y, np.broadcast_to(want, y.shape))
 
 
-def test_the_same_by_parity_and_in_the_form_of_sm_90():
-    body = set_up("""
-        for (int i = 0; i < n; ++i) {
-            s[t] = x[t] + i;
-            arrive(&bar);
-            while (!over_parity(&bar, i & 1)) {}
-            y[t] = s[t ^ 64];
-            arrive(&other);
-            while (!over_parity(&other, i & 1)) {}
-        }
-    """)
-    for arch in ("sm_80", "sm_90"):
-        report, y = run(body, arch=arch)
-        assert report.ok, report
-        np.testing.assert_array_equal(y, (np.arange(128) ^ 64) * 3 + 3)
-    wrong, _ = run(body.replace("over_parity(&bar, i & 1)", "over_parity(&bar, ~i & 1)"))
-    assert "race" in {f.kind for f in wrong.findings}
-
-
 def test_one_barrier_is_enough_for_phases_in_turn():
     """A token is of one phase: who is late sees that it is over, though the next has begun."""
     body = """
@@ -105,59 +86,6 @@ def test_counts_tokens_and_threads_that_leave():
     assert sorted(y[32::2]) == list(range(2, 97, 2)) and (y[33::2] == -1).all()
     wrong, _ = run(body.replace("arrive_drop", "arrive"))  # the next phase then takes 128
     assert "divergent-barrier" in {f.kind for f in wrong.findings}
-
-
-COPY = set_up("""
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(&s[t])), "l"(x + t) : "memory");
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(&bar)) : "memory");
-    while (!over_parity(&bar, 0)) {}
-    y[t] = s[127 - t];
-""")
-
-
-def test_copies_arrive_when_they_are_done():
-    report, y = run(COPY)
-    assert report.ok, report
-    np.testing.assert_array_equal(y, np.arange(128)[::-1] * 3)
-    wrong, _ = run(COPY.replace("while (!over_parity(&bar, 0)) {}", ""))
-    assert any(f.kind == "race" and "cp.async" in f.message for f in wrong.findings)
-    # Without .noinc the copies come on top of the arrivals that are counted.
-    never, _ = run(COPY.replace(".noinc", ""))
-    (finding,) = [f for f in never.findings if f.kind == "divergent-barrier"]
-    assert "128 of its 128 arrivals are missing" in finding.message
-    counted, y = run(COPY.replace(".noinc", "").replace("while", "arrive(&bar); while"))
-    assert counted.ok and (y == np.arange(128)[::-1] * 3).all()
-
-
-def test_lanes_that_did_not_wait_themselves_need_their_warp():
-    """One lane asks for the others: they know after __syncwarp(), not before."""
-    body = set_up("""
-        s[t] = x[t];
-        arrive(&bar);
-        if (t % 32 == 0) while (!over_parity(&bar, 0)) {}
-        __syncwarp();
-        y[t] = s[127 - t];
-    """)
-    report, y = run(body)
-    assert report.ok, report
-    np.testing.assert_array_equal(y, np.arange(128)[::-1] * 3)
-    wrong, _ = run(body.replace("__syncwarp();", ""))
-    assert {f.kind for f in wrong.findings} == {"race"}
-
-
-def test_named_barriers_and_mbarriers_in_one_kernel():
-    body = set_up("""
-        s[t] = x[t];
-        if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
-        int v = t < 64 ? s[63 - t] : 0;
-        arrive(&bar);
-        while (!over_parity(&bar, 0)) {}
-        y[t] = s[127 - t] + v;
-    """)
-    report, _ = run(body)
-    assert report.ok, report
-    wrong, _ = run(body.replace("t < 64 ? s[63 - t]", "t < 64 ? s[127 - t]"))
-    assert {f.kind for f in wrong.findings} == {"race"}
 
 
 def test_a_barrier_that_is_not_set_up_or_set_up_wrongly():
@@ -216,25 +144,6 @@ def test_bytes_that_nobody_copies():
     assert y[0] == 7
     report, _ = run(body.replace("LAST", ""), arch="sm_90")
     assert any("16 bytes that were announced have not come" in f.message for f in report.findings)
-
-
-def test_global_memory_too_is_ordered_by_phases():
-    body = """
-        __shared__ unsigned long long z;
-        if (t == 0) init(&bar, 128);
-        __syncthreads();
-        y[t] = x[t];
-        auto token = arrive(&bar);
-        while (!over(&bar, token)) {}
-        s[t] = y[t ^ 64];
-        y[t] = s[t];
-    """
-    after = "arrive(&bar); while (!over_parity(&bar, 1)) {} y[t] = s[t];"
-    report, y = run(body.replace("y[t] = s[t];", after))
-    assert report.ok, report
-    np.testing.assert_array_equal(y, (np.arange(128) ^ 64) * 3)
-    wrong, _ = run(body)
-    assert {f.kind for f in wrong.findings} == {"race"}
 
 
 def test_who_asks_now_and_then_may_be_told_no_for_long():
@@ -379,6 +288,14 @@ def test_two_threads_that_meet_are_told_apart(first, second, threads, says):
 
 # -- together with what else orders threads --------------------------------------------------------
 
+COPY = set_up("""
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(&s[t])), "l"(x + t) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(&bar)) : "memory");
+    while (!over_parity(&bar, 0)) {}
+    y[t] = s[127 - t];
+""")
+
+
 MIXED = set_up("""
     __shared__ volatile int ready;
     if (t == 0) ready = 0;
@@ -400,37 +317,132 @@ MIXED = set_up("""
 """)
 
 
+LANES = np.arange(128)
+REVERSED = LANES[::-1] * 3
+SOUND = {
+    # a body, and y
+    "phases by parity": (
+        set_up("""
+        for (int i = 0; i < n; ++i) {
+            s[t] = x[t] + i;
+            arrive(&bar);
+            while (!over_parity(&bar, i & 1)) {}
+            y[t] = s[t ^ 64];
+            arrive(&other);
+            while (!over_parity(&other, i & 1)) {}
+        }
+    """), (LANES ^ 64) * 3 + 3,
+    ),
+    "copies arrive": (COPY, REVERSED),
+    "copies come on top of arrivals": (
+        COPY.replace(".noinc", "").replace("while", "arrive(&bar); while"), REVERSED,
+    ),
+    # One lane asks for the others: they know after __syncwarp(), not before.
+    "one lane of a warp waits": (
+        set_up("""
+        s[t] = x[t];
+        arrive(&bar);
+        if (t % 32 == 0) while (!over_parity(&bar, 0)) {}
+        __syncwarp();
+        y[t] = s[127 - t];
+    """), REVERSED,
+    ),
+    "a named barrier beside": (
+        set_up("""
+        s[t] = x[t];
+        if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+        int v = t < 64 ? s[63 - t] : 0;
+        arrive(&bar);
+        while (!over_parity(&bar, 0)) {}
+        y[t] = s[127 - t] + v;
+    """), REVERSED + np.maximum(63 - LANES, 0) * 3,
+    ),
+    "a named barrier and global memory": (
+        """
+        const int at = 1, all = 64;
+        if (t % 64 < 32) {
+            if (t < 64) y[t] = t;
+            asm volatile("bar.sync %0, %1;" :: "r"(at), "r"(all) : "memory");
+            if (t >= 64) y[t] = y[t - 64];
+        }
+        __syncthreads();  // so that the other warps are there
+    """, np.where(LANES % 64 < 32, LANES % 64, -1),
+    ),
+    "phases and global memory": (
+        set_up("""
+        y[t] = x[t];
+        auto token = arrive(&bar);
+        while (!over(&bar, token)) {}
+        s[t] = y[t ^ 64];
+        arrive(&bar);
+        while (!over_parity(&bar, 1)) {}
+        y[t] = s[t];
+    """), (LANES ^ 64) * 3,
+    ),
+    # The first two warps write: a phase of the others does not order them.
+    "a phase of others": (
+        """
+        if (t == 0) { init(&bar, 64); init(&other, 64); } __syncthreads();
+        unsigned long long token = 0;
+        if (t < 64) { y[t] = t; token = arrive(&bar); while (!over(&bar, token)) {} }
+        else if (t < 64) { token = arrive(&other); while (!over(&other, token)) {} }
+        else { while (!over_parity(&bar, 0)) {} }
+        if (t >= 64) y[t] = y[t - 64];
+    """, LANES % 64,
+    ),
+    # One clock: what the second warp learnt by the flag, others learn from it by the mbarrier.
+    "a flag": (MIXED, LANES % 32 * 3 + LANES // 32 % 2),
+    "one lane asks, and its warp waits for it": (
+        set_up("""
+        volatile int* flag = (volatile int*)&s[0];
+        if (t == 0) *flag = 1;
+        __syncthreads();
+        while (*flag == 0) {}
+        int got = t;
+        if (t % 32 == 5) got = 100 + over_parity(&bar, 0);
+        y[t] = __shfl_sync(0xffffffff, got, 5);
+    """), np.full(128, 100),
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_a_flag_orders_shared_memory_in_a_kernel_with_mbarriers(schedule):
-    """One clock: what the second warp learnt by the flag, others learn from it by the mbarrier."""
-    report, y = run(MIXED, schedule=schedule)
-    assert report.ok, report
-    want = np.arange(32) * 3
-    np.testing.assert_array_equal(y, np.tile(np.r_[want, want + 1], 2))
+@pytest.mark.parametrize(("body", "want"), SOUND.values(), ids=SOUND)
+def test_what_is_in_order(body, want, schedule):
+    for arch in ("sm_80", "sm_90"):  # whose instructions have other forms
+        report, y = run(body, arch=arch, schedule=schedule)
+        assert report.ok, report
+        np.testing.assert_array_equal(y, want)
 
 
 LEFT_OUT = [
-    (EXCHANGE, "while (!over(&bar, token)) {}", "", "race", "sum += s"),
-    (EXCHANGE, "while (!over(&other, token)) {}", "", "race", "s[t] ="),
-    (
-        EXCHANGE,
-        "token = arrive(&other);",
-        "if (t) token = arrive(&other);",
-        "divergent-barrier",
-        "",
-    ),
-    (MIXED, "__threadfence_block();  // given", "", "race", "// taken"),
-    (MIXED, "while (!ready) {}", "", "race", "// taken"),
-    (MIXED, "while (!over(&bar, token)) {}", "", "race", "// all"),
-]
+    # what is changed, into what; all kinds of findings, and a line or words of one of them
+    (EXCHANGE, "while (!over(&bar, token)) {}", "", {"race"}, "sum += s"),
+    (EXCHANGE, "while (!over(&other, token)) {}", "", {"race"}, "s[t] ="),
+    (EXCHANGE, "token = arrive(&other);", "if (t) token = arrive(&other);", {"divergent-barrier", "race"}, ""),
+    (MIXED, "__threadfence_block();  // given", "", {"race"}, "// taken"),
+    (MIXED, "while (!ready) {}", "", {"race"}, "// taken"),
+    (MIXED, "while (!over(&bar, token)) {}", "", {"race"}, "// all"),
+    ("phases by parity", "over_parity(&bar, i & 1)", "over_parity(&bar, ~i & 1)", {"divergent-barrier", "race"}, "y[t] = s"),
+    ("copies arrive", "while (!over_parity(&bar, 0)) {}", "", {"race"}, "cp.async"),
+    ("copies arrive", ".noinc", "", {"divergent-barrier", "race"}, "128 of its 128 arrivals are missing"),
+    ("one lane of a warp waits", "__syncwarp();", "", {"race"}, "y[t] = s"),
+    ("a named barrier beside", "t < 64 ? s[63 - t]", "t < 64 ? s[127 - t]", {"race"}, "int v"),
+    ("a named barrier and global memory", "at = 1, all = 64", "at = 1 + t / 64, all = 32", {"race"}, "y[t - 64]"),
+    ("phases and global memory", "while (!over_parity(&bar, 1)) {}", "", {"race"}, "y[t] = s"),
+    ("a phase of others", "else if (t < 64)", "else if (t < 128)", {"race"}, "y[t - 64]"),
+    ("one lane asks, and its warp waits for it", "got = 100 + over_parity(&bar, 0)",
+     "while (!over_parity(&bar, 0)) {}", {"divergent-barrier"}, "128 of its 128 arrivals are missing"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("whole", "old", "new", "kind", "line"), LEFT_OUT)
-def test_what_is_left_out_is_found(whole, old, new, kind, line):
+@pytest.mark.parametrize(("whole", "old", "new", "kinds", "says"), LEFT_OUT)
+def test_what_is_left_out_is_found(whole, old, new, kinds, says):
+    whole = SOUND[whole][0] if whole in SOUND else whole
     assert whole.count(old) == 1
     report, _ = run(whole.replace(old, new))
-    found = [f for f in report.findings if f.kind == kind]
-    assert any(line in f.text or line in f.other_text for f in found), report
+    assert {f.kind for f in report.findings} == kinds, report
+    assert any(says in f.text + f.other_text + f.message for f in report.findings), report
 
 
 ACROSS = set_up("""
@@ -471,46 +483,6 @@ def test_what_a_flag_of_another_block_says_is_handed_on_by_an_mbarrier(body, say
     assert all(f.kind == "race" and says in f.message for f in report.findings), report
     if not says:
         assert (y.reshape(-1)[192:200] == 7).all()
-
-
-@pytest.mark.parametrize(("waits", "fine"), [("t >= 64", True), ("t >= 128", False)])
-def test_a_phase_orders_global_memory_for_those_that_wait_for_it(waits, fine):
-    """The first two warps write, the others read: a phase of their own does not order them."""
-    body = (
-        """
-        if (t == 0) { init(&bar, 64); init(&other, 64); } __syncthreads();
-        unsigned long long token = 0;
-        if (t < 64) { y[t] = t; token = arrive(&bar); while (!over(&bar, token)) {} }
-        else if (!(WAITS)) { token = arrive(&other); while (!over(&other, token)) {} }
-        else { while (!over_parity(&bar, 0)) {} }
-        if (t >= 64) y[t] = y[t - 64];
-    """
-    ).replace("WAITS", waits)
-    report, y = run(body)
-    assert report.ok == fine, report
-    assert fine == (not [f for f in report.findings if f.kind == "race"])
-    if fine:
-        np.testing.assert_array_equal(y, np.arange(128) % 64)
-
-
-@pytest.mark.parametrize(("number", "fine"), [("1", True), ("1 + (t / 64)", False)])
-def test_a_named_barrier_orders_global_memory_for_those_that_use_it(number, fine):
-    """Warps 0 and 2 hand over at barrier 1; at barriers of their own they would not."""
-    body = """
-        int mine = t % 64 < 32;
-        int at = NUMBER;
-        if (mine) {
-            if (t < 64) y[t] = t;
-            if (at == 1) asm volatile("bar.sync 1, COUNT;" ::: "memory");
-            if (at == 2) asm volatile("bar.sync 2, COUNT;" ::: "memory");
-            if (t >= 64) y[t] = y[t - 64];
-        }
-        __syncthreads();  // so that the other warps are there
-    """
-    body = body.replace("NUMBER", number).replace("COUNT", "64" if fine else "32")
-    report, _ = run(body)
-    assert report.ok == fine, report
-    assert {f.kind for f in report.findings} <= {"race"}
 
 
 # -- questions that no loop repeats for ever ------------------------------------------------------
@@ -560,25 +532,6 @@ def test_who_asks_once_does_not_hold_up_those_who_wait_for_a_flag(schedule):
     (finding,) = [f for f in stuck.findings if f.kind == "deadlock"]
     assert "thread (32, 0, 0) of block (0, 0, 0) in the loop at line" in finding.message
     assert "thread (0, 0, 0) of block (0, 0, 0) for an mbarrier at line" in finding.message
-
-
-def test_the_lanes_of_a_warp_wait_for_one_that_asks():
-    body = set_up("""
-        volatile int* flag = (volatile int*)&s[0];
-        if (t == 0) *flag = 1;
-        __syncthreads();
-        while (*flag == 0) {}
-        int got = t;
-        if (t % 32 == 5) got = 100 + over_parity(&bar, 0);
-        y[t] = __shfl_sync(0xffffffff, got, 5);
-    """)
-    report, y = run(body)
-    assert report.ok and (y == 100).all(), report
-    stuck, _ = run(
-        body.replace("got = 100 + over_parity(&bar, 0)", "while (!over_parity(&bar, 0)) {}")
-    )
-    assert {f.kind for f in stuck.findings} == {"divergent-barrier"}
-    assert "128 of its 128 arrivals are missing" in str(stuck)
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
