@@ -205,30 +205,24 @@ def test_each_type(kinds):
     assert not np.array_equal(D, A @ B.T)
 
 
-@pytest.mark.parametrize("n", [8, 16, 64, 200, 256])
+TILES = [
+    # types, n, whether A and B are turned, bytes before an unswizzled B
+    *(("f16", n, (0, 0), 0) for n in (8, 16, 64, 200, 256)),
+    *((t, n, turns, 0) for t in ("f16", "bf16") for n in (64, 256) for turns in ((1, 0), (0, 1), (1, 1))),
+    ("f16", 16, (0, 0), 16), ("f16", 16, (0, 0), 48),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("swizzle", SWIZZLES)
-def test_k_major_tiles_of_each_swizzle(swizzle, n):
-    """A swizzle of S bytes with a row of S bytes, of which the product takes the first 32."""
-    report, D, A, B = multiplied(("f32", "f16", "f16"), n, left=swizzle, right=swizzle)
-    assert report.ok, report
-    np.testing.assert_array_equal(D, A @ B.T + 1)
-
-
-@pytest.mark.parametrize("n", [64, 256])
-@pytest.mark.parametrize("swizzle", SWIZZLES)
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
-def test_mn_major_tiles_of_each_swizzle(kind, swizzle, n):
-    for a_turn, b_turn in ((1, 0), (0, 1), (1, 1)):
-        report, D, A, B = multiplied(
-            ("f32", kind, kind), n, left=swizzle, right=swizzle, a_turn=a_turn, b_turn=b_turn
-        )
-        assert report.ok, report
-        np.testing.assert_array_equal(D, A @ B.T + 1)
-
-
-@pytest.mark.parametrize("pad", [16, 48])
-def test_without_a_swizzle_a_tile_begins_at_any_16_bytes(pad):
-    report, D, A, B = multiplied(("f32", "f16", "f16"), 16, pad=pad)
+@pytest.mark.parametrize(("kind", "n", "turns", "pad"), TILES)
+def test_tiles_of_each_swizzle(kind, n, turns, pad, swizzle):
+    """A swizzle of S bytes with a row of S bytes, of which the product takes the first 32; without
+    one a tile begins at any 16 bytes.
+    """
+    report, D, A, B = multiplied(
+        ("f32", kind, kind), n, left=swizzle, right=0 if pad else swizzle, a_turn=turns[0],
+        b_turn=turns[1], pad=pad,
+    )  # fmt: skip
     assert report.ok, report
     np.testing.assert_array_equal(D, A @ B.T + 1)
 
@@ -255,54 +249,7 @@ def test_each_stride_counts():
         assert not np.array_equal(D, A @ B.T + 1), (turn, swizzle, field)
 
 
-def test_steps_along_k_within_a_swizzled_row():
-    """64 values of k a row of 128 bytes, as by TMA: the next 16 begin 32 bytes further on."""
-    A, B = (RNG.integers(-3, 4, (r, 64)) for r in (64, 16))
-    tiles = []
-    for at, matrix in ((BASE, A), (BASE + 8192, B)):
-        raw = matrix.astype("f2").view("u1").reshape(-1)
-        tile = np.zeros_like(raw)
-        tile[swizzled(at + np.arange(len(raw)), 128) - at] = raw
-        tiles.append(tile.view("u4"))
-    source = HEAD + mma("multiply", 16, "k16.f32.f16.f16", "f", ", 1, 1, 0, 0", count=8) + """
-    extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 a, u64 b, float* D, int step)
-    {
-        extern __shared__ __align__(1024) unsigned tiles[];
-        fill(tiles, A, 2048);
-        fill(tiles + 2048, B, 512);
-        settled();
-        float d[8] = {};
-        fence();
-        for (int i = 0; i < 4; ++i) multiply(d, a + i * step / 16, b + i * step / 16, 1);
-        commit();
-        wait<0>();
-        for (int i = 0; i < 8; ++i) D[row_of(i) * 16 + column_of(i)] = d[i];
-    }
-    """  # fmt: skip
-    a, b = (descriptor(at, 16, 1024, 128) for at in (BASE, BASE + 8192))
-    for step in (32, 16):
-        D = np.zeros((64, 16), "f4")
-        given = [*tiles, np.uint64(a), np.uint64(b), D, step]
-        report = emulator.launch(source, "k", 1, 128, given, arch="sm_90a", shared_bytes=10240)
-        assert report.ok, report
-        assert np.array_equal(D, A @ B.T) == (step == 32)
-
-
 # -- numbers -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["f32", "f16"])
-def test_a_sum_is_cut_off_once(kind):
-    """Of all k together, within a float32; test_sums.py holds the bits to a GPU's."""
-    draw = np.random.default_rng(0).standard_normal
-    A, B = (draw((r, 16)).astype("f2") for r in (64, 32))
-    report, D, A, B = multiplied((kind, "f16", "f16"), 32, right=32, values=(A, B))
-    assert report.ok, report
-    exact = A.astype("f8") @ B.astype("f8").T + 1
-    sizes = np.abs(A.astype("f8")) @ np.abs(B.astype("f8")).T + 1
-    assert (np.abs(D - exact) <= (sizes * 2**-23 if kind == "f32" else sizes * 2**-11)).all()
-    assert np.array_equal(D, exact.astype(D.dtype)) == (kind == "f16")
-    assert not np.array_equal(D, (A @ B.T + np.float16(1)).astype(D.dtype))
 
 
 @pytest.mark.parametrize(
@@ -331,33 +278,6 @@ def test_integers_wrap_or_saturate(words):
     assert report.ok, report
     total = 2**31 - 10 + 32 * 127 * 127
     assert (D == (2**31 - 1 if words else total - 2**32)).all()
-
-
-# -- A in registers ------------------------------------------------------------------------------
-
-REGISTERS = cuda("warpgroups/a_in_registers")
-
-
-@pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "e4m3", "e5m2"])
-def test_a_in_registers(kind):
-    """Rows g and g + 8 of 16, words t and t + 4 of a row of 8: PTX ISA, wgmma.mma_async, A."""
-    A, B = operand(64, kind), operand(32, kind)
-    tile, lead, stride = k_major(stored(B, kind), 32, BASE)
-    words = stored(A, kind).view("u4")
-    tail = ", 1, 1, 0" if kind in ("f16", "bf16") else ", 1, 1"
-    head = HEAD + mma(
-        "multiply", 32, f"k{K[kind]}.f32.{kind}.{kind}", "f", tail, count=16, a="regs"
-    )
-    for rows in (8, 7):
-        source = REGISTERS.replace("B_WORDS", str(len(tile) // 4)).replace("ROWS", str(rows))
-        D = np.zeros((64, 32), "f4")
-        report = emulator.launch(
-            head + source.replace("COUNT", "16").replace("N", "32"), "k", 1, 128,
-            [words, tile.view("u4"), np.uint64(descriptor(BASE, lead, stride, 32)), D],
-            arch="sm_90a", shared_bytes=len(tile),
-        )  # fmt: skip
-        assert report.ok, report
-        assert np.array_equal(D, A @ B.T) == (rows == 8)
 
 
 # -- several warpgroups, several blocks ----------------------------------------------------------
@@ -448,6 +368,7 @@ extern "C" __global__ void k(const unsigned* A, const unsigned* B, u64 a, u64 b,
 }
 """
 FIRST, SECOND = "multiply(d, a, b, 1);", "multiply(e, a, b, 1);"
+SCALE = "for (int i = 0; i < COUNT; ++i) d[i] *= x;"
 
 
 def under_way(body, **options):
@@ -457,46 +378,38 @@ def under_way(body, **options):
     return report, D, A @ B.T
 
 
-SOUND = {
+UNDER_WAY_OR_NOT = {
+    # a body, and what is told
     "two groups, the first awaited": (
-        f"fence(); {FIRST} commit(); {SECOND} commit(); wait<1>();"
-        "for (int i = 0; i < COUNT; ++i) d[i] *= x; wait<0>();"
+        f"fence(); {FIRST} commit(); {SECOND} commit(); wait<1>(); {SCALE} wait<0>();", "",
     ),
     "sums of one shape follow each other": (
-        f"fence(); {FIRST} {FIRST} commit(); wait<0>();"
-        "for (int i = 0; i < COUNT; ++i) d[i] *= x / 2;"
+        f"fence(); {FIRST} {FIRST} commit(); wait<0>(); {SCALE.replace('x', 'x / 2')}", "",
     ),
     "a loop": (
         f"for (int i = 0; i < 2; ++i) {{ fence(); {FIRST} commit(); wait<1>(); }} wait<0>();"
-        "for (int i = 0; i < COUNT; ++i) d[i] *= x / 2;"
+        f"{SCALE.replace('x', 'x / 2')}", "",
     ),
     "sums changed between two, with a fence": (
-        f"fence(); {FIRST} commit(); wait<0>();"
-        f"for (int i = 0; i < COUNT; ++i) d[i] *= x; fence(); {FIRST} commit(); wait<0>();"
+        f"fence(); {FIRST} commit(); wait<0>(); {SCALE} fence(); {FIRST} commit(); wait<0>();", "",
     ),
     "what the product does not touch": (
-        f"fence(); {FIRST} commit();for (int i = 0; i < COUNT; ++i) e[i] = x + i; wait<0>(); for"
-        " (float y : e) d[0] += 0.f * y;"
+        f"fence(); {FIRST} commit(); for (int i = 0; i < COUNT; ++i) e[i] = x + i; wait<0>();"
+        "for (float y : e) d[0] += 0.f * y;", "",
     ),
-}
-FAULTS = {
     "read before the wait": (
-        f"fence(); {FIRST} commit(); for (int i = 0; i < COUNT; ++i) d[i] *= x; wait<0>();",
-        "reads a sum while the product of line",
+        f"fence(); {FIRST} commit(); {SCALE} wait<0>();", "reads a sum while the product of line",
     ),
     "only the other group awaited": (
-        f"fence(); {SECOND} commit(); {FIRST} commit(); wait<1>();"
-        "for (int i = 0; i < COUNT; ++i) d[i] *= x; wait<0>();",
+        f"fence(); {SECOND} commit(); {FIRST} commit(); wait<1>(); {SCALE} wait<0>();",
         "reads a sum while the product of line",
     ),
     "awaited before the commit": (
-        f"fence(); {FIRST} wait<0>(); for (int i = 0; i < COUNT; ++i) d[i] *= x; commit(); wait<0>();",
-        "reads a sum while the product of line",
+        f"fence(); {FIRST} wait<0>(); {SCALE} commit(); wait<0>();", "reads a sum while the product of line",
     ),
     "no fence at all": (f"{FIRST} commit(); wait<0>();", "no wgmma.fence stands between"),
     "sums changed, and no fence": (
-        f"fence(); {FIRST} commit(); wait<0>(); for (int i = 0; i < COUNT; ++i) d[i] *= x; {FIRST} commit();"
-        " wait<0>();",
+        f"fence(); {FIRST} commit(); wait<0>(); {SCALE} {FIRST} commit(); wait<0>();",
         "no wgmma.fence stands between",
     ),
     "never awaited": (f"fence(); {FIRST} commit();", "reads a sum while"),
@@ -505,18 +418,14 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SOUND)
-def test_products_under_way_that_are_awaited(name):
-    report, D, product = under_way(SOUND[name])
-    assert report.ok, report
-    np.testing.assert_array_equal(D, product * (2 if "with a fence" in name else 1))
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_products_under_way_that_are_not(name):
-    body, says = FAULTS[name]
-    report, _, _ = under_way(body)
-    assert not report.ok, report
+@pytest.mark.parametrize("name", UNDER_WAY_OR_NOT)
+def test_products_under_way(name):
+    body, says = UNDER_WAY_OR_NOT[name]
+    report, D, product = under_way(body)
+    assert report.ok != bool(says), report
+    if not says:
+        np.testing.assert_array_equal(D, product * (2 if "with a fence" in name else 1))
+        return
     told = next(f for f in report.findings if f.kind == "race" and says in f.message)
     assert told.threads[0] == (0, 0, 0)  # eight registers of 128 threads, or their product
     assert told.count == (8 * 128 if "reads" in says else 128), told
@@ -696,47 +605,24 @@ def test_a_base_offset_says_where_a_pattern_begins(swizzle):
         ("k16.f32.f16.f16", ", 2, 1, 0, 0", 8, "are 1 or -1"),
         ("k8.f32.tf32.tf32", ", 1, 1, 0, 0", 8, "2 numbers are expected"),
         ("k16.f32.f16.f16", ", 1, 1, 0, 0", 6, "has 8 registers"),
+        ("sp k32.f32.f16.f16", ", 0, 1, 1, 0, 0", 8, r"sparse matrices are not emulated.*without \.sp"),
     ],
-)
+)  # fmt: skip
 def test_forms_that_ptx_has_not(words, tail, count, says):
     """NVRTC refuses them, too; clang does not."""
     registers = ", ".join(f"%r{i}" if ".f16." in words[:8] else f"%f{i}" for i in range(count))
-    text = f"""
-    .version 8.0 .target sm_90a .address_size 64
+    sparse, _, words = words.rpartition(" ")
+    text = f""".version 8.0
+    .target sm_90a
+    .address_size 64
     .visible .entry k() {{
     .reg .f32 %f<9>; .reg .b32 %r<9>; .reg .b64 %rd<2>; .reg .pred %p<2>;
-    wgmma.mma_async.sync.aligned.m64n16{words} {{{registers}}}, %rd1, %rd1, %p1{tail};
+    wgmma.mma_async{"." * bool(sparse)}{sparse}.sync.aligned.m64n16{words} {{{registers}}}, %rd1, %rd1, %p1{tail};
     ret;
     }}
-    """.replace(" .target", "\n.target").replace(" .address", "\n.address")
+    """
     with pytest.raises(EmulationError, match=says):
         blocks.translate(syntax.parse(text), "k")
-
-
-def test_sparse_matrices_are_refused_in_words():
-    source = """
-    extern "C" __global__ void k(unsigned long long a, float* x) {
-        float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
-        asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 "
-            "{%0, %1, %2, %3}, %4, %4, %5, 0, p, 1, 1, 0, 0;}"
-            : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "l"(a), "r"(0));
-        x[0] = d0;
-    }
-    """
-    with pytest.raises(EmulationError, match=r"sparse matrices are not emulated.*without \.sp"):
-        emulator.launch(source, "k", 1, 128, [np.uint64(0), np.zeros(1, "f4")], arch="sm_90a")
-
-
-def test_registers_change_hands_without_effect():
-    source = """
-    extern "C" __global__ void k(float* x) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        x[threadIdx.x] = threadIdx.x;
-    }
-    """
-    x = np.zeros(128, "f4")
-    assert emulator.launch(source, "k", 1, 128, [x], arch="sm_90a").ok
-    np.testing.assert_array_equal(x, np.arange(128))
 
 
 # -- what those who watch are told ---------------------------------------------------------------
