@@ -20,8 +20,8 @@ from helpers.ladder.chains import BLACKWELL
 from helpers.ladder.kernel import KERNELS, geometry
 from helpers.ladder.launch import trace, trace_of
 from helpers.ladder.rungs import blackwell
-from nogpu import toolchain
 from nogpu.errors import ConfigError, ShapeError
+from tests.test_hopper_compile import unspilled
 from tools import steps_on_a_gpu as tool
 
 SHAPES = [
@@ -59,10 +59,7 @@ def test_no_false_word_in_a_thousand_launches(name: str, case: int) -> None:
 def test_ptxas_accepts_and_spills_nothing(name: str, columns: int) -> None:
     k = scaled.KERNEL if name == "scaled" else blackwell[name]
     sizes = {"BN": columns, "STAGES": 3} if "STAGES" in k.params else {"BN": columns}
-    defines = {size: str(value) for size, value in sizes.items()} | k.defines
-    made = toolchain.compile(k.source, name=k.file, arch="sm_100a", defines=defines)
-    (used,) = made.kernels.values()
-    assert used.spill_stores == used.spill_loads == used.stack == 0
+    unspilled(k, sizes, "sm_100a")
 
 
 # -- planted faults ------------------------------------------------------------------------------

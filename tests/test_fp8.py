@@ -15,6 +15,7 @@ from nogpu.bfloat16 import from_bfloat16
 from nogpu.emulator.machine.sums import accumulate
 from nogpu.errors import CompileError, ConfigError, EmulationError, NoGPUError, ShapeError
 from tests.common import joined
+from tests.test_hopper_compile import unspilled
 from tools import fp8_on_a_gpu as tool
 
 SMALL: dict[str, int] = {"BM": 128, "STAGES": 2, "SMS": 1}
@@ -261,14 +262,7 @@ def test_multiply_refuses_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("rows", [128, 256])
 def test_no_register_is_spilled_and_products_are_those_of_eight_bits(rows: int) -> None:
-    tile = {**fp8.KERNEL.params, "BM": rows}
-    built = toolchain.compile(
-        fp8.KERNEL.source, name="22_fp8.cu", arch="sm_90a",
-        defines={name: str(size) for name, size in tile.items()},
-    )  # fmt: skip
-    of = built.kernels[fp8.KERNEL.entry]
-    assert (of.spill_stores, of.spill_loads, of.stack) == (0, 0, 0)
-    assert "serialized" not in built.log and "C75" not in built.log
+    built = unspilled(fp8.KERNEL, {"BM": rows})
     if toolchain.has_tool("cuobjdump") or toolchain.has_tool("nvdisasm"):
         sass = toolchain.sass(built.cubin)
         assert sass.count("QGMMA.64x128x32") == 4 * rows // 128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers.ladder import hopper, launch, numbers, usage
-from helpers.ladder.kernel import defines, geometry
+from helpers.ladder.kernel import Kernel, defines, geometry
 from helpers.ladder.rungs import catalog
 from nogpu import device, toolchain
 from nogpu.errors import CompileError, ConfigError
@@ -19,29 +20,27 @@ HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
 ARCH = "sm_90a"
 
 
-def compiled(name: str, **params: int) -> toolchain.Compiled:
-    kernel = catalog[name]
-    macros = defines(kernel, {**kernel.params, **params})
-    return toolchain.compile(kernel.source, name=kernel.file, arch=ARCH, defines=macros)
+def unspilled(
+    kernel: Kernel, params: Mapping[str, int], arch: str = ARCH, **macros: str
+) -> toolchain.Compiled:
+    """A kernel compiled, with these of its sizes; nothing is spilled, no product serialized."""
+    given = {**defines(kernel, {**kernel.params, **params}), **macros}
+    made = toolchain.compile(kernel.source, name=kernel.file, arch=arch, defines=given)
+    used = made.kernels[kernel.entry]
+    assert used.spill_stores == used.spill_loads == used.stack == 0, used
+    # C7508, C7510: ptxas ignores setmaxnreg, or waits after every wgmma
+    assert "serialized" not in made.log and "C75" not in made.log, made.log
+    return made
 
 
 # -- what the compiler makes of them ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", HOPPER)
-def test_compiles_without_spills_or_serialized_products(name: str) -> None:
-    made = compiled(name)
-    report = made.kernels[catalog[name].entry]
-    assert report.spill_stores + report.spill_loads + report.stack == 0, report
+def test_compiles_to_the_instructions_that_are_meant(name: str) -> None:
+    sass = toolchain.sass(unspilled(catalog[name], {}).cubin)
     resources = usage.resources(name, ARCH)  # raises if a block asks for too much shared memory
     assert resources.occupancy.blocks >= 1, resources
-    # C7508, C7510: ptxas ignores setmaxnreg, or waits after every wgmma
-    assert "serialized" not in made.log and "C75" not in made.log, made.log
-
-
-@pytest.mark.parametrize("name", HOPPER)
-def test_uses_the_instructions_that_are_meant(name: str) -> None:
-    sass = toolchain.sass(compiled(name).cubin)
     assert ("HMMA" if name == "mma_tma" else "HGMMA") in sass and "UTMALDG" in sass
     assert "LDG" not in sass.replace("UTMALDG", "") or "hopper_6" in name, "no thread loads A or B"
     assert ("MULTICAST" in sass) == (catalog[name].params.get("CLUSTER_M", 1) > 1)
