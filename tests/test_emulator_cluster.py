@@ -21,9 +21,18 @@ def kernel(text: str) -> str:
     return KERNEL + text
 
 
-def grouped(text: str) -> str:
-    """The same below the header of the groups."""
-    return HEAD + kernel(text)
+def grouped(body: str, more: str = "") -> str:
+    """A kernel of a body below the header of the groups. more: its parameters after `out`.
+
+    own: a thread's place in `out`; t: its number in the block.
+    """
+    return f"""{HEAD}{KERNEL}(int* out{more}) {{
+    cg::cluster_group cluster = cg::this_cluster();
+    const int rank = cluster.block_rank(), ranks = cluster.num_blocks(), t = threadIdx.x;
+    int* own = out + blockIdx.x * blockDim.x + t;
+    {body}
+}}
+"""
 
 
 def run(source: str, grid: Any, block: Any, *args: Any, **options: Any) -> Report:
@@ -152,19 +161,20 @@ def test_a_sampled_block_brings_its_cluster(grid, size, block):
 
 # -- distributed shared memory -------------------------------------------------------------------
 
-SUM = grouped("""(int* out, const int* a, int n) {
+SUM = grouped(
+    """
     __shared__ int total;
-    cg::cluster_group cluster = cg::this_cluster();
-    if (threadIdx.x == 0) total = 0;
+    if (t == 0) total = 0;
     cluster.sync();
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int i = blockIdx.x * blockDim.x + t;
     int* first = cluster.map_shared_rank(&total, 0);
     if (i < n) atomicAdd(first, a[i]);
     cluster.sync();
-    out[blockIdx.x * blockDim.x + threadIdx.x] = *first;
+    *own = *first;
     LAST
-}
-""")
+""",
+    ", const int* a, int n",
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
@@ -180,7 +190,7 @@ def test_a_cluster_adds_up_in_the_memory_of_its_first_block(size, lanes, schedul
 
 def test_a_block_must_not_end_while_its_peers_read_it():
     out, report = made(SUM.replace("LAST", ""), 4, 32, np.ones(128, np.int32), 128)
-    assert [(f.kind, f.line) for f in report.findings] == [("race", 12)]
+    assert [(f.kind, f.line) for f in report.findings] == [("race", 15)]
     assert "may have ended" in report.findings[0].message
     np.testing.assert_array_equal(out, 64)
 
@@ -249,16 +259,14 @@ def test_addresses_of_a_peer_are_checked():
 
 
 def test_what_a_peer_has_not_written_is_uninitialised():
-    source = grouped("""(int* out) {
+    source = grouped("""
     __shared__ int a[32];
-    cg::cluster_group cluster = cg::this_cluster();
-    if (cluster.block_rank() == WHO) a[threadIdx.x] = 5;
+    if (rank == WHO) a[t] = 5;
     cluster.sync();
     int v = 0;
-    if (cluster.block_rank() == 0) v = cluster.map_shared_rank(a, 1)[threadIdx.x];
+    if (rank == 0) v = cluster.map_shared_rank(a, 1)[t];
     cluster.sync();
-    out[blockIdx.x * 32 + threadIdx.x] = v;
-}
+    *own = v;
 """)
     right(source, [[5] * 32, [0] * 32], defines={"WHO": 1})
     assert kinds(made(source, 2, 32, defines={"WHO": 0})[1]) == {"uninitialised"}
@@ -266,13 +274,11 @@ def test_what_a_peer_has_not_written_is_uninitialised():
 
 def test_blocks_that_never_meet_are_a_cluster_too():
     """By the address alone: nothing else in this kernel says so."""
-    source = grouped("""(int* out) {
+    source = grouped("""
     __shared__ int a[32];
-    cg::cluster_group cluster = cg::this_cluster();
-    a[threadIdx.x] = threadIdx.x;
+    a[t] = t;
     __syncthreads();
-    out[blockIdx.x * 32 + threadIdx.x] = cluster.map_shared_rank(a, cluster.block_rank() ^ 1)[threadIdx.x];
-}
+    *own = cluster.map_shared_rank(a, rank ^ 1)[t];
 """)
     findings = made(source, 2, 32)[1].findings
     assert [f.kind for f in findings] == ["race", "race"]
@@ -280,21 +286,21 @@ def test_blocks_that_never_meet_are_a_cluster_too():
 
 
 def test_one_load_for_own_and_remote_lanes():
-    source = grouped("""(int* out, const int* g, int* old) {
+    source = grouped(
+        """
     __shared__ int a[64];
-    cg::cluster_group cluster = cg::this_cluster();
-    int rank = cluster.block_rank();
-    a[threadIdx.x] = 1000 * rank + threadIdx.x;
+    a[t] = 1000 * rank + t;
     cluster.sync();
     // Lane by lane the own block, a peer, and global memory, by one generic pointer.
-    const int* from = threadIdx.x % 3 == 2 ? g : cluster.map_shared_rank(a, (rank + threadIdx.x) % 3);
-    int i = blockIdx.x * 64 + threadIdx.x;
-    out[i] = from[threadIdx.x];
+    const int* from = t % 3 == 2 ? g : cluster.map_shared_rank(a, (rank + t) % 3);
+    int i = blockIdx.x * 64 + t;
+    *own = from[t];
     cluster.sync();
-    old[i] = atomicExch(cluster.map_shared_rank(a, (rank + 1) % 3) + threadIdx.x, 7);
+    old[i] = atomicExch(cluster.map_shared_rank(a, (rank + 1) % 3) + t, 7);
     cluster.sync();
-}
-""")
+""",
+        ", const int* g, int* old",
+    )
     old, g = np.zeros((3, 64), np.int32), np.arange(64, dtype=np.int32) - 500
     t, rank = np.arange(64), np.arange(3)[:, None]
     right(source, np.where(t % 3 == 2, g, (rank + t) % 3 * 1000 + t), g, old, cluster=3)
@@ -302,11 +308,9 @@ def test_one_load_for_own_and_remote_lanes():
 
 
 def test_whose_memory_a_pointer_means():
-    source = grouped("""(int* out) {
+    source = grouped("""
     __shared__ int a[4];
     a[0] = 1;
-    cg::cluster_group cluster = cg::this_cluster();
-    int rank = cluster.block_rank();
     int* peer = cluster.map_shared_rank(a, 1 - rank);
     int* again = cluster.map_shared_rank(peer, rank);
     out[blockIdx.x * 6] = __isShared(a) + 2 * __isClusterShared(a);
@@ -315,7 +319,6 @@ def test_whose_memory_a_pointer_means():
     out[blockIdx.x * 6 + 3] = cluster.query_shared_rank(a);
     out[blockIdx.x * 6 + 4] = again == a;
     out[blockIdx.x * 6 + 5] = __isGlobal(peer) + 2 * __isShared(out) + 4 * __isClusterShared(out);
-}
 """)
     out = np.zeros((2, 6), np.int32)
     assert run(source, 2, 1, out, cluster=2).ok
@@ -419,20 +422,20 @@ def test_an_mbarrier_that_nobody_of_the_peers_completes():
     assert "1 of its 2 arrivals are missing" in str(report.findings)
 
 
-SPLIT = grouped("""(int* out, int* g) {
+SPLIT = grouped(
+    """
     __shared__ int a[64];
-    cg::cluster_group cluster = cg::this_cluster();
-    int rank = cluster.block_rank(), ranks = cluster.num_blocks();
     BEFORE
     __cluster_barrier_arrive();
     BETWEEN
     __cluster_barrier_wait();
-    int v = cluster.map_shared_rank(a, (rank + 1) % ranks)[threadIdx.x ^ 1];
-    g[blockIdx.x * 64 + threadIdx.x] = v;
+    int v = cluster.map_shared_rank(a, (rank + 1) % ranks)[t ^ 1];
+    g[blockIdx.x * 64 + t] = v;
     cluster.sync();
-    out[blockIdx.x * 64 + threadIdx.x] = g[(blockIdx.x ^ 1) * 64 + threadIdx.x];
-}
-""")
+    *own = g[(blockIdx.x ^ 1) * 64 + t];
+""",
+    ", int* g",
+)
 WRITE = "a[threadIdx.x] = rank * 100 + threadIdx.x;"
 
 
@@ -454,20 +457,18 @@ def test_what_comes_after_the_arrival_or_of_another_cluster_is_not(late):
     assert kinds(report) == {"race"}
 
 
-COUNTED = grouped("""(int* out) {
+COUNTED = grouped("""
     __shared__ int a[32], b[32];
-    cg::cluster_group cluster = cg::this_cluster();
-    int rank = cluster.block_rank(), lane = threadIdx.x & 31;
-    if (threadIdx.x < 32) {
+    int lane = t & 31;
+    if (t < 32) {
         a[lane] = rank * 100 + lane;
         FIRST
         b[lane] = 7;
     } else {
         SECOND
-        out[blockIdx.x * 64 + threadIdx.x] = READ[lane ^ 1];
+        *own = READ[lane ^ 1];
     }
     cluster.sync();
-}
 """)
 ARRIVE = 'asm volatile("bar.arrive 1, 64;" ::: "memory");'
 WAIT = 'asm volatile("bar.sync 1, 64;" ::: "memory");'
@@ -494,12 +495,10 @@ def test_who_is_counted_at_a_named_barrier_hands_on_to_its_own_block(schedule, l
 
 
 def test_threads_that_have_left_count_as_arrived():
-    source = grouped("""(int* out) {
-    cg::cluster_group cluster = cg::this_cluster();
-    if (cluster.block_rank() == 1 && threadIdx.x >= 32) return;
+    source = grouped("""
+    if (rank == 1 && t >= 32) return;
     cluster.sync();
-    out[blockIdx.x * 64 + threadIdx.x] = 1;
-}
+    *own = 1;
 """)
     right(source, np.arange(128).reshape(2, 64) < 96)
 
@@ -531,21 +530,22 @@ def test_a_relaxed_arrival_opens_the_barrier():
 
 
 def test_blocks_of_a_cluster_go_round_a_loop_together():
-    source = grouped("""(int* out, int rounds) {
+    source = grouped(
+        """
     __shared__ int a[2][32];
-    cg::cluster_group cluster = cg::this_cluster();
-    int rank = cluster.block_rank(), ranks = cluster.num_blocks(), now = 0;
-    a[0][threadIdx.x] = blockIdx.x;
+    int now = 0;
+    a[0][t] = blockIdx.x;
     for (int i = 0; i < rounds; ++i) {
         cluster.sync();
-        int v = cluster.map_shared_rank(&a[0][0], (rank + 1) % ranks)[now * 32 + threadIdx.x];
+        int v = cluster.map_shared_rank(&a[0][0], (rank + 1) % ranks)[now * 32 + t];
         now ^= 1;
-        a[now][threadIdx.x] = v + 1;
+        a[now][t] = v + 1;
     }
     cluster.sync();
-    out[blockIdx.x * 32 + threadIdx.x] = a[now][threadIdx.x];
-}
-""")
+    *own = a[now][t];
+""",
+        ", int rounds",
+    )
     block = np.arange(8)[:, None] + np.zeros(32, int)
     right(source, block // 4 * 4 + (block % 4 + 5) % 4 + 5, 5, cluster=4)
     one_buffer = source.replace("now ^= 1;", "")  # who is fast overwrites what others still read
@@ -554,10 +554,8 @@ def test_blocks_of_a_cluster_go_round_a_loop_together():
 
 def test_findings_name_blocks_by_their_place_in_the_grid():
     """Clusters of 2 by 1 by 2 blocks, of which one in the middle has faults."""
-    source = grouped("""(int* out) {
+    source = grouped("""
     __shared__ int a[64];
-    cg::cluster_group cluster = cg::this_cluster();
-    int rank = cluster.block_rank(), t = threadIdx.x;
     bool here = blockIdx.x > 1 && blockIdx.y == 1 && blockIdx.z > 1;
     a[t] = 0;
     cluster.sync();
@@ -568,7 +566,6 @@ def test_findings_name_blocks_by_their_place_in_the_grid():
     if (here && rank == 3 && t == 9) out[9] = out[5];
     cluster.sync();
     if (here && rank == 3 && t > 19) out[10 + t] = cluster.map_shared_rank(a, 1)[t];
-}
 """)
     report = run(source, (4, 2, 4), 40, np.zeros(64, np.int32), cluster=(2, 1, 2))
     met = ((9, 0, 0), (33, 0, 0))
@@ -586,27 +583,24 @@ def test_findings_name_blocks_by_their_place_in_the_grid():
 
 # -- flags ---------------------------------------------------------------------------------------
 
-FLAG = grouped("""(int* out) {
+FLAG = grouped("""
     __shared__ int a[1], flag[1];
-    cg::cluster_group cluster = cg::this_cluster();
-    int rank = cluster.block_rank();
-    if (threadIdx.x == 0) flag[0] = 0;
+    if (t == 0) flag[0] = 0;
     cluster.sync();
-    if (threadIdx.x == 0 && rank == 0) {
+    if (t == 0 && rank == 0) {
         unsigned f = (unsigned)__cvta_generic_to_shared(flag), there;
         cluster.map_shared_rank(a, 1)[0] = 5;
         asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(there) : "r"(f));
         asm volatile("st.SET.cluster.shared::cluster.u32 [%0], 1;" :: "r"(there) : "memory");
     }
-    if (threadIdx.x == 0 && rank == 1) {
+    if (t == 0 && rank == 1) {
         unsigned f = (unsigned)__cvta_generic_to_shared(flag), v;
         do {
             asm volatile("ld.acquire.cluster.shared::cta.u32 %0, [%1];" : "=r"(v) : "r"(f) : "memory");
         } while (v == 0);
-        out[blockIdx.x * blockDim.x] = a[0];
+        *own = a[0];
     }
     cluster.sync();
-}
 """)
 
 
@@ -655,15 +649,13 @@ def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
 
 
 def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
-    source = grouped("""(int* out) {
+    source = grouped("""
     __shared__ unsigned long long count;
-    cg::cluster_group cluster = cg::this_cluster();
-    if (threadIdx.x == 0) count = 0;
+    if (t == 0) count = 0;
     cluster.sync();
     unsigned long long old = atomicAdd(cluster.map_shared_rank(&count, 1), 1ull);
-    out[blockIdx.x * 70 + threadIdx.x] = old;
+    *own = old;
     cluster.sync();
-}
 """)
     out, report = made(source, 4, 70)
     assert report.ok, report.findings
@@ -672,17 +664,15 @@ def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
 
 
 def test_requests_to_peers_are_counted():
-    source = grouped("""(int* out) {
+    source = grouped("""
     __shared__ int a[64];
-    cg::cluster_group cluster = cg::this_cluster();
-    a[threadIdx.x] = threadIdx.x;
+    a[t] = t;
     cluster.sync();
-    out[blockIdx.x * 64 + threadIdx.x] = cluster.map_shared_rank(a, cluster.block_rank() ^ 1)[threadIdx.x];
+    *own = cluster.map_shared_rank(a, rank ^ 1)[t];
     cluster.sync();
-}
 """)
     _, report = made(source, 4, 64)
-    (row,) = (a for a in report.accesses if a.line == 8 and a.space == "shared")
+    (row,) = (a for a in report.accesses if a.line == 11 and a.space == "shared")
     assert (row.requests, row.wavefronts, row.bytes, row.array) == (8, 8, 1024, "a")
 
 
