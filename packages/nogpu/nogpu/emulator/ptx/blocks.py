@@ -63,7 +63,7 @@ def translate(module: P.Module, entry: str, *, alone: bool = False) -> Program:
     survey.note_facts(program, reachable)
     # Lanes come out of a function that waits one by one: whoever called it must not run ahead
     # either.
-    gated = any(waits.loops(f) for f in reachable[1:])
+    gated = any(waits.loops(f) or waits.polls(f) for f in reachable[1:])
     suits = alone and not program.clusters and scalars.suits(reachable)
     program.scalar = suits and not waits.loops(function)
     for f in reachable:
@@ -93,7 +93,7 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
     loops = waits.loops(function)
     program.waits |= bool(loops)
     program.polls |= any(w.strong for w in loops)
-    function = waits.gated(function, warps=bool(loops or gated))
+    function = waits.gated(function, warps=bool(loops or gated or waits.polls(function)))
     loops = waits.loops(function) if loops else loops
     reads = waits.same_reads(function, loops) if loops else frozenset()
     touched = accumulators.touches(function)

@@ -5,9 +5,10 @@ depends on a value that it reads from memory, or the condition of any branch in 
 operation or on a volatile, relaxed or acquiring load. Threads that go round one of these without
 change are set aside by the machine until nothing else can run.
 
-A function with such a loop also gets a gate before every instruction that the lanes of a warp
-execute together: lanes that go there while others of their warp still wait must not run ahead. What
-a warpgroup executes together has a gate in every function: its four warps may come one by one.
+A function with such a loop, or that waits at an mbarrier, also gets a gate before every instruction
+that the lanes of a warp execute together: lanes that go there while others of their warp still wait
+must not run ahead. What a warpgroup executes together has a gate in every function: its four warps
+may come one by one.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ def loops(function: P.Function) -> list[Wait]:
             line = code[min(reads, default=head)].line
             out.append(Wait(head, tails, bool(strong), line, frozenset(reads), written))
     return out
+
+
+def polls(function: P.Function) -> bool:
+    """Whether threads of a function may wait for the phase of an mbarrier."""
+    return any(ins.op.ends == "poll" for ins in function.code)
 
 
 def _what_it_reads(
