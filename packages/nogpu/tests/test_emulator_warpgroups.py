@@ -435,24 +435,23 @@ def test_products_under_way(name):
 
 # No mbarrier anywhere: fences, waits and barriers of the block order threads and products.
 REFILLED = f"fence(); {FIRST} commit(); wait<0>(); __syncthreads(); fill(tiles, A, A_WORDS);"
-WITHOUT_MBARRIERS = {
-    "stores that no proxy fence shows": (
-        'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
-        "two ways to",
-    ),
-    "a tile refilled while it is read": ("wait<0>(); __syncthreads();", "may still read it"),
-}
 
 
-def test_what_products_read_in_a_kernel_without_mbarriers():
-    report, D, product = under_way(REFILLED)
-    assert report.ok, report
-    np.testing.assert_array_equal(D, product)
-    for text, says in WITHOUT_MBARRIERS.values():
-        assert (HEAD + REFILLED).count(text) == 1
-        left = REFILLED.replace(text, "") + "wait<0>();"
-        report, _, _ = under_way(left, head=HEAD.replace(text, ""))
-        assert any(f.kind == "race" and says in f.message for f in report.findings), (says, report)
+@pytest.mark.parametrize(
+    ("left_out", "says"),
+    [("", ""), ('asm volatile("fence.proxy.async.shared::cta;" ::: "memory");', "two ways to"),
+     ("wait<0>(); __syncthreads();", "may still read it")],
+    ids=["nothing", "stores are not shown", "a tile is refilled while it is read"],
+)  # fmt: skip
+def test_what_products_read_in_a_kernel_without_mbarriers(left_out, says):
+    assert not says or (HEAD + REFILLED).count(left_out) == 1
+    body = REFILLED.replace(left_out, "") + "wait<0>();"
+    report, D, product = under_way(body, head=HEAD.replace(left_out, ""))
+    if says:
+        assert any(f.kind == "race" and says in f.message for f in report.findings), report
+    else:
+        assert report.ok, report
+        np.testing.assert_array_equal(D, product)
 
 
 RELOADED = cuda("warpgroups/reloaded")
@@ -492,35 +491,27 @@ def test_sums_of_another_shape_need_a_wait():
 # -- what does not fit ---------------------------------------------------------------------------
 
 
-def test_a_block_without_whole_warpgroups():
-    body = f"if (threadIdx.x >= THREADS) return; fence(); {FIRST} commit(); wait<0>();"
-    for threads in (128, 96):
-        report, _, _ = under_way(body.replace("THREADS", str(threads)))
-        kinds = {f.kind for f in report.findings}
-        assert kinds == (set() if threads == 128 else {"divergent-barrier"})
-        if threads == 96:
-            told = "96 of 128 threads of warps 0 to 3 of block (0, 0, 0) come to wgmma.fence"
-            assert told in str(report)
-    body = f"if (threadIdx.x >= 224) return; fence(); {FIRST} commit(); wait<0>();"
-    kernel = UNDER_WAY.replace("BODY", body + "if (threadIdx.x < 128)")
-    given = {
-        "right": 32,
-        "kernel": kernel.replace("if (threadIdx.x < 128)\n", "if (threadIdx.x < 128)"),
-    }
-    report, *_ = multiplied(("f32", "f16", "f16"), 16, block=(256, 1, 1), **given)
-    assert {f.kind for f in report.findings} == {"divergent-barrier"}, report
-    assert "96 of 128 threads of warps 4 to 7 of block (0, 0, 0) come to wgmma.fence" in str(report)
-    assert all(f.count == 1 for f in report.findings)
+STORED_BY_THE_FIRST = "if (threadIdx.x < 128)"  # warpgroup: a body's end, before D is stored
 
 
-def test_the_warpgroup_that_reads_too_early_is_named():
+@pytest.mark.parametrize(
+    ("threads", "come", "says"), [(128, 128, ""), (128, 96, "0 to 3"), (256, 224, "4 to 7")]
+)
+def test_a_block_without_whole_warpgroups(threads, come, says):
+    body = f"if (threadIdx.x >= {come}) return; fence(); {FIRST} commit(); wait<0>();"
+    report, _, _ = under_way(body + STORED_BY_THE_FIRST, block=(threads, 1, 1))
+    assert {f.kind for f in report.findings} == ({"divergent-barrier"} if says else set()), report
+    told = f"96 of 128 threads of warps {says} of block (0, 0, 0) come to wgmma.fence"
+    assert (told in str(report)) == bool(says) and all(f.count == 1 for f in report.findings)
+
+
+@pytest.mark.parametrize("waits", ["", "if (threadIdx.x < 128) wait<0>(); __syncthreads();"])
+def test_the_warpgroup_that_reads_too_early_is_named(waits):
     """Whether the other has waited or not."""
-    for waits in ("", "if (threadIdx.x < 128) wait<0>(); __syncthreads();"):
-        body = f"fence(); {FIRST} commit(); {waits} if (threadIdx.x >= 128) D[threadIdx.x] = d[3]; wait<0>();"
-        given = {"right": 32, "kernel": UNDER_WAY.replace("BODY", body + "if (threadIdx.x < 128)")}
-        report, *_ = multiplied(("f32", "f16", "f16"), 16, block=(256, 1, 1), **given)
-        (told,) = (f for f in report.findings if "reads a sum while the product" in f.message)
-        assert told.threads[0] == (128, 0, 0) and told.count == 128, told
+    body = f"fence(); {FIRST} commit(); {waits} if (threadIdx.x >= 128) D[threadIdx.x] = d[3]; wait<0>();"
+    report, _, _ = under_way(body + STORED_BY_THE_FIRST, block=(256, 1, 1))
+    (told,) = (f for f in report.findings if "reads a sum while the product" in f.message)
+    assert told.threads[0] == (128, 0, 0) and told.count == 128, told
 
 
 def test_warps_that_go_different_ways():
