@@ -7,7 +7,7 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
     if (t == 0) {
         expect(&bar, n);
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-            :: "r"(at(row)), "l"(x + SHIFT), "r"(n), "r"(at(&bar)) : "memory");
+            :: "r"(at(row)), "l"(x), "r"(n), "r"(at(&bar)) : "memory");
     }
     wait(&bar, 0);
     row[t] += 1;
