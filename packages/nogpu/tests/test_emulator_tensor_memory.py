@@ -18,7 +18,9 @@ RNG = np.random.default_rng(5)
 
 # One product: the bytes of both tiles come from the host, every lane of tensor memory goes back.
 SOURCE = cuda("tensor_memory/product")
-TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1, "e2m1": 1}
+NARROW = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
+TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "u8": 0, "s8": 1, **NARROW}
+"""Their numbers in an instruction descriptor."""
 SUMS = {"f16": 0, "f32": 1, "s32": 2}
 KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4",
         "u8": "i8", "s8": "i8"}  # fmt: skip
@@ -73,10 +75,10 @@ NOWHERE = np.zeros(4, np.uint32), np.uint64(0)
 """The tile of a matrix that lies in tensor memory."""
 
 
-def in_columns(matrix: np.ndarray) -> np.ndarray:
-    """What the columns from 256 on hold for such a matrix of float16."""
+def in_columns(elements: np.ndarray) -> np.ndarray:
+    """What the columns from 256 on hold for a matrix A, (128, 32 bytes)."""
     extra = np.zeros((128, 16), np.uint32)
-    extra[:, :8] = np.ascontiguousarray(stored(matrix, "f16")).view(np.uint32)
+    extra[:, :8] = np.ascontiguousarray(elements).view(np.uint32)
     return extra
 
 
@@ -137,7 +139,9 @@ def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
     text = source("kind::f16", left="[%5]", mask="{%7, %7, %8, %8},")
     text = text.replace('"r"(sums + 264));', '"r"(sums + 264), "r"(0), "r"(0xF0));')
     what = code(128, 32, "f32", "f16", "f16")
-    out = launched(text, NOWHERE, tile(right, "f16", 64, 0), what, extra=in_columns(left))[0]
+    out = launched(
+        text, NOWHERE, tile(right, "f16", 64, 0), what, extra=in_columns(stored(left, "f16"))
+    )[0]
     stays = np.isin(np.arange(128), [*range(68, 72), *range(100, 104)])
     want = np.where(stays[:, None], 0, left @ right.T)
     assert np.array_equal(sums(out[:, :32], "f32"), want)
@@ -208,7 +212,7 @@ def test_products_that_keep_b(kind: str, a: str, d: str, m: int, n: int) -> None
 @pytest.mark.parametrize("m", [32, 64])
 def test_copies_of_a_in_tensor_memory(m: int) -> None:
     left, right = operand(m, "f16"), operand(64, "f16")
-    extra = in_columns(np.tile(left, (128 // m, 1)))
+    extra = in_columns(np.tile(stored(left, "f16"), (128 // m, 1)))
     a, b = NOWHERE, tile(right, "f16", 64, 0)
     text, what = source("kind::f16", ws=True, left="[%5]"), code(m, 64, "f32", "f16", "f16")
     got = sums(launched(text, a, b, what, extra=extra)[0, :, : m // 2], "f32")
@@ -232,7 +236,7 @@ DOWN = ".reg .b32 x; " + "".join(
 def test_shifts_of_a_between_two_products(kind: str, then: str, moves: int) -> None:
     left, right = operand(128, "f16"), operand(32, "f16")
     given = NOWHERE, tile(right, "f16", 64, 0)
-    text, extra = source(kind, left="[%5]", then=then), in_columns(left)
+    text, extra = source(kind, left="[%5]", then=then), in_columns(stored(left, "f16"))
     out = launched(text, *given, code(128, 32, "f32", "f16", "f16"), extra=extra, add=1)[0]
     rows = np.arange(128)
     second = left[np.where(rows % 32 < 31, rows + moves, rows)]  # the last row of a warp stays
@@ -302,8 +306,6 @@ def test_masks_that_say_nothing_valid(m: int, reach: int, mask: int, says: str) 
 
 # -- floats of 4, 6 and 8 bits -------------------------------------------------------------------
 
-NARROW = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
-"""Their numbers in an instruction descriptor."""
 WIDTH = {"e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4}
 
 
@@ -408,33 +410,26 @@ def test_scales(kind: str, a: str, b: str, each: int, scale: str, sub: tuple[int
 @pytest.mark.parametrize(("a", "b"), [("e2m1", "e3m2"), ("e2m3", "e2m1"), ("e5m2", "e2m3")])
 def test_narrow_floats_along_m_and_n(a: str, b: str) -> None:
     (left, x), (right, y) = narrow(128, a), narrow(64, b)
-    what = NARROW[a] << 7 | NARROW[b] << 10 | 64 // 8 << 17 | 128 // 16 << 24
-    out = launched(
-        source("kind::f8f6f4"), narrow_tile(left, a, "MN"), narrow_tile(right, b, "MN"),
-        np.uint32(what | SUMS["f32"] << 4 | 1 << 15 | 1 << 16),
-    )[0]  # fmt: skip
+    tiles = narrow_tile(left, a, "MN"), narrow_tile(right, b, "MN")
+    out = launched(source("kind::f8f6f4"), *tiles, code(128, 64, "f32", a, b, (1, 1)))[0]
     assert near(sums(out[:, :64], "f32"), x, y)
 
 
 @pytest.mark.parametrize("kind", ["e2m1", "e2m3", "e3m2"])
 def test_narrow_floats_in_tensor_memory_have_a_byte_each(kind: str) -> None:
     (left, x), (right, y) = narrow(128, kind), narrow(32, "e4m3")
-    what = NARROW[kind] << 7 | 32 // 8 << 17 | 128 // 16 << 24 | SUMS["f32"] << 4
-    a, b = NOWHERE, narrow_tile(right, "e4m3")
+    given = NOWHERE, narrow_tile(right, "e4m3"), code(128, 32, "f32", kind, "e4m3")
     for shift in (2 if kind == "e2m1" else 0, 1):  # and the wrong twin
-        extra = np.zeros((128, 16), np.uint32)
-        extra[:, :8] = (left << shift).astype(np.uint8).view(np.uint32)
-        text = source("kind::f8f6f4", left="[%5]")
-        out = launched(text, a, b, np.uint32(what), extra=extra)[0, :, :32]
+        extra = in_columns((left << shift).astype(np.uint8))
+        out = launched(source("kind::f8f6f4", left="[%5]"), *given, extra=extra)[0, :, :32]
         assert near(sums(out, "f32"), x, y) == (shift != 1)
 
 
 @pytest.mark.parametrize(("kind", "words"), [("e2m1", 2), ("e2m3", 3)])
 def test_padding_of_narrow_floats_is_not_read(kind: str, words: int) -> None:
     tiles = [narrow_tile(narrow(rows, kind)[0], kind) for rows in (128, 32)]
-    what = NARROW[kind] << 7 | NARROW[kind] << 10 | 32 // 8 << 17 | 128 // 16 << 24
     text = source("kind::f8f6f4").replace("i += blockDim.x) to", "i += blockDim.x) FILLED to")
-    given = *tiles, np.uint32(what | SUMS["f32"] << 4)
+    given = *tiles, code(128, 32, "f32", kind, kind)
     launched(text.replace("FILLED", f"if (i % 4 < {words})"), *given)
     with pytest.raises(AssertionError, match="uninitialised"):
         launched(text.replace("FILLED", f"if (i % 4 < {words - 1})"), *given)
