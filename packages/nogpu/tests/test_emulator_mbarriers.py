@@ -12,11 +12,11 @@ from nogpu.errors import EmulationError
 HEAD = cuda("mbarriers/head")
 
 
-def run(body: str, threads: int = 128, n: int = 4, arch: str = "sm_80", blocks: int = 1, **options):
+def run(body, threads=128, n=4, arch="sm_80", blocks=1, head=HEAD, **options):
     """Report and y of a kernel body."""
     x = np.arange(128, dtype=np.int32) * 3
     y = np.full((blocks, 128), -1, np.int32)
-    source = HEAD + body + "\n}\n"
+    source = head + body + "\n}\n"
     asked = {"max_steps": 100_000, **options}
     report = emulator.launch(source, "k", blocks, threads, [x, y, n], arch=arch, **asked)
     return report, y[0] if blocks == 1 else y
@@ -536,25 +536,20 @@ def test_who_asks_once_does_not_hold_up_those_who_wait_for_a_flag(schedule):
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 def test_a_function_that_is_not_inlined_may_wait_for_a_phase(schedule):
-    source = HEAD.replace(
+    head = HEAD.replace(
         "__device__ bool over_parity",
         "__device__ __noinline__ void wait(unsigned long long* b, unsigned long long token) {\n"
         "    while (!over(b, token)) {}\n}\n__device__ bool over_parity",
     )
-    body = set_up("s[t] = x[t]; if (t % 3) wait(&bar, arrive(&bar)); else ELSE; y[t] = s[127 - t];")
-    x = np.arange(128, dtype=np.int32) * 3
-    for otherwise, sound in (
-        ("{ auto token = arrive(&bar); while (!over(&bar, token)) {} }", True),
-        ("arrive(&bar)", False),
-    ):
-        y = np.full(128, -1, np.int32)
-        text = source + body.replace("ELSE", otherwise) + "\n}\n"
-        report = emulator.launch(text, "k", 1, 128, [x, y, 4], arch="sm_80", schedule=schedule)
-        assert report.ok == sound, report
-        if sound:
-            np.testing.assert_array_equal(y, x[::-1])
-        else:
-            assert "race" in {f.kind for f in report.findings}
+    body = set_up(
+        "s[t] = x[t]; if (t % 3) wait(&bar, arrive(&bar)); else { ELSE } y[t] = s[127 - t];"
+    )
+    waits = "auto token = arrive(&bar); while (!over(&bar, token)) {}"
+    report, y = run(body.replace("ELSE", waits), head=head, schedule=schedule)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, REVERSED)
+    wrong, _ = run(body.replace("ELSE", "arrive(&bar);"), head=head, schedule=schedule)
+    assert "race" in {f.kind for f in wrong.findings}
 
 
 def test_who_waits_for_ever_is_named_where_the_others_have_ended():
