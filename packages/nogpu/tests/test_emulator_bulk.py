@@ -233,8 +233,8 @@ FOUND = {
     "bytes come before they are announced": (
         "if (t == 0) { load(box, &from, &bar, row, col); expect(&bar, BYTES); } wait(&bar, 0);" + DUMP, "", "",
     ),
-    "beyond shared memory": (EARLY.replace("load(box,", "load(box + 3584,") + "__syncthreads();", "out-of-bounds", ""),
-    "at no multiple of 128": (EARLY.replace("load(box,", "load(box + 64,") + "__syncthreads();", "misaligned", ""),
+    "beyond shared memory": (LOAD.replace("load(box,", "load(box + 3584,") + "__syncthreads();", "out-of-bounds", ""),
+    "at no multiple of 128": (LOAD.replace("load(box,", "load(box + 64,") + "__syncthreads();", "misaligned", ""),
     "a box that nobody wrote": (
         "if (t == 0) { store(&to, box, row, col); commit(); drained(); }", "uninitialised", "",
     ),
