@@ -119,31 +119,6 @@ def test_a_call_that_does_not_fit_its_function():
         emulator.launch(source, "k", 1, 1, [np.zeros(1, np.float32), 0])
 
 
-def test_one_lane_is_elected():
-    source = """
-    extern "C" __global__ void k(int* y, unsigned mask) {
-        unsigned lane, chosen, here = mask >> threadIdx.x % 32 & 1;
-        if (here) {
-            asm volatile("{.reg .pred p; elect.sync %0|p, %2; selp.b32 %1, 1, 0, p;}"
-                         : "=r"(lane), "=r"(chosen) : "r"(mask));
-            y[threadIdx.x] = 100 * chosen + lane;
-        }
-        __syncthreads();
-    }"""
-    for mask in (0xFFFFFFFF, 0x00F0F000):
-        y = np.full(64, -1, np.int32)
-        report = emulator.launch(source, "k", 1, 64, [y, mask], arch="sm_90")
-        assert report.ok, report
-        lanes = np.flatnonzero([mask >> i & 1 for i in range(32)])
-        want = np.full(32, -1)
-        want[lanes] = lanes[0]
-        want[lanes[0]] += 100
-        np.testing.assert_array_equal(y, np.tile(want, 2))
-    with_others = source.replace("if (here)", "if (here && threadIdx.x % 2)")
-    report = emulator.launch(with_others, "k", 1, 64, [y, 0xFFFFFFFF], arch="sm_90")
-    assert {f.kind for f in report.findings} == {"divergent-barrier"}
-
-
 def test_kernels_run_one_after_the_other():
     """griddepcontrol waits for the launch before, which has ended."""
     source = """

@@ -1,6 +1,7 @@
 """The machine inside: ends of basic blocks, and where threads go from there."""
 
 import itertools
+import time
 from collections import deque
 from itertools import chain
 from types import SimpleNamespace
@@ -413,6 +414,13 @@ def test_a_launch_takes_as_long_as_it_may_and_looks_at_the_clock_now_and_then(
             assert abs(next(looks) - blocks * 3200 / 32) < 2 + blocks
         else:
             assert "larger max_seconds" in report.findings[0].message
+
+
+def test_a_busy_machine_ends_no_kernel_early(monkeypatch):
+    """By the clock on the wall each look takes an hour; what is limited is the processor's time."""
+    hours = itertools.count(step=3600.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(hours))
+    assert emulator.launch(LOOP, "k", 1, 64, [320], max_seconds=20).ok
 
 
 def test_functions_call_each_other_so_many_levels_deep():

@@ -85,24 +85,6 @@ def test_lanes_meet_again_where_an_unlikely_branch_joins(schedule):
 HALVES = "unsigned m = t < 20 ? 0xfffffu : 0xfff00000u;"
 
 
-@pytest.mark.parametrize(
-    ("body", "want"),
-    [
-        ("out[t] = __ballot_sync(m, t % 2);", np.where(T < 20, 0xAAAAA, 0xAAA00000 - 2**32)),
-        ("out[t] = __all_sync(m, t < 20) + 2 * __any_sync(m, t == 25);", np.where(T < 20, 1, 2)),
-        ("out[t] = __reduce_add_sync(m, t);", np.where(T < 20, 190, 306)),
-        ("out[t] = __reduce_max_sync(m, -t);", np.where(T < 20, 0, -20)),
-        ("out[t] = __popc(__match_any_sync(m, t / 32));", np.where(T < 20, 20, 12)),
-        ("int p; __match_all_sync(m, t / 20, &p); out[t] = p;", np.ones(32)),
-        ("out[t] = __shfl_sync(m, t, t < 20 ? 5 : 25);", np.where(T < 20, 5, 25)),
-    ],
-)
-def test_lanes_that_name_the_same_mask_act_together(body, want):
-    out, report = run(HALVES + body)
-    np.testing.assert_array_equal(out, want)
-    assert report.ok
-
-
 SOUND = (
     "if (t < 16) out[t] = __shfl_xor_sync(0xffffu, t, 1);",
     "if (t >= n) return; out[t] = __shfl_xor_sync(0xffffffffu, t, 1);",  # the others have ended
@@ -308,9 +290,11 @@ def test_lanes_that_act_together_get_what_the_isa_says(block, groups):
         for i in lanes:
             alike = [1 << j % 32 for j in lanes if v[b, j] == v[b, i]]
             want[-1, b, i] = sum(alike)
-    got = by_lanes([*SHARED_BY_LANES, "match.any.sync.b32 r, v, m"], block, v, m)
-    for k, code in enumerate([*SHARED_BY_LANES, "match.any"]):
-        np.testing.assert_array_equal(got[k], want[k], code)
+    there = [sum(1 << j % 32 for j in range(threads) if j // 32 == i // 32) for i in range(threads)]
+    codes = [*SHARED_BY_LANES, "match.any.sync.b32 r, v, m", "activemask.b32 r"]
+    got = by_lanes(codes, block, v, m)
+    for code, found, expected in zip(codes, got, [*want, [there] * 2], strict=True):
+        np.testing.assert_array_equal(found, expected, code)
 
 
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
