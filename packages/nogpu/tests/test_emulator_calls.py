@@ -34,16 +34,6 @@ def test_functions_by_pointer(schedule):
         np.testing.assert_array_equal(y, want)
 
 
-def test_a_pointer_to_no_function():
-    report, y = run("by_nothing", 5)
-    (finding,) = report.findings
-    assert (finding.kind, finding.count) == ("out-of-bounds", 5)
-    assert "0x0, which is no device function" in finding.message
-    assert (y[:5] == 0).all() and (y[5:] == 1).all()
-    report, _ = run("by_nothing", 0)
-    assert report.ok
-
-
 @pytest.mark.parametrize("words", [1, 4, 16])
 def test_all_that_a_pointer_to_no_function_gives_back_is_zero(words):
     source = f"""
@@ -70,11 +60,6 @@ def test_each_thread_may_ask_for_memory():
     report, y = run("own_blocks", 4)
     assert report.ok, report
     np.testing.assert_array_equal(y, 2 * X + 3)
-    report, _ = run("own_blocks", 5)
-    assert {f.kind for f in report.findings} == {"out-of-bounds"}
-    (finding,) = {f.message: f for f in report.findings if "writes" in f.message}.values()
-    assert "of the device heap, 4 byte(s) past the end of a block of 16 bytes" in finding.message
-    assert finding.array == "heap"
 
 
 @pytest.mark.parametrize(
@@ -250,6 +235,7 @@ def test_who_calls_nothing_gets_nothing_of_the_call_before():
     np.testing.assert_array_equal(out, (t + 100) * 1001)
     (found,) = emulator.launch(source, "k", 1, 64, [out, 60]).findings
     assert (found.kind, found.count) == ("out-of-bounds", 4)
+    assert "0x0, which is no device function" in found.message
     np.testing.assert_array_equal(out, (t + 100) * 1000 + np.where(t < 60, t + 100, 0))
 
 
@@ -335,19 +321,3 @@ def test_what_is_given_out_again_holds_nothing_and_orders_what_was_before():
         text = source.replace("FIRST", first).replace("GAP", "out[0]")
         report = emulator.launch(text, "k", 1, 1, [np.zeros(3, np.int32)])
         assert [f.kind for f in report.findings] == found, report
-
-
-def test_threads_that_share_what_one_has_allocated_may_race_there():
-    source = """
-    __global__ void k(int* out)
-    {
-        __shared__ int* p;
-        if (threadIdx.x == 0) p = (int*)malloc(256);
-        __syncthreads();
-        p[threadIdx.x] = threadIdx.x;
-        SYNC
-        out[threadIdx.x] = p[63 - threadIdx.x];
-    }"""
-    for sync, found in (("__syncthreads();", []), ("", [("race", "heap")])):
-        report = emulator.launch(source.replace("SYNC", sync), "k", 1, 64, [np.zeros(64, "i4")])
-        assert [(f.kind, f.array) for f in report.findings] == found, report

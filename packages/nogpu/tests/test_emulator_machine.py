@@ -20,36 +20,27 @@ from nogpu.emulator.ptx import ends, syntax
 from nogpu.errors import EmulationError
 
 BRANCHING = """
-extern "C" __global__ void k(int *out) {
+extern "C" __global__ void NAME(int *out) {
     int t = threadIdx.x;
     if (t < 40) __syncthreads();
     out[t] = t;
 }"""
 
 
-def branching(name: str) -> str:
-    """The kernel under another name, so that its program is nobody else's."""
-    return BRANCHING.replace("void k(", f"void {name}(")
-
-
-def test_threads_go_where_a_block_ends():
-    out = np.full(64, -1, np.int32)
-    emulator.launch(branching("sound"), "sound", 1, 64, [out])
-    assert (out == np.arange(64)).all()
-
-
 @pytest.mark.parametrize("kind", [ends.Branch, ends.Barrier, ends.Exit])
 def test_a_block_that_ends_in_nothing_known_stops_the_launch(kind):
-    name = f"broken_{kind.__name__}"
-    state = (toolchain.compiler(),)
-    made_of = run.Compilation(branching(name), name, "sm_75", (), "kernel.cu", state)
+    name, out = f"broken_{kind.__name__}", np.full(64, -1, np.int32)
+    source = BRANCHING.replace("NAME", name)  # so that its program is nobody else's
+    made_of = run.Compilation(source, name, "sm_75", (), "kernel.cu", (toolchain.compiler(),))
     program, _ = run._program(made_of)
+    emulator.launch(source, name, 1, 64, [out])
+    assert (out == np.arange(64)).all()
     blocks = [b for b in program.blocks if isinstance(b.end, kind)]
     assert blocks
     for block in blocks:
         block.end = "nowhere"
     with pytest.raises(EmulationError, match=r"AssertionError.*nowhere"):
-        emulator.launch(branching(name), name, 1, 64, [np.zeros(64, np.int32)])
+        emulator.launch(source, name, 1, 64, [out])
 
 
 def test_every_end_says_what_may_follow():
@@ -529,7 +520,7 @@ def test_a_byte_beside_a_block_of_the_heap_is_said_to_be_there(size):
         (size + 65, "in no block"), (-1, f"{room - size} byte(s) past the end"),
     ):  # fmt: skip
         placed, (found,) = given_out(size, size, at=at)
-        assert placed == [0, room] and found.kind == "out-of-bounds"
+        assert placed == [0, room] and (found.kind, found.array) == ("out-of-bounds", "heap")
         block = f" of a block of {size} bytes" if "past" in far else ""
         assert f"writes byte {room + at} of the device heap, {far}{block}: malloc" in found.message
     assert "heap, in no block: malloc" in given_out(size, at=-1)[1][0].message

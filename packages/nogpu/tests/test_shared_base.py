@@ -106,28 +106,3 @@ def test_findings_name_places_from_the_start_of_the_block(at):
         said.append([str(f) for f in report.findings])
     assert said[0] and said[0] == said[1]
     assert "byte(s)" in said[0][0]
-
-
-GENERIC = """
-__device__ __noinline__ float through(float* p, int i) { p[i] += 1.0f; return atomicAdd(p + i, 2.0f); }
-extern "C" __global__ void generic(float* out) {
-  __shared__ float tile[64];
-  tile[threadIdx.x] = threadIdx.x;
-  __syncthreads();
-  float* p = threadIdx.x % 2 ? tile : out;
-  out[64 + threadIdx.x] = through(p, threadIdx.x);
-  out[128 + threadIdx.x] = tile[threadIdx.x];
-}
-"""
-
-
-def test_generic_addresses_reach_the_same_bytes():
-    held = []
-    for arch in (OLD, NEW):
-        out = np.zeros(192, np.float32)
-        assert emulator.launch(GENERIC, "generic", 1, 64, [out], arch=arch).ok
-        held.append(out)
-    odd = np.arange(64) % 2 == 1
-    assert (held[0] == held[1]).all()
-    assert (held[0][128:] == np.arange(64) + 3 * odd).all()
-    assert (held[0][64:128] == np.where(odd, np.arange(64) + 1, 1)).all()
