@@ -309,30 +309,24 @@ _PUT = "%q{0} = getelementptr float, ptr %y, i64 {1}\nstore float %v{0}, ptr %q{
 STORED = "\n".join(_PUT.format(i, 5 * i) for i in range(4))
 
 
-def test_four_neighbours_are_one_access():
-    assert "ld.global.v4.f32" in ptx(f"{FOUR}\n{STORED}\nret void")
-    assert ptx(f"{FOUR}\n{STORED}\nret void").count("st.global.f32") == 4
-
-
 @pytest.mark.parametrize(
-    ("what", "by"),
+    ("what", "by", "joined"),
     [
-        ("align 16", "align 4"),  # not aligned to all of it
-        ("%p1 =", "call void @llvm.nvvm.membar.gl()\n%p1 ="),  # not moved over a fence
-        ("%p1 =", "store float 1.0, ptr %y, align 4\n%p1 ="),  # may be the same bytes
-        ("i64 4\n", "i64 20\n"),  # a gap
+        ("", "", True),
+        ("%p1 =", "store float 1.0, ptr addrspace(3) @s, align 4\n%p1 =", True),  # elsewhere
+        ("align 16", "align 4", False),  # not aligned to all of it
+        ("%p1 =", "call void @llvm.nvvm.membar.gl()\n%p1 =", False),  # not moved over a fence
+        ("%p1 =", "store float 1.0, ptr %y, align 4\n%p1 =", False),  # may be the same bytes
+        ("i64 4\n", "i64 20\n", False),  # a gap
     ],
 )
-def test_what_is_in_the_way_keeps_them_apart(what, by):
+def test_four_neighbours_are_one_access_where_nothing_is_in_the_way(what, by, joined):
     body = FOUR.replace(what, by, 1)
-    assert body != FOUR and "ld.global.v4" not in ptx(f"{body}\n{STORED}\nret void")
-
-
-def test_a_store_elsewhere_does_not():
-    body = FOUR.replace("%p1 =", "store float 1.0, ptr addrspace(3) @s, align 4\n%p1 =", 1)
     shared = "@s = internal addrspace(3) global [4 x float] undef, align 4"
     written = ptx(f"{body}\n{STORED}\nret void", "ptr %x, ptr %y", shared)
-    assert "ld.global.v4" in written and "st.shared.f32 [s]" in written
+    assert ("ld.global.v4.f32" in written) == joined and (body == FOUR) == (not by)
+    assert ("st.shared.f32 [s]" in written) == ("@s" in by)
+    assert written.count("st.global.f32") == 4 + ("ptr %y" in by)
 
 
 # -- registers -------------------------------------------------------------------------------------
