@@ -16,7 +16,11 @@ from nogpu.errors import EmulationError
 
 N = 256
 REGISTERS = {"s": "u2", "r": "u4", "l": "u8", "f": "f4", "d": "f8"}
-LETTER = {"16": "s", "32": "r", "64": "l"}
+INTEGERS = {
+    "s16": ("s", "i2"), "u16": ("s", "u2"), "s32": ("r", "i4"), "u32": ("r", "u4"),
+    "s64": ("l", "i8"), "u64": ("l", "u8"),
+}  # fmt: skip
+FLOATS = {"f32": ("f", "f4"), "f64": ("d", "f8")}
 HEAD = """.version 8.6 .target sm_100a .address_size 64
 .visible .entry k(.param .u64 given, .param .u64 out) {
 .reg .b16 s<20>; .reg .b32 r<20>; .reg .b64 l<20>; .reg .f32 f<20>; .reg .f64 d<20>; .reg .pred p<20>;
@@ -140,10 +144,9 @@ ORDERED = {
 }
 
 
-@pytest.mark.parametrize("kind", ["s16", "u16", "s32", "u32", "s64", "u64"])
+@pytest.mark.parametrize("kind", INTEGERS)
 def test_integers_wrap_at_their_width(kind):
-    bits, dtype = int(kind[1:]), f"{kind[0].replace('s', 'i')}{int(kind[1:]) // 8}"
-    q = LETTER[kind[1:]]
+    bits, (q, dtype) = int(kind[1:]), INTEGERS[kind]
     a, b, c, amount = words(1, dtype), words(2, dtype), words(3, dtype), words(21, "u4")
     b[60:90] = a[60:90]
     c[::7] = 0
@@ -210,14 +213,6 @@ def test_integers_of_32_bits():
     x, y, z = (r.view("i4") for r in (r1, r2, r3))
     u, v = ((r.astype("i8") << 40) >> 40 for r in (r1, r2))  # the lowest 24 bits
     least, most = -(2**31), 2**31 - 1
-    modes = {
-        "f4e": lambda n, i: (n + i) % 8,
-        "b4e": lambda n, i: (n - i) % 8,
-        "rc8": lambda n, i: n,
-        "ecl": lambda n, i: max(n, i),
-        "ecr": lambda n, i: min(n, i),
-        "rc16": lambda n, i: 2 * (n % 2) + i % 2,
-    }
 
     def permuted(a: int, b: int, picks: list[int]) -> int:
         """PTX ISA, prmt: these bytes of the eight of b:a, or their signs."""
@@ -252,13 +247,18 @@ def test_integers_of_32_bits():
         + np.where((x >= y) & (r1 < 1000), 10, 0),
         "slct.u32.s32 r9, r1, r2, r2": np.where(y >= 0, r1, r2),
     }  # fmt: skip
-    for mode, byte in modes.items():
-        wanted[f"prmt.b32.{mode} r9, r1, r2, r3"] = each(
-            lambda a, b, n, byte=byte: permuted(a, b, [byte(n & 3, i) for i in range(4)]),
-            r1,
-            r2,
-            r3,
-        )
+    for mode, byte in {
+        "f4e": lambda n, i: (n + i) % 8,
+        "b4e": lambda n, i: (n - i) % 8,
+        "rc8": lambda n, i: n,
+        "ecl": max,
+        "ecr": min,
+        "rc16": lambda n, i: 2 * (n % 2) + i % 2,
+    }.items():
+        picks = [[byte(n & 3, i) for i in range(4)] for n in r3.tolist()]
+        wanted[f"prmt.b32.{mode} r9, r1, r2, r3"] = [
+            *map(permuted, r1.tolist(), r2.tolist(), picks)
+        ]
     for one, other in itertools.product("iu", repeat=2):
         a, b = (r.view(f"{s}1").reshape(-1, 4).astype("i4") for r, s in ((r1, one), (r2, other)))
         h = r1.view(f"{one}2").reshape(-1, 2).astype("i4")
@@ -331,6 +331,9 @@ def test_carries_make_longer_integers():
 # -- floating point ------------------------------------------------------------------------------
 
 
+MODES = ("rn", "rz", "rm", "rp")
+
+
 def rounded(exact: Fraction, digits: int, mode: str = "rn") -> float:
     """An exact number rounded to so many binary digits: rn (ties to even), rz, rm or rp."""
     if not exact:
@@ -380,9 +383,9 @@ def compared(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
     return {**ordered, **{f"{op}u": v | nan for op, v in ordered.items()}, "num": ~nan, "nan": nan}
 
 
-@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("kind", FLOATS)
 def test_float_arithmetic_is_ieee(kind):
-    dtype, q = {"f32": ("f4", "f"), "f64": ("f8", "d")}[kind]
+    q, dtype = FLOATS[kind]
     a, b, c = (floats(seed, dtype) for seed in (1, 2, 3))
     b[60:90] = a[60:90]
     limits = np.finfo(dtype)
@@ -417,9 +420,9 @@ def test_float_arithmetic_is_ieee(kind):
     check(wanted, **{f"{q}1": a, f"{q}2": b, f"{q}3": c})
 
 
-@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("kind", FLOATS)
 def test_what_is_rounded_is_the_exact_result(kind):
-    dtype, q = {"f32": ("f4", "f"), "f64": ("f8", "d")}[kind]
+    q, dtype = FLOATS[kind]
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(N).astype(dtype) for _ in range(2))
     c = (rng.standard_normal(N) * 10.0 ** rng.integers(-12, 4, N)).astype(dtype)
@@ -432,7 +435,7 @@ def test_what_is_rounded_is_the_exact_result(kind):
     root = np.abs(wide)
     root[:3] = (4, 2, 0.25)
     wanted = {}
-    for mode in ("rn", "rz", "rm", "rp"):
+    for mode in MODES:
         for text, function, arrays in (
             ("add {q}9, {q}1, {q}2", Fraction.__add__, (a, b)),
             ("sub {q}9, {q}1, {q}2", Fraction.__sub__, (a, b)),
@@ -656,21 +659,15 @@ def test_floats_become_integers():
     wanted = {}
     modes = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
     whole = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-    for (mode, function), kind in itertools.product(modes.items(), ("16", "32", "64")):
-        bits = int(kind)
-        for sign, (source, name, x) in itertools.product(
-            "su", (("f32", "f1", f1), ("f64", "d1", d1))
+    for mode, function in modes.items():
+        for kind, (source, name, x) in itertools.product(
+            INTEGERS, (("f32", "f1", f1), ("f64", "d1", d1))
         ):
-            low = -(1 << bits - 1) if sign == "s" else 0
-            high = (1 << bits) + low - 1
-            nan = 1 << 63 if bits == 64 else 0
-            want = [
-                nan if v != v else min(max(function(min(max(v, -1e30), 1e30)), low), high)
-                for v in x.tolist()
-            ]
-            wanted[f"cvt.{mode}.{sign}{kind}.{source} {LETTER[kind]}9, {name}"] = np.array(
-                want, object
-            )
+            q, dtype = INTEGERS[kind]
+            low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+            nan, cut = 1 << 63 if q == "l" else 0, np.clip(x, -1e30, 1e30).tolist()
+            want = [nan if v != v else min(max(function(v), low), high) for v in cut]
+            wanted[f"cvt.{mode}.{kind}.{source} {q}9, {name}"] = np.array(want, object)
         wanted |= {
             f"cvt.{mode}.f32.f32 f9, f1": whole[mode](f1),
             f"cvt.{mode}.f16.f16 s9, s1": whole[mode](s1),
@@ -681,22 +678,17 @@ def test_floats_become_integers():
 
 def test_integers_become_floats_in_every_rounding_mode():
     given, wanted = {}, {}
-    for i, kind in enumerate(("s32", "u32", "s64", "u64")):
-        q, dtype = LETTER[kind[1:]], f"{kind[0].replace('s', 'i')}{int(kind[1:]) // 8}"
-        a = words(60 + i, dtype)
-        a[-2:] = [(1 << 24) + 1, (1 << 30) + 1]
-        if kind[1:] == "64":  # just above the middle of two bfloat16: float64 loses the 1
-            a[-3] = (1 << 60) + (1 << 52) + 1
-        name = f"{q}{1 + i % 2}"
+    to = {
+        "f32": (24, "f9, {}"), "f64": (53, "d9, {}"), "bf16": (8, "s5, {}; cvt.f32.bf16 f9, s5"),
+    }  # fmt: skip
+    for i, (kind, (q, dtype)) in enumerate(INTEGERS.items()):
+        name, a = f"{q}{1 + i % 2}", words(60 + i, dtype)
+        # Just above the middle of two bfloat16: float64 loses the 1.
+        a[-3:] = np.array([(1 << 60) + (1 << 52) + 1, (1 << 24) + 1, (1 << 30) + 1]).astype(dtype)
         given[name] = a
-        for mode in ("rn", "rz", "rm", "rp"):
-            for to, digits in (("f32", 24), ("f64", 53), ("bf16", 8)):
-                want = np.array([rounded(Fraction(v), digits, mode) for v in a.tolist()])
-                out = {"f32": "f9", "f64": "d9", "bf16": "s5"}[to]
-                if to != "bf16":
-                    wanted[f"cvt.{mode}.{to}.{kind} {out}, {name}"] = want
-                elif q == "l":
-                    wanted[f"cvt.{mode}.bf16.{kind} s5, {name}; cvt.f32.bf16 f9, s5"] = want
+        for mode, (float_, (digits, out)) in itertools.product(MODES, to.items()):
+            want = np.array([rounded(Fraction(v), digits, mode) for v in a.tolist()])
+            wanted[f"cvt.{mode}.{float_}.{kind} {out.format(name)}"] = want
     wanted["cvt.rn.f16.s32 s9, r1"] = given["r1"].astype("f8").astype("f2")
     wanted["cvt.rn.sat.f32.s32 f9, r1"] = saturated(given["r1"].astype("f4"))
     check(wanted, **given)
@@ -735,7 +727,7 @@ def test_floats_are_converted():
         "ex2.approx.f16x2 r9, r1": np.exp2(pairs(words(43)).astype("f8")).astype("f2"),
         "ex2.approx.ftz.bf16 s9, s2": bf16(np.exp2(bf(one.view("u2")).astype("f8"))),
     }
-    for mode in ("rn", "rz", "rm", "rp"):
+    for mode in MODES:
         want = exactly(lambda x: x, f1, mode=mode, digits=8)
         wanted[f"cvt.{mode}.bf16.f32 s5, f1; cvt.f32.bf16 f9, s5"] = want
     check(wanted, f1=f1, f2=f2, f3=f3, d1=d1, s1=s1, s2=one, r1=words(43))
@@ -744,14 +736,7 @@ def test_floats_are_converted():
 def test_moves_constants_and_addresses():
     s1, s2, s3 = (words(seed, "u2") for seed in (41, 42, 43))
     r1, r2, l1 = words(44), words(45), words(46, "u8")
-    f1, f2, d1, d2, h = (
-        floats(97),
-        floats(98),
-        floats(101, "f8"),
-        floats(102, "f8"),
-        floats(103, "f2"),
-    )
-    lane = np.arange(N, dtype="u4") % 32
+    f1, d1, d2, h = floats(97), floats(101, "f8"), floats(102, "f8"), floats(103, "f2")
     wanted = {
         "mov.b64 l9, {r1, r2}": r1 | (r2.astype("u8") << 32),
         "mov.b64 {t, r9}, l1": l1 >> 32,
@@ -786,14 +771,14 @@ def test_moves_constants_and_addresses():
             N, 0x3FF0000000000001
         ),
         "st.global.b32 [spare], f1; ld.global.b32 r9, [spare]": f1.view("u4"),
-        "st.global.v2.b32 [spare], {f1, f2}; ld.global.b64 l9, [spare]": np.stack([f1, f2], 1).view(
-            "u8"
-        )[:, 0],
+        "st.global.v2.b32 [spare], {r1, f1}; ld.global.b64 l9, [spare]": (
+            r1 | f1.view("u4").astype("u8") << 32
+        ),
         "st.global.b16 [spare], s1; ld.global.b16 s9, [spare]": s1,
         "mov.u64 l9, %clock64; mov.b64 l9, 3": np.full(N, 3),
-        "mov.b32 r9, %laneid; add.u32 r9, r9, %ntid.x": lane + N,
+        "mov.b32 r9, %laneid; add.u32 r9, r9, %ntid.x": np.arange(N) % 32 + N,
     }
-    check(wanted, s1=s1, s2=s2, s3=s3, s4=h, r1=r1, r2=r2, l1=l1, f1=f1, f2=f2, d1=d1, d2=d2)
+    check(wanted, s1=s1, s2=s2, s3=s3, s4=h, r1=r1, r2=r2, l1=l1, f1=f1, d1=d1, d2=d2)
 
 
 FP8 = """
