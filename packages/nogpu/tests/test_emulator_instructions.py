@@ -23,13 +23,24 @@ INTEGERS = {
 FLOATS = {"f32": ("f", "f4"), "f64": ("d", "f8")}
 HEAD = """.version 8.6 .target sm_100a .address_size 64
 .visible .entry k(.param .u64 given, .param .u64 out) {
-.reg .b16 s<20>; .reg .b32 r<20>; .reg .b64 l<20>; .reg .f32 f<20>; .reg .f64 d<20>; .reg .pred p<20>;
-.reg .b64 base, at, spare, x; .reg .b32 t;
-mov.u32 t, %tid.x; mul.wide.u32 at, t, 8; ld.param.u64 base, [given]; add.s64 base, base, at;
+.reg .b16 s<20>; .reg .b32 r<20>; .reg .b64 l<20>; .reg .f32 f<20>; .reg .f64 d<20>;
+.reg .pred p<20>; .reg .b64 base, at, spare, x; .reg .b32 t, size, here; mov.u32 t, %ctaid.z;
 """
+for _of, _in in ("cta", "y"), ("cta", "x"), ("t", "z"), ("t", "y"), ("t", "x"):
+    HEAD += f"mov.u32 size, %n{_of}id.{_in}; mov.u32 here, %{_of}id.{_in}; mad.lo.u32 t, t, size, here;\n"
+HEAD += "mul.wide.u32 at, t, 8; ld.param.u64 base, [given]; add.s64 base, base, at;\n"
+
+Dims = int | tuple[int, ...]
 
 
-def check(wanted: dict[str, np.ndarray | list], **given: np.ndarray) -> None:
+def check(
+    wanted: dict[str, np.ndarray | list],
+    grid: Dims = 1,
+    block: Dims = N,
+    declared: str = "",
+    options: dict | None = None,
+    **given: np.ndarray,
+) -> None:
     """Run PTX, a thread an element, and compare what it leaves in s9, r9, l9, f9 or d9, to the bit.
 
     wanted: by instructions, the values; a last axis has the halves of a pair; whole numbers of any
@@ -37,9 +48,9 @@ def check(wanted: dict[str, np.ndarray | list], **given: np.ndarray) -> None:
     another, and the least or greatest of two zeros is either. given: what registers hold; `spare`
     is the address of eight bytes for each thread.
     """
-    n = len(next(iter(given.values())))
+    n = int(np.prod(grid) * np.prod(block))
     memory, out = np.zeros((len(given), n), "u8"), np.zeros((len(wanted) + 1, n), "u8")
-    body = ""
+    body = declared
     for i, (name, values) in enumerate(given.items()):
         width = int(REGISTERS[name[0]][1])
         body += f"ld.global.b{8 * width} {name}, [base+{8 * n * i}];\n"
@@ -50,7 +61,8 @@ def check(wanted: dict[str, np.ndarray | list], **given: np.ndarray) -> None:
     for i, (letter, text) in enumerate(zip(results, wanted, strict=True)):
         bits = 8 * int(REGISTERS[letter][1])
         body += f"{text}; st.global.b{bits} [base+{8 * n * i}], {letter}9;\n"
-    report = emulator.launch(f"{HEAD}{body} ret; }}", "k", 1, n, [memory, out], arch="sm_100a")
+    options = {"arch": "sm_100a", **(options or {})}
+    report = emulator.launch(f"{HEAD}{body} ret; }}", "k", grid, block, [memory, out], **options)
     assert report.ok, report
     for letter, row, (text, values) in zip(results, out, wanted.items(), strict=False):
         width = int(REGISTERS[letter][1])
@@ -781,41 +793,36 @@ def test_moves_constants_and_addresses():
     check(wanted, s1=s1, s2=s2, s3=s3, s4=h, r1=r1, r2=r2, l1=l1, f1=f1, d1=d1, d2=d2)
 
 
-FP8 = """
-#include <cuda_fp8.h>
-extern "C" __global__ void k(const float* x, unsigned char* bits, float* back)
-{
-    const int t = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
-    const __nv_fp8_e4m3 a(x[t]), h(__float2half(x[t]));
-    const __nv_fp8_e5m2 b(x[t]);
-    bits[t] = a.__x, bits[n + t] = b.__x, bits[2 * n + t] = h.__x;
-    back[t] = float(a), back[n + t] = float(b);
-    const __nv_fp8x2_e5m2 two(make_float2(x[t], x[n - 1 - t]));
-    const float2 both = float2(two);
-    back[2 * n + t] = both.x, back[3 * n + t] = both.y;
-}
-"""
+@pytest.mark.parametrize(("kind", "fraction", "bias"), [("e4m3", 3, 7), ("e5m2", 2, 15)])
+def test_floats_of_8_bits(kind, fraction, bias):
+    """OCP 8-bit Floating Point Specification: to the nearest, ties to even, at most the largest."""
+    code = np.arange(128)
+    exponent, rest = code >> fraction, (code & (1 << fraction) - 1) / (1 << fraction)
+    values = ((exponent > 0) + rest) * 2.0 ** (np.maximum(exponent, 1) - bias)
+    values[-1 if kind == "e4m3" else -3 :] = np.nan
+    values[-4] = values[-4] if kind == "e4m3" else np.inf
+    finite = values[np.isfinite(values)]
 
+    def encoded(x: np.ndarray) -> np.ndarray:
+        far = np.abs(finite - np.minimum(np.abs(x.astype("f8")), finite[-1])[:, None])
+        even = far - 1e-9 * far * (np.arange(len(finite)) % 2 == 0)
+        return np.where(np.isnan(x), 0x7F, even.argmin(axis=1) + 128 * np.signbit(x))
 
-def test_floats_of_8_bits_are_those_of_cudas_own_software():
-    """For sm_75 the header converts with integers; for sm_89 it names the instructions."""
-    rng = np.random.default_rng(67)
-    x = np.concatenate(
-        [floats(68)[:100], rng.standard_normal(140) * 10.0 ** rng.integers(-4, 5, 140)]
-    )
-    edge = [448, 464, 465, 57344, 61440, 7e4, 2.0**-9, 2.0**-10, 3 * 2.0**-11, 1.5 * 2.0**-17]
-    x = np.concatenate([x, edge, [np.nan, np.inf, -np.inf, -0.0, 17, 19]]).astype("f4")
-    got = {}
-    for arch in ("sm_75", "sm_89"):
-        bits, back = np.zeros(3 * N, "u1"), np.zeros(4 * N, "f4")
-        assert emulator.launch(FP8, "k", N // 64, 64, [x, bits, back], arch=arch).ok
-        got[arch] = bits, back
-    np.testing.assert_array_equal(got["sm_89"][0], got["sm_75"][0])
-    np.testing.assert_array_equal(got["sm_89"][1], got["sm_75"][1])
-    one, first, second = got["sm_89"][1].reshape(4, N)[1:]
-    np.testing.assert_array_equal(first, one)
-    np.testing.assert_array_equal(second, one[::-1])
-    assert len(np.unique(got["sm_89"][0])) > 150
+    f1, f2 = (floats(seed) for seed in (67, 68))
+    f1[20:150] *= 2.0 ** np.random.default_rng(67).integers(-30, 10, 130)
+    f1[150:170] = (finite[40:60] + finite[41:61]) / 2
+    f1[170:174], f1[174:200] = (448, 464, 465, 61440), (finite[:26] + finite[1:27]) / 2
+    pair, both = words(70, "u2"), np.stack([f2, f1], 1).astype("f2")
+    of = {low: np.concatenate([values, -values])[pair >> 8 * low & 255] for low in (0, 1)}
+    wanted = {
+        f"cvt.rn.satfinite.{kind}x2.f32 s9, f1, f2": encoded(f1) << 8 | encoded(f2),
+        f"cvt.rn.satfinite.relu.{kind}x2.f32 s9, f1, f2": (
+            encoded(np.maximum(f1, 0)) << 8 | encoded(np.maximum(f2, 0))
+        ),
+        f"cvt.rn.satfinite.{kind}x2.f16x2 s9, r1": encoded(both[:, 1]) << 8 | encoded(both[:, 0]),
+        f"cvt.rn.f16x2.{kind}x2 r9, s1": np.stack([of[0], of[1]], 1).astype("f2"),
+    }
+    check(wanted, f1=f1, f2=f2, s1=pair, r1=both.view("u4")[:, 0])
 
 
 HALF_FUNCTIONS = """

@@ -11,6 +11,7 @@ import pytest
 from foreign_kernels import cuda
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from test_emulator_instructions import check
 
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching import declarations, grids, run
@@ -452,31 +453,13 @@ def test_each_special_register_holds_what_it_is_for():
         want |= {f"nctaid.{axis}": grid[i], f"cluster_ctaid.{axis}": within[i]}
         want |= {f"clusterid.{axis}": cta[i] // cluster[i], f"nclusterid.{axis}": whole[i]}
         want |= {f"cluster_nctaid.{axis}": cluster[i]}
-    moves = "\n".join(
-        f"mov.u32 r, %{name}; st.global.u32 [at + {4 * i}], r;" for i, name in enumerate(want)
-    )
-    n = len(want)
-    text = f""".version 8.0
-    .target sm_90
-    .extern .shared .align 4 .b8 more[];
-    .visible .entry k(.param .u64 out) {{
-    .reg .b32 r, a, c; .reg .b64 at, i; .shared .align 4 .b8 s[48];
-    ld.param.u64 at, [out];
-    mov.u32 r, %ctaid.z; mov.u32 a, %nctaid.y; mov.u32 c, %ctaid.y; mad.lo.u32 r, r, a, c;
-    mov.u32 a, %nctaid.x; mov.u32 c, %ctaid.x; mad.lo.u32 r, r, a, c;
-    mov.u32 a, %ntid.z; mov.u32 c, %tid.z; mad.lo.u32 r, r, a, c;
-    mov.u32 a, %ntid.y; mov.u32 c, %tid.y; mad.lo.u32 r, r, a, c;
-    mov.u32 a, %ntid.x; mov.u32 c, %tid.x; mad.lo.u32 r, r, a, c;
-    mul.wide.u32 i, r, {4 * n}; add.u64 at, at, i;
-    mov.u32 r, s; mov.u32 r, more;
-    {moves}
-    ret;
-    }}"""
-    out = np.zeros((np.prod(grid), np.prod(block), n), np.uint32)
-    options = {"arch": "sm_90", "cluster": cluster, "shared_bytes": 100, "seed": seed}
-    assert emulator.launch(text, "k", grid, block, [out], **options).ok
-    for i, (name, value) in enumerate(want.items()):
-        np.testing.assert_array_equal(out[..., i], np.broadcast_to(value, (24, 132)), name)
+    wanted = {
+        f"mov.u32 r9, %{name}": np.broadcast_to(value, (24, 132)).ravel()
+        for name, value in want.items()
+    }
+    declared = ".shared .align 4 .b8 own[48]; mov.u32 r1, own;"
+    options = {"cluster": cluster, "shared_bytes": 100, "seed": seed, "arch": "sm_90"}
+    check(wanted, grid, block, declared, options)
 
 
 # -- the device heap ------------------------------------------------------------------------------

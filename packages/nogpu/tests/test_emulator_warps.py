@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from test_emulator_instructions import check
 
 from nogpu import emulator, toolchain
 from nogpu.emulator.ptx import flow
@@ -221,51 +222,32 @@ def test_a_warp_barrier_under_a_predicate_is_for_the_lanes_that_it_names():
 # -- all operations, against a loop over the lanes --------------------------------------------------
 
 SHARED_BY_LANES = {
-    "vote.sync.any.pred q, p, m": lambda v, s, p, m: any(p),
-    "vote.sync.all.pred q, p, m": lambda v, s, p, m: all(p),
-    "vote.sync.uni.pred q, !p, m": lambda v, s, p, m: len(set(p)) == 1,
-    "vote.sync.ballot.b32 r, p, m": lambda v, s, p, m: m & sum(
+    "vote.sync.any.pred p2, p1, r2": lambda v, s, p, m: any(p),
+    "vote.sync.all.pred p2, p1, r2": lambda v, s, p, m: all(p),
+    "vote.sync.uni.pred p2, !p1, r2": lambda v, s, p, m: len(set(p)) == 1,
+    "vote.sync.ballot.b32 r9, p1, r2": lambda v, s, p, m: m & sum(
         bool(x) << i for x, i in zip(p, [i for i in range(32) if m >> i & 1], strict=True)
     ),
-    "match.all.sync.b32 r|q, v, m": lambda v, s, p, m: m if len(set(v)) == 1 else 0,
-    "match.all.sync.b32 _|q, v, m": lambda v, s, p, m: len(set(v)) == 1,
-    "redux.sync.add.u32 r, v, m": lambda v, s, p, m: sum(v),
-    "redux.sync.min.u32 r, v, m": lambda v, s, p, m: min(v),
-    "redux.sync.max.u32 r, v, m": lambda v, s, p, m: max(v),
-    "redux.sync.min.s32 r, v, m": lambda v, s, p, m: min(s),
-    "redux.sync.max.s32 r, v, m": lambda v, s, p, m: max(s),
-    "redux.sync.and.b32 r, v, m": lambda v, s, p, m: int(np.bitwise_and.reduce(v)),
-    "redux.sync.or.b32 r, v, m": lambda v, s, p, m: int(np.bitwise_or.reduce(v)),
-    "redux.sync.xor.b32 r, v, m": lambda v, s, p, m: int(np.bitwise_xor.reduce(v)),
-    "elect.sync r|q, m": lambda v, s, p, m: (m & -m).bit_length() - 1,
+    "match.all.sync.b32 r9|p2, r1, r2": lambda v, s, p, m: m if len(set(v)) == 1 else 0,
+    "match.all.sync.b32 _|p2, r1, r2": lambda v, s, p, m: len(set(v)) == 1,
+    "redux.sync.add.u32 r9, r1, r2": lambda v, s, p, m: sum(v),
+    "redux.sync.min.u32 r9, r1, r2": lambda v, s, p, m: min(v),
+    "redux.sync.max.u32 r9, r1, r2": lambda v, s, p, m: max(v),
+    "redux.sync.min.s32 r9, r1, r2": lambda v, s, p, m: min(s),
+    "redux.sync.max.s32 r9, r1, r2": lambda v, s, p, m: max(s),
+    "redux.sync.and.b32 r9, r1, r2": lambda v, s, p, m: int(np.bitwise_and.reduce(v)),
+    "redux.sync.or.b32 r9, r1, r2": lambda v, s, p, m: int(np.bitwise_or.reduce(v)),
+    "redux.sync.xor.b32 r9, r1, r2": lambda v, s, p, m: int(np.bitwise_xor.reduce(v)),
+    "elect.sync r9|p2, r2": lambda v, s, p, m: (m & -m).bit_length() - 1,
 }  # fmt: skip
 """What all lanes of a group get: v their values, s with a sign, p whether they are odd, m who they
-are. Source: PTX ISA, the instruction."""
+are; in r9, or else in p2. Source: PTX ISA, the instruction."""
+ODD = "and.b32 t, r1, 1; setp.eq.u32 p1, t, 1; "
 
 
-def by_lanes(codes, block, *inputs):
-    """uint32 (codes, blocks, threads): what instructions leave in `r`, or else in `q`; of threads
-    of two blocks that hold `v`, and `m` and so on."""
-    names = ["v", "m", "b", "c"][: len(inputs)]
-    text = f""".version 8.3
-    .target sm_90
-    .visible .entry k(.param .u64 out{"".join(f", .param .u64 {n}_" for n in names)}) {{
-    .reg .b32 r, i, t, v, m, b, c; .reg .b64 at; .reg .pred p, q;
-    mov.u32 i, %tid.y; mov.u32 t, %tid.x; mad.lo.u32 t, i, {block[0]}, t;
-    mov.u32 i, %ctaid.x; mad.lo.u32 i, i, {block[0] * block[1]}, t;
-    """
-    for n in names:
-        text += f"ld.param.u64 at, [{n}_]; mad.wide.u32 at, i, 4, at; ld.global.u32 {n}, [at];\n"
-    text += (
-        "and.b32 t, v, 1; setp.eq.u32 p, t, 1; ld.param.u64 at, [out]; mad.wide.u32 at, i, 4, at;\n"
-    )
-    for k, code in enumerate(codes):
-        told = "" if " r" in code else "selp.u32 r, 1, 0, q; "
-        text += f"{code}; {told}st.global.u32 [at + {k * 8 * block[0] * block[1]}], r;\n"
-    out = np.zeros((len(codes), 2, block[0] * block[1]), np.uint32)
-    report = emulator.launch(text + "ret; }", "k", 2, block, [out, *inputs], arch="sm_90")
-    assert report.ok, report
-    return out
+def left(code):
+    """The instruction, and what it leaves, in r9."""
+    return ODD + code + ("" if " r9" in code else "; selp.u32 r9, 1, 0, p2")
 
 
 @pytest.mark.parametrize("block", [(15, 3), (16, 4), (1, 5), (32, 3)])
@@ -291,19 +273,17 @@ def test_lanes_that_act_together_get_what_the_isa_says(block, groups):
             alike = [1 << j % 32 for j in lanes if v[b, j] == v[b, i]]
             want[-1, b, i] = sum(alike)
     there = [sum(1 << j % 32 for j in range(threads) if j // 32 == i // 32) for i in range(threads)]
-    codes = [*SHARED_BY_LANES, "match.any.sync.b32 r, v, m", "activemask.b32 r"]
-    got = by_lanes(codes, block, v, m)
-    for code, found, expected in zip(codes, got, [*want, [there] * 2], strict=True):
-        np.testing.assert_array_equal(found, expected, code)
+    codes = [*SHARED_BY_LANES, "match.any.sync.b32 r9, r1, r2", "activemask.b32 r9"]
+    values = (np.ravel(w) for w in (*want, [there] * 2))
+    check(dict(zip(map(left, codes), values, strict=True)), 2, block, r1=v.ravel(), r2=m.ravel())
 
 
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
 def test_a_shuffle_reads_the_lane_that_the_isa_says(mode):
     rng = np.random.default_rng(3)
     v, b, c = rng.integers(0, 1 << 32, (3, 2, 64), np.uint32)
-    m = np.full_like(v, 0xFFFFFFFF)
-    code = f"shfl.sync.{mode}.b32 r|q, v, b, c, m"
-    value, inside = by_lanes([code, code.replace("r|", "t|")], (16, 4), v, m, b, c)
+    code = f"shfl.sync.{mode}.b32 r9|p2, r1, r2, r3, 0xffffffff"
+    value, inside = np.zeros_like(v), np.zeros_like(v)
     for at in np.ndindex(2, 64):
         lane, by, end, kept = (
             at[1] % 32,
@@ -313,6 +293,10 @@ def test_a_shuffle_reads_the_lane_that_the_isa_says(mode):
         from_ = {"up": lane - by, "down": lane + by, "bfly": lane ^ by}.get(
             mode, (lane & kept) | (by & ~kept)
         )
-        good = from_ >= last if mode == "up" else from_ <= last
-        assert inside[at] == good
-        assert value[at] == v[at[0], at[1] - lane + (from_ if good else lane)]
+        inside[at] = from_ >= last if mode == "up" else from_ <= last
+        value[at] = v[at[0], at[1] - lane + (from_ if inside[at] else lane)]
+    wanted = {
+        code: value.ravel(),
+        code.replace("r9", "t") + "; selp.u32 r9, 1, 0, p2": inside.ravel(),
+    }
+    check(wanted, 2, (16, 4), r1=v.ravel(), r2=b.ravel(), r3=c.ravel())
