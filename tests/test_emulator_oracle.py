@@ -106,41 +106,29 @@ def test_the_bound_is_one_number_or_one_for_each_element_or_follows_from_the_typ
     assert not run({"C": right() + 1.1 * scale})[2].ok
 
 
-def test_nan_equals_nan_only():
-    source = 'extern "C" __global__ void not_a_number(float* C) { C[threadIdx.x] = nanf(""); }'
-    C, all_nan = np.zeros(32, np.float32), np.full(32, np.nan)
-    assert emulator.launch(source, "not_a_number", 1, 32, [C], expect={"C": all_nan}).ok
-    one = all_nan.copy()
-    one[5] = 0
-    assert not emulator.launch(source, "not_a_number", 1, 32, [C], expect={"C": (one, np.inf)}).ok
-
-
-@pytest.mark.parametrize("kind", ["half", "__nv_bfloat16"])
-def test_sixteen_bit_floats_are_compared_as_numbers(kind):
+@pytest.mark.parametrize(
+    ("kind", "dtype", "value", "want", "bound"),
+    [
+        ("half", "f2", "threadIdx.x / 3.0f", np.arange(64) / 3, ()),
+        ("__nv_bfloat16", "u2", "threadIdx.x / 3.0f", np.arange(64) / 3, ()),
+        ("long long", "i8", "(1LL << 60) + threadIdx.x", 2**60 + np.arange(64), ()),
+        ("float", "f4", 'nanf("")', np.full(64, np.nan), (np.inf,)),  # equals NaN only
+    ],
+)
+def test_values_are_compared_as_numbers_of_their_type(kind, dtype, value, want, bound):
     source = f"""
     #include <cuda_fp16.h>
     #include <cuda_bf16.h>
-    extern "C" __global__ void thirds({kind}* C) {{ C[threadIdx.x] = {kind}(threadIdx.x / 3.0f); }}
+    extern "C" __global__ void k({kind}* C) {{ C[threadIdx.x] = ({kind})({value}); }}
     """
-    C = np.zeros(64, np.float16 if kind == "half" else np.uint16)
-    want = np.arange(64) / 3.0
-    for shift, ok in ((0.0, True), (5.0, False)):
-        expected = want.copy()
-        expected[60] += shift
-        report = emulator.launch(source, "thirds", 1, 64, [C], arch="sm_80", expect={"C": expected})
-        assert report.ok == ok, report
-    assert "C[60] is 20, expected 25" in wrong(report)[0].message
-
-
-def test_integers_are_compared_exactly_beyond_what_float64_holds():
-    source = """
-    extern "C" __global__ void big(long long* C) { C[threadIdx.x] = (1LL << 60) + threadIdx.x; }
-    """
-    C = np.zeros(32, np.int64)
-    want = (1 << 60) + np.arange(32)
-    assert emulator.launch(source, "big", 1, 32, [C], expect={"C": want}).ok
-    want[7] += 1
-    assert emulator.launch(source, "big", 1, 32, [C], expect={"C": want}).findings[0].count == 1
+    off = want.copy()
+    off[60] = 0 if bound else want[61] if dtype == "i8" else 25
+    for expected, count in ((want, 0), (off, 1)):
+        expect = {"C": (expected, *bound) if bound else expected}
+        report = emulator.launch(
+            source, "k", 1, 64, [np.zeros(64, dtype)], arch="sm_80", expect=expect
+        )
+        assert [(f.count, f.index) for f in report.findings] == [(1, "C[60]")] * count
 
 
 def test_atomics_and_vector_stores_are_writers_too():

@@ -10,6 +10,8 @@ def test_peaks_follow_from_lanes_and_clock():
     assert device.gpu("t4").fp32_peak_gflops == pytest.approx(8141, rel=1e-3)
     assert device.gpu("h200").fp32_peak_gflops == pytest.approx(66908, rel=1e-3)
     assert device.gpu("rtx3070_laptop").fp32_peak_gflops == pytest.approx(16.6e3, rel=0.01)  # as L
+    # L prints 448.06 GB/s and 16.6 TFLOP/s, but 34.5 as their quotient: it is 37.
+    assert device.gpu("rtx3070_laptop").ridge == pytest.approx(37.0, rel=0.01)
 
 
 def test_tensor_peak_is_a_multiple_of_fp32():
@@ -29,8 +31,3 @@ def test_suffix_of_an_arch_is_ignored_and_unknown_refused():
     assert device.limits("sm_90a") is device.limits("sm_90")
     with pytest.raises(UnknownNameError, match="sm_61"):
         device.limits("sm_61")
-
-
-def test_document_l_ridge_point():
-    """L prints 448.06 GB/s and 16.6 TFLOP/s, but 34.5 as their quotient: it is 37."""
-    assert device.gpu("rtx3070_laptop").ridge == pytest.approx(37.0, rel=0.01)
