@@ -274,56 +274,41 @@ def test_a_wide_access_to_little_shared_memory(threads, at):
     assert f"reads byte {4 * at} of shared memory, {4 * at + 12} byte(s) past" in found.message
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+MOVED = {  # bytes: what is stored of l2, by which instruction, and how it is loaded
+    1: ("cvt.u16.u64 s1, l2", "st.shared.u8 [t], s1", "ld.shared.u8 s9, [t]"),
+    2: ("cvt.u16.u64 s1, l2", "st.shared.u16 [t], s1", "ld.shared.u16 s9, [t]"),
+    4: ("cvt.u32.u64 r1, l2", "st.shared.u32 [t], r1", "ld.shared.u32 r9, [t]"),
+    8: ("", "st.shared.u64 [t], l2", "ld.shared.u64 l9, [t]"),
+    16: ("mov.b64 {r1, r2}, l2", "st.shared.v4.u32 [t], {r1, r2, r2, r1}",
+         "ld.shared.v4.u32 {r1, r2, r3, r4}, [t]; mov.b64 l9, {r1, r2}; mov.b64 x, {r4, r3};"
+         " sub.u64 x, l9, x; shl.b64 x, x, 1; add.u64 l9, l9, x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", MOVED)
 def test_shared_memory_holds_what_the_threads_of_each_block_put_there(size):
     """Stores of one thread, a row, a column or a half of 8 x 4 threads of 2 x 3 blocks at places of
     one, and loads at places that vary as little or as much, or by block."""
-    kind = {16: "v4.u32"}.get(size, f"u{8 * size}")
-    code = {1: "cvt.u8.u64 h, v;", 2: "cvt.u16.u64 h, v;", 4: "cvt.u32.u64 w, v;"}.get(size, "")
-    code += "cvt.u32.u64 w, v; add.u32 a, w, 1; add.u32 b, w, 2; add.u32 c, w, 3;" * (size == 16)
-    register = {1: "h", 2: "h", 4: "w", 8: "v", 16: "{w, a, b, c}"}[size]
-    who = {"0": "t, 11", "x": "y, 1", "y": "x, 3", "t": "d, e"}
-    places = {"0": 5, "x": "x", "y": "y", "t": "t", "e": "e"}
     grid_y, grid_x, y, x = np.indices((3, 2, 4, 8))
-    t, e, b = y * 8 + x, grid_x, grid_y * 2 + grid_x
-    here = {"0": t == 11, "x": y == 1, "y": x == 3, "t": x % 2 == e, "all": t >= 0}
-    at = {"0": 5 + 0 * t, "x": x, "y": y, "t": t, "e": e}
-    held = np.zeros((3, 2, 32, size), np.uint8)
-    text, want = "", []
-    for k, store in enumerate(["all", "0", "x", "y", "t"]):
-        number = (np.uint64(0x9E3779B97F4A7C15) * ((b * 32 + t) * 5 + k).astype("u8"))[..., None]
-        words = number.view("u1")[..., :size]
-        if size == 16:
-            words = (number.astype("u4") + np.arange(4, dtype="u4")).view("u1")
-        own, place = here[store], at["t" if store == "all" else store]
-        held[grid_y[own], grid_x[own], place[own]] = words[own]
-        text += f"mad.lo.u32 i, n, 5, {k}; cvt.u64.u32 v, i; mul.lo.u64 v, v, big; {code}"
-        text += "setp.eq.u32 p, 0, 0;" if store == "all" else f"setp.eq.u32 p, {who[store]};"
-        place = "t" if store == "all" else places[store]
-        text += (
-            f"mov.u32 i, {place}; mad.lo.u32 i, i, {size}, s; @p st.shared.{kind} [i], {register};"
-        )
-        text += "bar.sync 0;\n"
-        for load in places:
-            want.append(held[grid_y, grid_x, at[load]])
-            text += f"mov.u32 i, {places[load]}; mad.lo.u32 i, i, {size}, s; ld.shared.{kind} {register}, [i];"
-            text += f"st.global.{kind} [out], {register}; add.u64 out, out, {192 * size};\n"
-        text += "bar.sync 0;\n"
-    source = f""".version 8.0
-    .target sm_75
-    .visible .entry k(.param .u64 to) {{
-    .shared .align 16 .b8 s[{32 * size}]; .reg .b16 h; .reg .b32 x, y, t, e, d, i, n, w, a, b, c;
-    .reg .b64 v, out, big; .reg .pred p;
-    mov.u32 x, %tid.x; mov.u32 y, %tid.y; mad.lo.u32 t, y, 8, x; mov.u32 e, %ctaid.x;
-    mov.u32 i, %ctaid.y; mad.lo.u32 n, i, 2, e; mad.lo.u32 n, n, 32, t; and.b32 d, x, 1;
-    mov.u64 big, 0x9E3779B97F4A7C15; ld.param.u64 out, [to]; mul.wide.u32 v, n, {size};
-    add.u64 out, out, v;
-    {text} ret; }}"""
-    out = np.zeros((len(want), 192 * size), np.uint8)
-    report = emulator.launch(source, "k", (2, 3), (8, 4), [out])
-    assert report.ok, report
-    for i, (got, one) in enumerate(zip(out, want, strict=True)):
-        np.testing.assert_array_equal(got.reshape(3, 2, 4, 8, size), one, str(divmod(i, 5)))
+    t = y * 8 + x
+    places = {"5": 5 + 0 * t, "r11": x, "r12": y, "r13": t, "r14": grid_x}
+    stores = {"0, 0": t >= 0, "r13, 11": t == 11, "r12, 1": y == 1, "r11, 3": x == 3,
+              "r15, r14": x % 2 == grid_x}  # fmt: skip
+    declared = f""".shared .align 16 .b8 own[{32 * size}]; mov.u32 r10, own; mov.u32 r11, %tid.x;
+    mov.u32 r12, %tid.y; mad.lo.u32 r13, r12, 8, r11; mov.u32 r14, %ctaid.x; and.b32 r15, r11, 1;"""
+    numbers = np.random.default_rng(size).integers(0, 1 << 64, t.shape, "u8")
+    held, wanted = np.zeros((3, 2, 32), "u8"), {}
+    prepared, store, load = MOVED[size]
+    for k, ((who, own), to) in enumerate(zip(stores.items(), ["r13", *places], strict=False)):
+        held[grid_y[own], grid_x[own], places[to][own]] = numbers[own] + np.uint64(k)
+        before = f"""bar.sync 0; add.u64 l2, l1, {k}; setp.eq.u32 p1, {who};
+        mov.u32 t, {to}; mad.lo.u32 t, t, {size}, r10; {prepared}; @p1 {store}; bar.sync 0;"""
+        for place, at in places.items():
+            value = held[grid_y, grid_x, at].ravel() & np.uint64((1 << 8 * min(size, 8)) - 1)
+            text = f"{before} mov.u32 t, {place}; mad.lo.u32 t, t, {size}, r10; {load}"
+            wanted[f"mov.u32 r16, {k}; {text}"] = value
+            before = ""
+    check(wanted, (2, 3), (8, 4), declared, l1=numbers.ravel())
 
 
 # -- how many threads run together ----------------------------------------------------------------
