@@ -50,12 +50,12 @@ def check(
     """
     n = int(np.prod(grid) * np.prod(block))
     memory, out = np.zeros((len(given), n), "u8"), np.zeros((len(wanted) + 1, n), "u8")
-    body = declared
+    body = ""
     for i, (name, values) in enumerate(given.items()):
         width = int(REGISTERS[name[0]][1])
         body += f"ld.global.b{8 * width} {name}, [base+{8 * n * i}];\n"
         memory[i].view(f"u{width}")[:: 8 // width] = values.view(f"u{width}")
-    body += "ld.param.u64 base, [out]; add.s64 base, base, at;\n"
+    body += f"ld.param.u64 base, [out]; add.s64 base, base, at; {declared}\n"
     body += f"add.s64 spare, base, {8 * n * len(wanted)};\n"
     results = [re.search(r"\b([srlfd])9\b", text)[1] for text in wanted]
     for i, (letter, text) in enumerate(zip(results, wanted, strict=True)):
@@ -896,54 +896,40 @@ def test_atomics_are_served_in_the_order_of_the_threads(kind, places):
     """Two blocks of 80 threads, of which two in nine take no part; on global and shared memory."""
     ops, rng = ATOMICS[kind].split(), np.random.default_rng(places)
     size = {"f16x2": 4, "bf16x2": 4, "bf16": 2}.get(kind) or int(kind[1:]) // 8
-    dtype, bits = f"{'f' if kind in ('f32', 'f64') else 'u'}{size}", f"u{size}"
-    letter, ctype = {
-        "u2": ("h", "unsigned short"), "u4": ("r", "unsigned"), "u8": ("l", "unsigned long long"),
-        "f4": ("f", "float"), "f8": ("d", "double"),
-    }[dtype]  # fmt: skip
-    body = ""
-    for o, (op, space) in enumerate(itertools.product(ops, ("global", "shared"))):
-        third = f', "{letter}"(c[i])' if op == "cas" else ""
-        noftz = ".noftz" if "16" in kind and kind != "b16" else ""
-        body += f"""
-        if (here[i]) asm volatile("atom.{space}.{op}{noftz}.{kind} %0, [%1], %2{", %3" if third else ""};"
-            : "={letter}"(v) : "l"({space}_ + {5 * (o // 2)} + at[i]), "{letter}"(b[i]){third} : "memory");
-        old[{o} * 160 + i] = v;"""
-    source = f"""extern "C" __global__ void k({ctype}* memory, {ctype}* old, const {ctype}* b,
-        const {ctype}* c, const int* at, const int* here) {{
-        __shared__ {ctype} s[{5 * len(ops)}];
-        int t = threadIdx.y * 16 + threadIdx.x, i = blockIdx.x * 80 + t;
-        {ctype}* global_ = memory;
-        unsigned long long shared = __cvta_generic_to_shared(s);
-        {ctype}* shared_ = ({ctype}*)shared;
-        if (t < {5 * len(ops)}) s[t] = memory[{5 * len(ops)} + t];
-        __syncthreads();
-        {ctype} v = 0;{body}
-        __syncthreads();
-        if (t < {5 * len(ops)}) memory[{5 * len(ops)} * (1 + blockIdx.x) + t] = s[t];
-    }}"""
+    q, bits = {"f32": "f", "f64": "d"}.get(kind, {2: "s", 4: "r", 8: "l"}[size]), f"u{size}"
     if "f" in kind:  # whole numbers, of which sums are exact
         whole = rng.integers(-3, 4, 2000).astype("f4")
-        halves = bf16(whole) if kind[0] == "b" else whole.astype(f"f{int(kind[1:3]) // 8}")
-        drawn = halves.view(bits)
+        drawn = (bf16(whole) if kind[0] == "b" else whole.astype(f"f{int(kind[1:3]) // 8}")).view(
+            bits
+        )
     else:
         drawn = rng.integers(0, 2 if "cas" in ops else 9, 600).astype(bits)
         drawn = np.where(rng.random(600) < 0.5, drawn, ~drawn if "cas" not in ops else drawn)
-    b, c, start = drawn[:160], drawn[160:320], np.tile(drawn[320 : 320 + 5 * len(ops)], 3)
-    at, here = rng.integers(0, places, 160).astype("i4"), (np.arange(160) % 9 > 1).astype("i4")
-    memory, old = start.copy(), np.zeros((len(ops), 2, 160), bits)
-    arrays = [memory.view(dtype), old.view(dtype), b.view(dtype), c.view(dtype), at, here]
-    report = emulator.launch(source, "k", 2, (16, 5), arrays, arch="sm_90")
-    assert {f.kind for f in report.findings} <= {"race"}, report  # of what both blocks put back
-    for o, op in enumerate(ops):
-        rows = start.reshape(3, -1, 5)[:, o].copy()
-        seen = np.zeros((2, 160), bits)
-        for i, place in enumerate(at):
-            for space, row in enumerate((rows[0], rows[1 + i // 80])):
-                if here[i]:
-                    seen[space, i] = row[place]
-                    cell = slice(place, place + 1)
-                    row[cell] = updated(kind, op, row[cell], b[i : i + 1], c[i : i + 1])
-        wait = here == 1
-        np.testing.assert_array_equal(old[o][:, wait], seen[:, wait], op)
-        np.testing.assert_array_equal(memory.reshape(3, -1, 5)[:, o], rows, op)
+    cells = 5 * len(ops)
+    b, c, start = drawn[:160], drawn[160:320], drawn[320 : 320 + cells]
+    at, here = rng.integers(0, places, 160).astype("u4"), np.arange(160) % 9 > 1
+    memory, own = np.zeros(160, "u8"), np.resize(np.resize(start, 80), 160)
+    memory.view(bits)[: cells * (8 // size) : 8 // size] = start
+    declared = f""".shared .align 8 .b8 own[{8 * cells}]; mov.u32 r15, own; mov.b{8 * size} {q}9, 0;
+    mov.u32 r13, %tid.x; mov.u32 r14, %tid.y; mad.lo.u32 r13, r14, 16, r13;
+    setp.lt.u32 p1, r13, {cells}; mad.lo.u32 r14, r13, 8, r15; @p1 st.shared.b{8 * size} [r14], {q}3;
+    mad.lo.u32 r15, r12, 8, r15; ld.param.u64 x, [given]; mad.wide.u32 l15, r12, 8, x;
+    setp.ne.u32 p1, r11, 0; bar.sync 0;"""
+    wanted = {}
+    noftz = ".noftz" if "16" in kind and kind != "b16" else ""
+    for (o, op), space in itertools.product(enumerate(ops), ("global", "shared")):
+        place = f"[{'l15' if space == 'global' else 'r15'}+{40 * o}]"
+        rows = np.tile(start[5 * o : 5 * o + 5], (2, 1))
+        seen = np.ma.array(np.zeros(160, bits), mask=~here)
+        for i in np.flatnonzero(here):
+            cell = rows[i // 80 if space == "shared" else 0, at[i] : at[i] + 1]
+            seen[i] = cell[0]
+            cell[:] = updated(kind, op, cell, b[i : i + 1], c[i : i + 1])
+        left = rows[np.arange(160) // 80 if space == "shared" else 0, at]
+        third = f", {q}2" if op == "cas" else ""
+        text = f"@p1 atom.{space}.{op}{noftz}.{kind} {q}9, {place}, {q}1{third}"
+        wanted[text] = seen.view(REGISTERS[q])
+        load = "relaxed.gpu.global" if space == "global" else "shared"
+        wanted[f"bar.sync 0; ld.{load}.b{8 * size} {q}9, {place}"] = left.view(REGISTERS[q])
+    given = {f"{q}{i}": v for i, v in enumerate((b, c, own), 1)}
+    check(wanted, 2, (16, 5), declared, l10=memory, r11=here.astype("u4"), r12=at, **given)
