@@ -27,15 +27,15 @@ def _comparison(e: Emitter, ins: P.Instruction, op: str, kind: str, a: Any, b: A
             numpy = SIGNLESS.get(numpy, numpy)
         x, y = flushed(e, ins, a, numpy), flushed(e, ins, b, numpy)
     if op == "num":
-        return f"~(isnan({x}) | isnan({y}))"
+        return f"(~(isnan({x}) | isnan({y})))"
     if op == "nan":
         return f"(isnan({x}) | isnan({y}))"
     if "f" in kind:
         unequal = f"(({x} < {y}) | ({x} > {y}))"
         if op in ("ne", "equ"):
-            return unequal if op == "ne" else f"~{unequal}"
+            return unequal if op == "ne" else f"(~{unequal})"
         if op in words.OPPOSITE:
-            return f"~({x} {words.OPPOSITE[op]} {y})"
+            return f"(~({x} {words.OPPOSITE[op]} {y}))"
     return f"({x} {words.COMPARE[op]} {y})"
 
 
