@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from test_emulator_instructions import check
 
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching.run import program_of_ptx
@@ -27,20 +28,6 @@ def saxpy(n: int = 100, **options):
     x, y = np.arange(n, dtype=np.float32), np.ones(n, np.float32)
     report = emulator.launch(SAXPY, "saxpy", -(-n // 64), 64, [x, y, 2.0, n], **options)
     return x, y, report
-
-
-def test_the_report_counts_by_line_and_reads_as_text():
-    _, _, report = saxpy(128, samples=True)
-    rows = {(a.op, a.array): a for a in report.by_line()}
-    assert set(rows) == {("load", "x"), ("load", "y"), ("store", "y")}
-    load = rows["load", "x"]
-    assert (load.line, load.space, load.width_bytes) == (6, "global", 4)
-    assert (load.requests, load.sectors, load.bytes) == (4, 16, 512)
-    assert load.sectors_per_request == load.ideal_sectors_per_request == 4
-    assert "y[i] = a * x[i] + y[i];" in load.text
-    assert "saxpy (kernel.cu), grid 2x1x1, block 64x1x1" in repr(report)
-    frame = report.frame()
-    assert list(frame["requests"]) == [a.requests for a in report.accesses]
 
 
 TOLD = """extern "C" __global__ void k(int* o)
@@ -73,6 +60,8 @@ def test_a_report_reads_as_a_table_between_findings_and_notes():
     o = np.zeros(64, np.int32)
     report = emulator.launch(TOLD, "k", 2, 64, [o], sample_blocks=1, name="told.cu")
     assert str(report) == TEXT.replace("COMPILER", report.compiler)
+    assert "k (told.cu), grid 2x1x1, block 64x1x1" in repr(report)
+    assert list(report.frame()["requests"]) == [a.requests for a in report.accesses]
     ptx = (
         ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() { .reg .u32 a;"
         " mov.u32 a, 1; mul.lo.u32 a, a, a; add.u32 a, a, 1; add.u32 a, a, 1; mov.u32 a, 2; ret; }"
@@ -85,6 +74,11 @@ def test_a_report_reads_as_a_table_between_findings_and_notes():
 
 def test_lanes_show_who_reads_what():
     _, _, report = saxpy(40, samples=True)
+    rows = {(a.op, a.array): a for a in report.by_line()}
+    assert set(rows) == {("load", "x"), ("load", "y"), ("store", "y")}
+    load = rows["load", "x"]
+    assert (load.line, load.space, load.width_bytes, load.bytes) == (6, "global", 4, 160)
+    assert load.sectors_per_request == load.ideal_sectors_per_request == 2.5
     array, elements = report.lanes(6, "global", "load", 0)
     assert array in ("x", "y")
     np.testing.assert_array_equal(elements, np.arange(32))
@@ -139,15 +133,6 @@ def test_results_do_not_depend_on_how_many_threads_run_together(lanes):
 
 # -- geometry ------------------------------------------------------------------------------------
 
-WHERE = """
-extern "C" __global__ void where(int* out)
-{
-    const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] = 1000 * block + thread;
-}
-"""
-
 
 @pytest.mark.parametrize("grid", [(1,), (3, 2), (2, 3, 4), (1, 1, 5)])
 @pytest.mark.parametrize(
@@ -155,13 +140,10 @@ extern "C" __global__ void where(int* out)
 )
 def test_every_block_and_thread_runs_once(grid, block):
     blocks, threads = int(np.prod(grid)), int(np.prod(block))
-    out = np.full(blocks * threads, -1, np.int32)
-    report = emulator.launch(WHERE, "where", grid, block, [out], lanes=200)
-    assert report.ok, report
-    want = 1000 * np.arange(blocks)[:, None] + np.arange(threads)
-    np.testing.assert_array_equal(out, want.ravel())
-    stores = report.by_line()[-1]
-    assert stores.requests == blocks * -(-threads // 32)
+    where = np.arange(blocks * threads, dtype="u4")
+    report = check({"mov.b32 r9, r1": where}, grid, block, options={"lanes": 200}, r1=where)
+    (store,) = (a for a in report.by_line() if a.op == "store")
+    assert store.requests == blocks * -(-threads // 32)
 
 
 # -- arguments -----------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def check(
     declared: str = "",
     options: dict | None = None,
     **given: np.ndarray,
-) -> None:
+) -> emulator.Report:
     """Run PTX, a thread an element, and compare what it leaves in s9, r9, l9, f9 or d9, to the bit.
 
     wanted: by instructions, the values; a last axis has the halves of a pair; whole numbers of any
@@ -80,6 +80,7 @@ def check(
             np.testing.assert_array_equal(
                 np.signbit(got[known]), np.signbit(want[known]), err_msg=text
             )
+    return report
 
 
 def words(seed: int = 0, kind: str = "u4") -> np.ndarray:
@@ -420,6 +421,8 @@ def test_float_arithmetic_is_ieee(kind):
     }
     for op, want in compared(a, b).items():
         wanted[f"setp.{op}.{kind} p1, {q}1, {q}2; selp.u32 r9, 1, 0, p1"] = want
+        wanted[f"set.{op}.s32.{kind} r9, {q}1, {q}2"] = ones(want)
+        wanted[f"set.{op}.f32.{kind} f9, {q}1, {q}2"] = want.astype("f4")
     for what, want in {
         "finite": np.isfinite(c),
         "infinite": np.isinf(c),
@@ -569,9 +572,9 @@ def halves(seed: int, kind: str) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["f16", "f16x2", "bf16", "bf16x2"])
 def test_half_precision(kind):
-    q = "r" if kind.endswith("x2") else "s"
-    short = kind.startswith("f16")
-    values = (pairs if q == "r" else lambda v: v.view("f2")) if short else bf
+    pair, short = kind.endswith("x2"), kind.startswith("f16")
+    q = "r" if pair else "s"
+    values = (pairs if pair else lambda v: v.view("f2")) if short else bf
     least = 2.0**-14 if short else 2.0**-126
 
     def half(x: np.ndarray) -> np.ndarray:
@@ -609,33 +612,28 @@ def test_half_precision(kind):
             f"neg.ftz.{kind} {q}9, {q}1": half(-x),
             f"max.ftz.{two}": half(np.fmax(x, y)),
         }
-    count = "@p2 add.u32 r9, r9, 2"
-    third = np.arange(N, dtype="u4") % 2
-    if q == "s":
-        for op, want in compared(a, b).items():
-            wanted[f"setp.{op}.{kind} p1, s1, s2; selp.b32 r9, 1, 0, p1"] = want
-        wanted[f"set.gt.{kind}.{two}"] = half(a > b)
-        if short:
+        if not pair:
             wanted["setp.gt.ftz.f16 p1, s1, 0f00000000; selp.u32 r9, 1, 0, p1"] = x > 0
-    else:
-        for op, want in compared(a, b).items():
-            text = f"setp.{op}.{kind} p1|p2, r1, r2; selp.b32 r9, 1, 0, p1; {count}"
-            wanted[text] = want @ np.array([1, 2])
-        for p in "13":  # one that the instruction itself sets, too
-            wanted[
-                f"setp.ne.u32 p{p}, r4, 0; setp.lt.and.{kind} p1|p2, r1, r2, p{p}; "
-                f"selp.b32 r9, 1, 0, p1; {count}"
-            ] = (a < b) @ np.array([1, 2]) * third
-        wanted |= {
-            f"set.gt.{kind}.{two}": half(a > b),
-            f"set.geu.{kind}.{two}": half(~(a < b)),
-            f"set.neu.u32.{two}": ones(~(a == b)).astype("i2"),
-            f"setp.ne.u32 p1, r4, 0; set.lt.or.{kind}.{two}, p1": half(
-                (a < b) | (third[:, None] == 1)
-            ),
-        }
-    given = {f"{q}{i}": v for i, v in enumerate(bits, 1)}
-    check(wanted, **given, r4=third)
+
+    def counted(where: np.ndarray) -> np.ndarray:
+        """Of a pair 1 where the low half holds, and 2 more where the high one does."""
+        return where @ np.array([1, 2]) if pair else where
+
+    both, chosen = ("p1|p2", "; @p2 add.u32 r9, r9, 2") if pair else ("p1", "")
+    chosen = f"{both}, {q}1, {q}2{{}}; selp.b32 r9, 1, 0, p1{chosen}"
+    for op, want in compared(a, b).items():
+        wanted[f"setp.{op}.{kind} {chosen.format('')}"] = counted(want)
+        wanted[f"set.{op}.{kind}.{two}"] = half(want)
+    third = np.arange(N, dtype="u4") % 2
+    for p in ("p1", "p3"):  # one that the instruction itself sets, too
+        text = f"setp.ne.u32 {p}, r4, 0; setp.lt.and.{kind} {chosen.format(f', {p}')}"
+        wanted[text] = counted(a < b) * third
+    either = (a < b) | (third.reshape(-1, *[1] * pair) == 1)
+    wanted |= {
+        f"set.neu.u32.{kind} r9, {q}1, {q}2": ones(~(a == b)).astype("i2" if pair else "i4"),
+        f"setp.ne.u32 p1, r4, 0; set.lt.or.{kind}.{two}, p1": half(either),
+    }
+    check(wanted, **{f"{q}{i}": v for i, v in enumerate(bits, 1)}, r4=third)
 
 
 # -- conversions and moves -----------------------------------------------------------------------
