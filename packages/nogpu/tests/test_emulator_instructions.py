@@ -363,11 +363,13 @@ def rounded(exact: Fraction, digits: int, mode: str = "rn") -> float:
     return value if exact > 0 else -value
 
 
-def exactly(function, *arrays: np.ndarray, mode: str = "rn", digits: int = 0) -> np.ndarray:
+def exactly(
+    function, *arrays: np.ndarray, mode: str = "rn", to: str = "", digits: int = 0
+) -> np.ndarray:
     """A function in rational arithmetic, rounded once, element by element; masked where what is
     given, or the result, is not finite or not normal."""
-    limits = np.finfo(arrays[0].dtype)
-    out = np.ma.masked_all(len(arrays[0]), arrays[0].dtype)
+    limits = np.finfo(to or arrays[0].dtype)
+    out = np.ma.masked_all(len(arrays[0]), limits.dtype)
     for i, row in enumerate(zip(*(a.tolist() for a in arrays), strict=True)):
         with suppress(ValueError, OverflowError, ZeroDivisionError):
             value = rounded(function(*map(Fraction, row)), digits or limits.nmant + 1, mode)
@@ -639,23 +641,17 @@ def test_half_precision(kind):
 # -- conversions and moves -----------------------------------------------------------------------
 
 
-def test_integers_are_converted():
-    r1, l1, s1 = words(38), words(39, "u8"), words(42, "u2")
-    x = r1.view("i4")
-    wanted = {
-        "cvt.s32.s8 r9, r1": x.astype("i1"),
-        "cvt.u32.u16 r9, r1": r1.astype("u2"),
-        "cvt.s64.s32 l9, r1": x,
-        "cvt.u64.u32 l9, r1": r1,
-        "cvt.u64.s16 l9, s1": s1.view("i2"),
-        "cvt.u16.u32 s9, r1": r1.astype("u2"),
-        "cvt.u8.u32 s9, r1": r1.astype("u1"),
-        "cvt.s8.s32 s9, r1": r1.astype("i1"),
-        "cvt.sat.s8.s32 r9, r1": np.clip(x, -128, 127),
-        "cvt.sat.u8.s32 r9, r1": np.clip(x, 0, 255),
-        "cvt.u32.u64 r9, l1": l1.astype("u4"),
-    }
-    check(wanted, r1=r1, l1=l1, s1=s1)
+def test_integers_are_cut_extended_and_clamped():
+    given = {"s1": words(42, "u2"), "r1": words(38), "l1": words(39, "u8")}
+    kinds, wanted = {"s8": ("s", "i1"), "u8": ("s", "u1"), **INTEGERS}, {}
+    for (to, (q, own)), (source, (p, dtype)) in itertools.product(kinds.items(), repeat=2):
+        x = given[f"{p}1"].astype(dtype)
+        limits = np.iinfo(own)
+        wanted[f"cvt.{to}.{source} {q}9, {p}1"] = x.astype(own)
+        wanted[f"cvt.sat.{to}.{source} {q}9, {p}1"] = np.array(
+            [min(max(v, limits.min), limits.max) for v in x.tolist()], object
+        )
+    check(wanted, **given)
 
 
 def test_floats_become_integers():
@@ -708,6 +704,7 @@ def test_floats_are_converted():
     f1, f2, f3 = floats(19), floats(21), floats(99)
     f3[:8] = [1e-39, -1e-39, 0.25, 0.75, 2, -2, 1 + 2**-11, -0.0]
     d1, s1 = floats(18, "f8"), floats(20, "f2")
+    f1[50:150], d1[50:180] = f1[50:150] % 9, d1[50:180] % 7
     one = np.clip(f1, -3, 3).astype("f2")
     both = np.stack([f2, f1], 1)
     wanted = {
@@ -738,8 +735,13 @@ def test_floats_are_converted():
         "ex2.approx.ftz.bf16 s9, s2": bf16(np.exp2(bf(one.view("u2")).astype("f8"))),
     }
     for mode in MODES:
-        want = exactly(lambda x: x, f1, mode=mode, digits=8)
-        wanted[f"cvt.{mode}.bf16.f32 s5, f1; cvt.f32.bf16 f9, s5"] = want
+        for source, name, x in (("f32", "f1", f1), ("f64", "d1", d1)):
+            want = exactly(lambda x: x, x, mode=mode, to="f4", digits=8)
+            wanted[f"cvt.{mode}.bf16.{source} s5, {name}; cvt.f32.bf16 f9, s5"] = want
+            wanted[f"cvt.{mode}.f16.{source} s9, {name}"] = exactly(
+                lambda x: x, x, mode=mode, to="f2"
+            )
+        wanted[f"cvt.{mode}.f32.f64 f9, d1"] = exactly(lambda x: x, d1, mode=mode, to="f4")
     check(wanted, f1=f1, f2=f2, f3=f3, d1=d1, s1=s1, s2=one, r1=words(43))
 
 
