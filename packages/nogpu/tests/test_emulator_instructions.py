@@ -24,12 +24,11 @@ FLOATS = {"f32": ("f", "f4"), "f64": ("d", "f8")}
 HEAD = """.version 8.6 .target sm_100a .address_size 64
 .visible .entry k(.param .u64 given, .param .u64 out) {
 .reg .b16 s<20>; .reg .b32 r<20>; .reg .b64 l<20>; .reg .f32 f<20>; .reg .f64 d<20>;
-.reg .pred p<20>; .reg .b64 base, at, spare, x; .reg .b32 t, size, here; mov.u32 t, %ctaid.z;
+.reg .pred p<20>; .reg .b64 base, at, spare, x; .reg .b32 t, n, i; mov.u32 t, %ctaid.z;
 """
-for _of, _in in ("cta", "y"), ("cta", "x"), ("t", "z"), ("t", "y"), ("t", "x"):
-    HEAD += f"mov.u32 size, %n{_of}id.{_in}; mov.u32 here, %{_of}id.{_in}; mad.lo.u32 t, t, size, here;\n"
+for _axis in ("ctaid.y", "ctaid.x", "tid.z", "tid.y", "tid.x"):
+    HEAD += f"mov.u32 n, %n{_axis}; mov.u32 i, %{_axis}; mad.lo.u32 t, t, n, i;\n"
 HEAD += "mul.wide.u32 at, t, 8; ld.param.u64 base, [given]; add.s64 base, base, at;\n"
-
 Dims = int | tuple[int, ...]
 
 
@@ -115,6 +114,19 @@ def each(function, *arrays: np.ndarray) -> np.ndarray:
 def _quiet():
     with np.errstate(all="ignore"):
         yield
+
+
+def test_one_wrong_bit_sign_or_nan_is_seen():
+    given = {"r1": words(1), "f1": floats(1)}
+    r1, f1 = given.values()
+    zero, nan = np.flatnonzero(f1 == 0)[0], np.flatnonzero(np.isnan(f1))[0]
+    for at, wrong in ((9, r1[9] ^ 1), (zero, -f1[zero]), (nan, 0.5)):
+        name = "r1" if at == 9 else "f1"
+        text, want = f"mov.b32 {name[0]}9, {name}", given[name].copy()
+        check({text: want}, **given)
+        want[at] = wrong
+        with pytest.raises(AssertionError):
+            check({text: want}, **given)
 
 
 # -- integers ------------------------------------------------------------------------------------
@@ -655,7 +667,7 @@ def test_integers_are_cut_extended_and_clamped():
 
 
 def test_floats_become_integers():
-    """What is beyond the type is clamped. Of NaN 64 bits have the highest alone, fewer have none."""
+    """What is beyond the type is clamped. NaN is 0, and of 64 bits the highest alone."""
     f1, d1 = floats(17), floats(18, "f8")
     f1[20:60] = np.arange(-20, 20) / 2
     f1[60:66] = [2.0**63, -(2.0**63), 2.0**64, 1e30, -1, 65535.5]
@@ -912,7 +924,8 @@ def test_atomics_are_served_in_the_order_of_the_threads(kind, places):
     memory.view(bits)[: cells * (8 // size) : 8 // size] = start
     declared = f""".shared .align 8 .b8 own[{8 * cells}]; mov.u32 r15, own; mov.b{8 * size} {q}9, 0;
     mov.u32 r13, %tid.x; mov.u32 r14, %tid.y; mad.lo.u32 r13, r14, 16, r13;
-    setp.lt.u32 p1, r13, {cells}; mad.lo.u32 r14, r13, 8, r15; @p1 st.shared.b{8 * size} [r14], {q}3;
+    setp.lt.u32 p1, r13, {cells}; mad.lo.u32 r14, r13, 8, r15;
+    @p1 st.shared.b{8 * size} [r14], {q}3;
     mad.lo.u32 r15, r12, 8, r15; ld.param.u64 x, [given]; mad.wide.u32 l15, r12, 8, x;
     setp.ne.u32 p1, r11, 0; bar.sync 0;"""
     wanted = {}
