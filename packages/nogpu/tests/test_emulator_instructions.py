@@ -800,6 +800,8 @@ def test_moves_constants_and_addresses():
         ),
         "st.global.b16 [spare], s1; ld.global.b16 s9, [spare]": s1,
         "mov.u64 l9, %clock64; mov.b64 l9, 3": np.full(N, 3),
+        # The launch before has ended.
+        "griddepcontrol.wait; griddepcontrol.launch_dependents; mov.b32 r9, 3": np.full(N, 3),
         "mov.b32 r9, %laneid; add.u32 r9, r9, %ntid.x": np.arange(N) % 32 + N,
     }
     check(wanted, s1=s1, s2=s2, s3=s3, s4=h, r1=r1, r2=r2, l1=l1, f1=f1, d1=d1, d2=d2)

@@ -293,6 +293,8 @@ MODULE = """.target sm_100a
 .func stores(.param .b64 p) { .reg .b64 q; .local .b32 l[4]; ld.param.b64 q, [p]; st.global.b32 [q], 1; ret; }
 .func loads(.param .b64 p) { .reg .b64 q; .reg .b32 r; ld.param.b64 q, [p]; ld.global.b32 r, [q]; ret; }
 .func again(.param .b64 p) { .local .b32 l[4]; call again, (p); call loads, (p); ret; }
+.func odd(.param .b64 p) { .local .b64 l[5]; call even, (p); ret; }
+.func even(.param .b64 p) { call odd, (p); call stores, (p); ret; }
 """
 
 
@@ -339,6 +341,8 @@ FACTS = {  # instructions: what of a program is not as without them
         {"used": {"little"}, "shared_offsets": {"little": 0, "%reserved_smem_offset_1": 16}, "static_shared": 304},
     "call stores, (px);": {"local_bytes": 32 + 16, "stored_params": None},
     "call again, (px);": {"local_bytes": 32 + 64 * 16}, "call loads, (px);": {},
+    "call stores, (px); call again, (px);": {"local_bytes": 32 + 64 * 16, "stored_params": None},
+    "call odd, (px);": {"local_bytes": 32 + 64 * 48 + 16, "stored_params": None},
 }  # fmt: skip
 PLAIN = {
     "granule": 4, "fences": False, "mbarriers": False, "engines": False, "tensor_memory": False, "pairs": False,
