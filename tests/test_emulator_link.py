@@ -13,10 +13,10 @@ from types import CodeType
 
 import numpy as np
 import pytest
+from test_emulator_instructions import check
 
 from helpers.ladder import usage
 from helpers.ladder.rungs import blackwell, catalog, lay_out
-from nogpu import emulator, toolchain
 from nogpu.emulator.launching import link, run
 from nogpu.emulator.ptx import blocks, opcodes
 from nogpu.emulator.ptx import syntax as P
@@ -164,22 +164,16 @@ def test_an_opcode_whose_python_is_one_expression_needs_its_row_and_nothing_else
         for cached in (opcodes.key_of, opcodes._keys, opcodes.unknown, run._parsed):
             cached.cache_clear()
 
-    source = (
-        'extern "C" __global__ void k(unsigned* out)\n{\n    unsigned d;\n'
-        '    asm volatile("fns.b32 %0, %1, 0, 1;" : "=r"(d) : "r"(out[threadIdx.x]));\n'
-        "    out[threadIdx.x] = d;\n}\n"
-    )
-    compiled = toolchain.compile(source, arch="sm_80")
-    with pytest.raises(EmulationError, match=r"line 4.*'fns.b32' is not emulated"):
-        run.program_of_ptx(compiled.ptx, "k", "k", source, {}, "kernel.cu")
+    numbers = np.arange(1, 257, dtype=np.uint32)
+    wanted = {"fns.b32 r9, r1, 0, 1": [(i & -i).bit_length() - 1 for i in numbers.tolist()]}
+    with pytest.raises(EmulationError, match="'fns.b32' is not emulated"):
+        check(wanted, r1=numbers)
     row = opcodes.Op("d a b n", ": b32", "find_leading({a} & -{a}, False)")
     monkeypatch.setitem(opcodes.OPS, "fns", row)
     forget()
     try:
         monkeypatch.setenv("TILE_CACHE", "0")
-        out = np.arange(1, 33, dtype=np.uint32)
-        assert emulator.launch(source, "k", 1, 32, [out], arch="sm_80").ok
-        assert out.tolist() == [(i & -i).bit_length() - 1 for i in range(1, 33)]
+        check(wanted, r1=numbers)
         with pytest.raises(EmulationError, match="frob is not known for fns"):
             line("fns.frob.b32 a, b, 0, 1")
     finally:
