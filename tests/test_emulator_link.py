@@ -166,7 +166,7 @@ def test_an_opcode_whose_python_is_one_expression_needs_its_row_and_nothing_else
 
     numbers = np.arange(1, 257, dtype=np.uint32)
     wanted = {"fns.b32 r9, r1, 0, 1": [(i & -i).bit_length() - 1 for i in numbers.tolist()]}
-    with pytest.raises(EmulationError, match="'fns.b32' is not emulated"):
+    with pytest.raises(EmulationError, match=r"'fns\.b32' is not emulated"):
         check(wanted, r1=numbers)
     row = opcodes.Op("d a b n", ": b32", "find_leading({a} & -{a}, False)")
     monkeypatch.setitem(opcodes.OPS, "fns", row)
