@@ -224,29 +224,6 @@ def test_who_calls_nothing_gets_nothing_of_the_call_before():
     np.testing.assert_array_equal(out, (t + 100) * 1000 + np.where(t < 60, t + 100, 0))
 
 
-# -- how deep calls go -----------------------------------------------------------------------------
-
-
-def layered(layers: int, wide: int) -> str:
-    """Functions in layers, each calls all of the layer below: wide ** layers ways through."""
-    made = []
-    for layer in reversed(range(layers)):
-        for i in range(wide):
-            calls = "+".join(f"f{layer + 1}_{j}(x + {j})" for j in range(wide))
-            body = calls if layer < layers - 1 else f"x * 2 + {i}"
-            made.append(f"__device__ __noinline__ int f{layer}_{i}(int x) {{ return {body}; }}")
-    kernel = 'extern "C" __global__ void k(int* y, int n) { y[threadIdx.x] = n > 9 ? f0_0(n) : n; }'
-    return "\n".join([*made, kernel])
-
-
-def test_many_ways_through_the_calls_take_no_time() -> None:
-    """Six in each of sixteen layers: to go every way would take years."""
-    y = np.zeros(32, np.int32)
-    assert emulator.launch(layered(16, 6), "k", 1, 32, [y, 3]).ok and (y == 3).all()
-    assert emulator.launch(layered(3, 2), "k", 1, 32, [y, 10]).ok
-    assert (y == (20 + 22 + 22 + 24) + 2).all()
-
-
 def test_a_packed_structure_is_given_and_given_back():
     """NVRTC stores its members whole, and loads them byte by byte."""
     source = """

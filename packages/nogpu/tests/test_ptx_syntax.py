@@ -364,6 +364,18 @@ def test_a_program_says_what_its_launch_needs(body):
     assert {name: getattr(made, name) for name in PLAIN} == {**plain, **FACTS[body]}
 
 
+def test_many_ways_through_the_calls_take_no_time():
+    """Six functions in each of sixteen layers: to go every way would take years."""
+    layers = ""
+    for n in range(16):
+        calls = "".join(f"call f{n - 1}_{i}, (p);" for i in range(6) if n)
+        layers += "".join(
+            f".func f{n}_{i}(.param .b64 p) {{ .local .b32 l[4]; {calls} ret; }}" for i in range(6)
+        )
+    text = kernel_text("ld.param.u64 x, [px]; call f15_0, (px);", layers, PARAMS)
+    assert blocks.translate(P.parse(text), "k").local_bytes == 16 * 16
+
+
 STORED = {  # instructions: bytes of the parameters through whose pointers they store
     "st.global.b32 [x], d;": {0}, "st.global.v2.b64 [y+8], {x, x};": {16}, "st.b32 [x], d; st.b32 [y], d;": {0, 16},
     "cvt.s64.s32 z, d; add.s64 x, x, z; cvta.to.global.u64 z, x; st.global.b32 [z], d;": {0},
