@@ -18,7 +18,7 @@ def run(body, block=32, **options):
     """(out, report) of a kernel with this body; out is int32, one a thread."""
     out = np.zeros(block, np.int32)
     source = f'extern "C" __global__ void k(int* out, int n)\n{{ int t = threadIdx.x;\n{body}\n}}'
-    report = emulator.launch(source, "k", 1, block, [out, 20], arch="sm_80", **options)
+    report = emulator.launch(source, "k", 1, block, [out, 20], arch="sm_90", **options)
     return out, report
 
 
@@ -119,6 +119,11 @@ ABSENT = (
         [0],
     ),
     ("out[t] = __match_any_sync(t < 16 ? 0x1ffffu : 0xffff0000u, t);", 1, [16]),
+    (
+        'if (t % 2) asm volatile("{.reg .pred p; elect.sync %0|p, 0xffffffff;}" : "=r"(out[t]));',
+        1,
+        range(0, 32, 2),
+    ),
 )
 
 
@@ -260,7 +265,7 @@ def test_lanes_that_act_together_get_what_the_isa_says(block, groups):
     v[of == 2] = 6  # all the same
     v[:, :32][of[:, :32] == 1] = 7  # here in the first warp
     m = np.zeros((2, threads), np.uint32)
-    want = np.zeros((len(SHARED_BY_LANES) + 1, 2, threads), np.uint32)
+    want = np.zeros((len(SHARED_BY_LANES) + 2, 2, threads), np.uint32)
     for b, first, g in np.ndindex(2, -(-threads // 32), groups):
         lanes = [i for i in range(32 * first, min(32 * first + 32, threads)) if of[b, i] == g]
         held, who = [int(v[b, i]) for i in lanes], sum(1 << i % 32 for i in lanes)
@@ -271,9 +276,14 @@ def test_lanes_that_act_together_get_what_the_isa_says(block, groups):
             want[k, b, lanes] = value & 0xFFFFFFFF
         for i in lanes:
             alike = [1 << j % 32 for j in lanes if v[b, j] == v[b, i]]
-            want[-1, b, i] = sum(alike)
+            want[-2:, b, i] = i == lanes[0], sum(alike)
     there = [sum(1 << j % 32 for j in range(threads) if j // 32 == i // 32) for i in range(threads)]
-    codes = [*SHARED_BY_LANES, "match.any.sync.b32 r9, r1, r2", "activemask.b32 r9"]
+    codes = [
+        *SHARED_BY_LANES,
+        "elect.sync _|p2, r2",
+        "match.any.sync.b32 r9, r1, r2",
+        "activemask.b32 r9",
+    ]
     values = (np.ravel(w) for w in (*want, [there] * 2))
     check(dict(zip(map(left, codes), values, strict=True)), 2, block, r1=v.ravel(), r2=m.ravel())
 
