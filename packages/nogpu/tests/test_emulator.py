@@ -156,23 +156,19 @@ def test_source_that_does_not_compile_gives_the_compilers_log():
 
 
 def test_all_scalar_types_arrive():
-    source = """
-    #include <cuda_fp16.h>
-    extern "C" __global__ void scalars(double* out, bool b, char c, unsigned char u, short s,
-        unsigned short v, int i, unsigned j, long long l, unsigned long long m, float f, double d,
-        half h)
-    {
-        const double all[] = {double(b), double(c), double(u), double(s), double(v), double(i),
-            double(j), double(l), double(m), f, d, double(__half2float(h))};
-        for (int k = 0; k < 12; ++k) out[k] = all[k];
-    }
-    """
-    out = np.zeros(12)
-    given = [True, -5, 250, -30000, 60000, -(2**31), 2**32 - 1, -(2**40), 2**50, 1.5, 1e-100]
-    given += [np.float16(0.25)]
-    report = emulator.launch(source, "scalars", 1, 1, [out, *given])
-    assert report.ok, report
-    np.testing.assert_array_equal(out, np.array([float(g) for g in given]))
+    given = {
+        "bool": True, "char": -5, "unsigned char": 250, "short": -30000, "unsigned short": 60000,
+        "int": -(2**31), "unsigned": 2**32 - 1, "long long": -(2**40),
+        "unsigned long long": 2**50, "float": 1.5, "double": 1e-100, "half": np.float16(0.25),
+    }  # fmt: skip
+    params = ", ".join(f"{kind} a{i}" for i, kind in enumerate(given))
+    stores = " ".join(
+        f"o[{i}] = {'(float)' * (kind == 'half')}a{i};" for i, kind in enumerate(given)
+    )
+    source = f"#include <cuda_fp16.h>\n__global__ void k(double* o, {params}) {{ {stores} }}"
+    out = np.zeros(len(given))
+    assert emulator.launch(source, "k", 1, 1, [out, *given.values()]).ok
+    np.testing.assert_array_equal(out, [float(value) for value in given.values()])
 
 
 def test_a_structure_is_a_tuple_of_its_members():
