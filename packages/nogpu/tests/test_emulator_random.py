@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from functools import cache
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
-from nogpu import emulator
+from nogpu import emulator, toolchain
 
 PROGRAMS, STATEMENTS = 24, 12
 N, SIZE = 32, 8  # threads, elements of each array
@@ -142,9 +140,11 @@ INPUT = np.random.default_rng(5).integers(0, 1 << 32, 64, dtype=np.uint32)
 CUDA = '#define UNROLL "unroll 1"\n' + "".join(kernel for kernel, _ in SOURCES)
 
 
-@cache
-def by_compiler(folder: Path) -> np.ndarray:
-    """What g++ makes of all programs: uint32 (program, thread, element)."""
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+    """What g++ makes of all programs, uint32 (program, thread, element); skipped without it."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ here, and it is what the emulator is compared with: this did not run")
     numbers = ", ".join(f"{v}u" for v in INPUT)
     names = ", ".join(f"p{seed}" for seed in range(PROGRAMS))
     main = f"""
@@ -157,19 +157,12 @@ int main() {{
 }}
 """
     text = '#define UNROLL "GCC unroll 1"\n' + "".join(f for _, f in SOURCES) + main
+    folder = tmp_path_factory.mktemp("programs")
     (folder / "programs.cpp").write_text(text)
     command = ["g++", "-O1", "-std=c++17", "-w", "-o", "programs", "programs.cpp"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     raw = subprocess.run([folder / "programs"], check=True, capture_output=True).stdout
     return np.frombuffer(raw, np.uint32).reshape(PROGRAMS, N, PER_THREAD)
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
-    """The results of g++; skipped where there is none."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ here, and it is what the emulator is compared with: this did not run")
-    return by_compiler(tmp_path_factory.mktemp("programs"))
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
@@ -184,8 +177,6 @@ def test_a_random_program_does_in_the_emulator_what_it_does_on_a_cpu(
 
 def test_the_programs_are_what_they_are_meant_to_be() -> None:
     """Most of them hold arrays in memory, and all of them change what they began with."""
-    from nogpu import toolchain
-
     ptx = toolchain.ptx(CUDA)
     assert ptx.count(".local .align") >= PROGRAMS // 2
     assert ptx.count("shfl.sync") >= PROGRAMS
