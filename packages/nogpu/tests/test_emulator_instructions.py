@@ -139,7 +139,6 @@ def quotient(x: int, y: int) -> int:
 
 def field(x: int, start: int, length: int, bits: int, signed: bool) -> int:
     """The definition of bfe in the PTX ISA, bit by bit."""
-    start, length = start & 255, length & 255
     sign_at = min(start + length - 1, bits - 1)
     sign = (x >> sign_at & 1) if signed and length else 0
     out = 0

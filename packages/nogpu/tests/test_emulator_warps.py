@@ -109,12 +109,11 @@ UNDEFINED = (
     ("out[t] = t; __syncwarp(0xffff0000u);", T, 1, "does not name them"),
     ("out[t] = __ballot_sync(0xffu, 1) ? 1 : 1;", np.ones(32), 1, "does not name them"),
 )  # fmt: skip
-_ONE_BY_ONE = '_Pragma("unroll 1") '
 ABSENT = (
     ("if (t < 16) out[t] = __shfl_xor_sync(0xffffffffu, t, 1);", 1, range(16, 32)),
     ("if (t < n) out[t] = __ballot_sync(0xffffffffu, t & 1);", 1, range(20, 32)),
     (
-        _ONE_BY_ONE + "for (int i = 0; i < t; ++i) out[t] += __reduce_add_sync(0xffffffffu, i);",
+        '_Pragma("unroll 1") for (int i = 0; i < t; ++i) out[t] += __reduce_add_sync(~0u, i);',
         31,
         [0],
     ),
@@ -185,12 +184,12 @@ out[t] = c[0];
 """
 LDMATRIX = """
 __shared__ __align__(16) unsigned s[32];
-s[t % 32] = t % 32;
+s[t %% 32] = t %% 32;
 __syncthreads();
 unsigned r = 0, at = (unsigned)__cvta_generic_to_shared(&s[t %% 8 * 4]);
 if (%s) asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%%0}, [%%1];" : "=r"(r) : "r"(at));
 out[t] = r;
-""".replace("s[t % 32] = t % 32", "s[t %% 32] = t %% 32")
+"""
 
 
 @pytest.mark.parametrize("body", [MMA, LDMATRIX])
