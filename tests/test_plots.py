@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,10 +22,9 @@ from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.ch03 import pictures as ch03
 from helpers.chapters.ch04 import pictures as ch04
 from helpers.chapters.ch20 import pictures as ch20
-from helpers.draw import Figure, bar_charts, rooflines, series, tilings
+from helpers.draw import Figure, rooflines, series, tilings
 from helpers.draw.figures import MARGIN, NARROW
 from helpers.ladder import model
-from helpers.ladder.kernel import Geometry
 from nogpu import device
 from nogpu.errors import ConfigError, DataError
 from tests import test_pictures_first as first
@@ -288,18 +288,29 @@ def ticks(ax: Any) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-def test_bars_on_axes_hold_the_rows_values() -> None:
+@pytest.mark.parametrize("value", ["ms", "gflops", "cublas_ratio"])
+def test_bars_on_axes_hold_the_rows_values_and_their_spread(value: str) -> None:
     ax = plain()
-    assert plots.bars(RECORDED, value="ms", sizes=[4096]).axes(ax) is ax
+    assert plots.bars(RECORDED, value=value, sizes=[4096]).axes(ax) is ax
     rows = [row for row in RECORDED.rows if row["m"] == 4096]
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx([row["ms"] for row in rows])
+    scale = 100 if value == "cublas_ratio" else 1
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(
+        [scale * r[value] for r in rows]
+    )
     middles = [bar.get_y() + bar.get_height() / 2 for bar in ax.patches]
     assert middles == pytest.approx(range(len(rows))), "row i lies at y = i"
     assert ticks(ax) == [row["kernel"] for row in rows]
     assert ax.get_ylim()[0] > ax.get_ylim()[1], "the first row is on top"
     whisker = ax.collections[0].get_segments()[0][:, 0]  # of the first error bar
-    assert whisker == pytest.approx([rows[0]["q1"], rows[0]["q3"]])
-    assert ax.get_xlabel() == "time in ms"
+    first, work = rows[0], 2 * 4096**3 / 1e6
+    ends = {
+        "ms": (first["q1"], first["q3"]),
+        "gflops": (work / first["q3"], work / first["q1"]),
+        "cublas_ratio": (100 * first["ratio_q1"], 100 * first["ratio_q3"]),
+    }
+    assert whisker == pytest.approx(ends[value])
+    told = {"ms": "time in ms", "gflops": "rate in GFLOP/s", "cublas_ratio": "rate in % of cuBLAS"}
+    assert ax.get_xlabel().startswith(told[value])
     assert legend(ax) == ["recorded on NVIDIA H200, 2026-11-20"]
 
 
@@ -405,10 +416,7 @@ VISION = {
 @pytest.mark.parametrize("page", ["#ffffff", "#121212"])
 def test_every_colour_stands_out_from_light_and_dark_pages(colour: str, page: str) -> None:
     assert contrast(colour, page) >= 3
-
-
-def test_numbers_drawn_on_blue_can_be_read() -> None:
-    assert contrast("#ffffff", colours.BLUE) >= 4.5
+    assert contrast("#ffffff", colours.BLUE) >= 4.5, "numbers are drawn on blue"
 
 
 @pytest.mark.parametrize("vision", VISION)
@@ -441,39 +449,27 @@ def test_bars_tell_the_extremes_with_units_and_the_source() -> None:
     assert "recorded on NVIDIA H200, 2026-11-20" in alt
 
 
-def test_bars_grow_with_the_value_and_show_its_spread() -> None:
-    point = series.points(RECORDED)[0]
-    low, high = bar_charts._spread(point, "gflops") or (0, 0)
-    assert low < point.get("gflops") < high
-    assert low == pytest.approx(point.get("gflops") / 1.1)
-    low, high = bar_charts._spread(point, "cublas_ratio") or (0, 0)
-    assert (low, high) == pytest.approx((98 * 0.011, 103 * 0.011))
-    assert bar_charts._spread(series.points(PUBLISHED)[0], "gflops") is None
-    assert "Whiskers" not in plots.bars(PUBLISHED).caption
+ODD_ROWS: list[tuple[list[dict[str, Any]], str, str]] = [
+    ([{"kernel": "mine", "m": 3, "n": 4, "k": 5, "ms": 2.0}], "ms", "M × N × K = 3 × 4 × 5: mine 2 ms"),
+    ([{"kernel": "mine", "size": 1000, "ms": 2.0}], "gflops", "1,000 GFLOP/s"),
+    ([{"kernel": "a", "size": 8, "ms": 1.0}, {"kernel": "b", "size": 8, "ms": math.nan}], "ms",
+     "At N = 8: a 1 ms."),
+    ([{"kernel": "a<b & $c$", "size": 8, "gflops": 1.5}], "gflops", "a<b & $c$ 1.5 GFLOP/s"),
+]  # fmt: skip
+"""Rows of other shapes, without the column that is asked for, with a gap, and with awkward names."""
 
 
-def test_bars_of_other_columns_and_shapes() -> None:
-    assert "% of cuBLAS" in plots.bars(RECORDED, value="cublas_ratio").alt
-    odd = plots.bars([{"kernel": "mine", "m": 3, "n": 4, "k": 5, "ms": 2.0}], value="ms")
-    assert "M × N × K = 3 × 4 × 5" in odd.alt
-    assert "2 ms" in odd.alt
-    derived = plots.bars([{"kernel": "mine", "size": 1000, "ms": 2.0}])
-    assert "1,000 GFLOP/s" in derived.alt
-
-
-def test_bars_take_a_data_frame_and_escape_names() -> None:
+@pytest.mark.parametrize(("rows", "value", "told"), ODD_ROWS)
+def test_bars_of_rows_and_of_their_data_frame(
+    rows: list[dict[str, Any]], value: str, told: str
+) -> None:
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame([{"kernel": "a<b & $c$", "size": 8, "gflops": 1.5}])
-    figure = plots.bars(frame)
-    assert "a&lt;b &amp; $c$" in figure.svg
-    ET.fromstring(figure.svg)
-
-
-def test_missing_numbers_are_left_out_not_drawn_as_nothing() -> None:
-    rows = [{"kernel": "a", "size": 8, "ms": 1.0}, {"kernel": "b", "size": 8, "ms": math.nan}]
-    figure = plots.bars(rows, value="ms")
-    assert "a 1 ms" in figure.alt
-    assert "b" not in re.findall(r">([^<]+)</text>", figure.svg)
+    figure = plots.bars(rows, value=value)
+    assert told in figure.alt and "Whiskers" not in figure.caption
+    names = [r["kernel"] for r in rows if not math.isnan(r.get("ms", 0))]
+    words = {"".join(text.itertext()) for text in ET.fromstring(figure.svg).iter()}
+    assert set(names) <= words and "b" not in words, "what has no number is left out"
+    assert plots.bars(pandas.DataFrame(rows), value=value) == figure
 
 
 def test_the_ladder_is_in_the_catalogs_order_with_shares() -> None:
@@ -626,18 +622,8 @@ def test_a_tile_diagram_says_where_the_block_works() -> None:
     other = plots.tile_diagram("tiled_32", 100, 70, 50, TILE=8)
     assert "13 by 9 blocks" in other.alt
     assert other == plots.tile_diagram(plan(catalog["tiled_32"], 100, 70, 50, TILE=8))
-
-
-def threads_of_block(p: Geometry) -> dict[tuple[tuple[int, int, int, int], ...], int]:
-    """The sets of pieces that the elements of a block's tile belong to, and how many each holds."""
-    t = tilings._tiles(p)
-    found: dict[tuple[tuple[int, int, int, int], ...], int] = {}
-    for r in range(t.bm):
-        for c in range(t.bn):
-            pieces = tuple(tilings._pieces(p, t, (r, c)))
-            assert any(y <= r < y + h and x <= c < x + w for y, x, h, w in pieces), (r, c)
-            found[pieces] = found.get(pieces, 0) + 1
-    return found
+    warps = plots.tile_diagram("warp_tiled", 256, 256, 64, block=(1, 0), thread=(16, 72)).alt
+    assert "A warp computes 64 by 64. A thread computes 16 by 8 in 8 pieces." in warps
 
 
 @pytest.mark.parametrize("name", list(catalog))
@@ -647,7 +633,11 @@ def test_the_tiles_of_all_threads_make_up_the_block(name: str) -> None:
     assert plots.tile_diagram(p).alt
     if not t.tm:
         return  # Tensor Cores: no thread owns a rectangle
-    threads = threads_of_block(p)
+    threads: Counter[tuple[tilings.Box, ...]] = Counter()
+    for r, c in np.ndindex(t.bm, t.bn):
+        pieces = tuple(tilings._pieces(p, t, (r, c)))
+        assert any(y <= r < y + h and x <= c < x + w for y, x, h, w in pieces), (r, c)
+        threads[pieces] += 1
     assert len(threads) == p.threads
     assert set(threads.values()) == {t.tm * t.tn}
 
@@ -680,18 +670,6 @@ def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
         places = ((y + i, x + j) for y, x, h, w in pieces for i in range(h) for j in range(w))
         drawn = {row * t.bn + column for row, column in places}
         assert drawn == elements
-
-
-def test_a_warp_tiles_threads_lie_in_pieces_of_four() -> None:
-    sizes = {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8}
-    kernel = replace(catalog["block_2d"], params=sizes, rules=(), block=("256", "1", "1"))
-    p = plan(kernel, 256, 512, 64)
-    threads = threads_of_block(p)
-    assert len(threads) == 256
-    assert set(threads.values()) == {16 * 8}
-    assert all((h, w) == (4, 4) for pieces in threads for _, _, h, w in pieces)
-    figure = plots.tile_diagram(p, step=2, block=(0, 1), thread=(16, 72))
-    assert "A warp computes 64 by 64. A thread computes 16 by 8 in 8 pieces." in figure.alt
 
 
 def test_the_hierarchies_tell_sizes() -> None:
