@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from types import SimpleNamespace
 from typing import Any
@@ -350,7 +350,7 @@ def test_same_array() -> None:
 # -- kernels -------------------------------------------------------------------------------------
 
 KERNEL = """
-extern "C" __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K)
+extern "C" __global__ void f(const float* A, const float* B, float* C, int M, int N, int K)
 {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
     if (row >= M || col >= N) return;
@@ -360,7 +360,7 @@ extern "C" __global__ void mine(const float* A, const float* B, float* C, int M,
 }
 """
 TILED = """
-extern "C" __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K)
+extern "C" __global__ void f(const float* A, const float* B, float* C, int M, int N, int K)
 {
     __shared__ float a[16][16], b[16][16];
     int x = threadIdx.x, y = threadIdx.y;
@@ -376,99 +376,87 @@ extern "C" __global__ void mine(const float* A, const float* B, float* C, int M,
     if (row < M && col < N) C[row * N + col] = sum;
 }
 """
-LAUNCH: dict[str, Any] = {
-    "block": ("16", "16", "1"),
-    "grid": ("cdiv(N, 16)", "cdiv(M, 16)", "1"),
-    "shapes": ((1, 1, 1), (17, 33, 19)),
-}
+TILES_16 = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
+"""How both are launched."""
 
 
-def kernel_faults(source: Any, **options: Any) -> str:
-    """What a check of this source complains about; "" if nothing."""
-    task = KernelTask("mine", **{**LAUNCH, **options})
-    return "\n".join(str(c) for c in check_kernel_source(source, task) if not c.ok)
+def but(source: str, *changes: tuple[str, str]) -> str:
+    """A source with changes of texts that stand in it once."""
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
 
 
-@pytest.mark.parametrize("source", [KERNEL, TILED])
-def test_a_right_kernel_passes(source: str) -> None:
-    most = {"A": 4, "B": 4, "C": 4}
-    assert not kernel_faults(source, max_sectors=most, count_shape=(32, 32, 32))
+def kernel_faults(source: Any, task: KernelTask = TILES_16, **options: Any) -> list[str]:
+    """What a check of this source complains about."""
+    checks = check_kernel_source(source, replace(task, **options))
+    return [str(c) for c in checks if not c.ok]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        ("sum += ", "sum = ", "elements differ"),
-        ("if (row >= M || col >= N) return;", "", "out-of-bounds"),
-        ("float sum = 0.0f;", "float sum = 0.0f; if (K == 19) return;", "elements differ"),
-        ("A[row * K + k]", "__half2float(__float2half(A[row * K + k]))", ""),
-        ("int k = 0;", "int k = oops;", "oops"),
-        ("void mine", "void yours", "mine"),
-    ],
-)
-def test_a_wrong_kernel_is_told(old: str, new: str, fault: str) -> None:
-    assert old in KERNEL
-    source = KERNEL.replace(old, new)
-    if "half" in new:
-        source = "#include <cuda_fp16.h>\n" + source
-    told = kernel_faults(source)
-    assert told and fault in told
+ONE_BARRIER = but(TILED, ("__syncthreads();\n    }", "}"))
+SWAPPED = but(KERNEL, ("threadIdx.y, col", "threadIdx.x, col"), ("threadIdx.x;", "threadIdx.y;"))
+ROUNDED = but(KERNEL, ("A[row * K + k]", "__half2float(__float2half(A[row * K + k]))"))
+FEW = {"shapes": ((1, 1, 1), (17, 33, 19))}
+COUNTED = {"count_shape": (32, 32, 32), "shapes": ((16, 16, 16),)}
+GOOD: list[tuple[str, dict[str, Any]]] = [
+    (KERNEL, {**FEW, "max_sectors": {"A": 4, "B": 4, "C": 4}, "count_shape": (32, 32, 32)}),
+    (TILED, {**FEW, "max_sectors": {"A": 4, "B": 4, "C": 4}, "count_shape": (32, 32, 32)}),
+    (SWAPPED, COUNTED),
+    (TILED, {**COUNTED, "max_sectors": 4, "max_wavefronts": 2.2}),
+    (TILED, {**FEW, "require": ("__shared__",), "forbid": ("atomicAdd", "A_tile")}),
+]
+BAD: list[tuple[Any, dict[str, Any], str]] = [
+    (but(KERNEL, ("sum += ", "sum = ")), FEW, "elements differ"),
+    (but(KERNEL, ("if (row >= M || col >= N) return;", "")), FEW, "out-of-bounds"),
+    (but(KERNEL, ("sum = 0.0f;", "sum = 0.0f; if (K == 19) return;")), FEW, "elements differ"),
+    (f"#include <cuda_fp16.h>\n{ROUNDED}", FEW, "elements differ"),
+    (but(KERNEL, ("int k = 0;", "int k = oops;")), FEW, "oops"),
+    (but(KERNEL, ("void f", "void yours")), FEW, "has no kernel 'f'"),
+    (but(TILED, ("__syncthreads();\n        for", "for")), FEW, "race"),
+    (ONE_BARRIER, FEW, "race"),
+    (ONE_BARRIER, {**FEW, "must_be_clean": False}, "It is right where warps run one after the other"),
+    (SWAPPED, {**COUNTED, "max_sectors": {"A": 4}}, "sectors of A for each 32 multiply-adds"),
+    (SWAPPED, {**COUNTED, "max_sectors": {"A": 4}}, "4 or fewer"),
+    (KERNEL, {**COUNTED, "max_sectors": {"D": 4}}, "D is read"),
+    (but(TILED, ("a[y][k] *", "a[x][k] *")), {**COUNTED, "max_wavefronts": 2.2}, "wavefronts"),
+    (KERNEL, {**COUNTED, "max_wavefronts": 2}, "shared memory is used"),
+    (but(KERNEL, ("float sum", "// __shared__\n    float sum")),
+     {**FEW, "require": ("__shared__",)}, "__shared__ is used"),
+    (KERNEL, {**FEW, "forbid": ("sum",)}, "sum is not used"),
+    (42, FEW, "source text"),
+]  # fmt: skip
 
 
-def test_a_missing_barrier_is_told_though_the_result_is_right() -> None:
-    first = TILED.replace("__syncthreads();", "", 1)
-    second = TILED[::-1].replace("__syncthreads();"[::-1], "", 1)[::-1]
-    assert "race" in kernel_faults(first) and "race" in kernel_faults(second)
-    assert "race" not in kernel_faults(second, must_be_clean=False)
+@pytest.mark.parametrize(("source", "options"), GOOD)
+def test_a_right_kernel_passes(source: str, options: dict[str, Any]) -> None:
+    assert kernel_faults(source, **options) == []
 
 
-def test_counted_efficiency() -> None:
-    swapped = KERNEL.replace("threadIdx.y, col", "threadIdx.x, col")
-    swapped = swapped.replace("threadIdx.x;", "threadIdx.y;")
-    options = {"count_shape": (32, 32, 32), "shapes": ((16, 16, 16),)}
-    told = kernel_faults(swapped, max_sectors={"A": 4}, **options)
-    assert "sectors of A for each 32 multiply-adds" in told and "4 or fewer" in told
-    assert not kernel_faults(swapped, **options)
-    assert re.search("of D|D is", kernel_faults(KERNEL, max_sectors={"D": 4}, **options))
-    assert not kernel_faults(TILED, max_sectors=4, max_wavefronts=2.2, **options)
-    columns = TILED.replace("a[y][k] * b[k][x]", "a[x][k] * b[k][x]")
-    assert "wavefronts" in kernel_faults(columns, max_wavefronts=2.2, **options)
-    assert "shared memory is used" in kernel_faults(KERNEL, max_wavefronts=2, **options)
-
-
-def test_words_that_must_or_must_not_stand_in_the_code() -> None:
-    assert not kernel_faults(TILED, require=("__shared__",), forbid=("atomicAdd", "A_tile"))
-    commented = KERNEL.replace("float sum", "// __shared__\n    float sum")
-    assert "__shared__ is used" in kernel_faults(commented, require=("__shared__",))
-    assert "sum is not used" in kernel_faults(KERNEL, forbid=("sum",))
-
-
-def test_what_is_no_text_or_never_ends_is_told() -> None:
-    assert "source text" in kernel_faults(42)
-    endless = KERNEL.replace("++k", "k += 0").replace("k < K", "k < 1")
-    assert kernel_faults(endless, shapes=((1, 1, 1),))
+@pytest.mark.parametrize(("source", "options", "told"), BAD)
+def test_a_wrong_kernel_is_told(source: Any, options: dict[str, Any], told: str) -> None:
+    assert told in "\n".join(kernel_faults(source, **options))
 
 
 # -- answers that are right in part ----------------------------------------------------------------
 
 
-def solution(name: str) -> str:
-    """The folded solution of an exercise, without the call that checks it."""
-    every = [section for text in CHAPTERS[name[:2]] for section in sections(text)]
-    found = next(s for s in every if any(name in CALL.findall(c) for c in s.cells))
-    return found.solutions[0].replace(found.solutions[0].strip().splitlines()[-1], "")
-
-
-def changed(name: str, *swaps: tuple[str, str]) -> Result:
-    """What check says to the solution with pieces replaced."""
-    source = solution(name)
+def solved(name: str, *swaps: tuple[str, str]) -> Result:
+    """What check says to the solution that the page prints, with texts replaced."""
+    parts = [(text, part) for text in CHAPTERS[name[:2]] for part in sections(text)]
+    [(text, source)] = [
+        (text, part.solutions[0])
+        for text, part in parts
+        if any(name in CALL.findall(cell) for cell in part.cells)
+    ]
     for old, new in swaps:
-        assert old in source
+        assert old in source, old
         source = source.replace(old, new)
-    names: dict[str, Any] = {"np": np}
-    exec(source, names)
-    given = [v for k, v in names.items() if k != "np" and not k.startswith("__")]
-    return check(name, given[-1])
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(preamble(text), "<preamble>", "exec"), names)
+    result = value_of(source, names)
+    assert isinstance(result, Result)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -492,20 +480,15 @@ def changed(name: str, *swaps: tuple[str, str]) -> Result:
     ],
 )  # fmt: skip
 def test_answers_that_are_right_in_part(name: str, swaps: list[tuple[str, str]], told: str) -> None:
-    result = changed(name, *swaps)
+    result = solved(name, *swaps)
     failed = [c.what for c in result.checks if not c.ok]
     assert failed and all(told in what for what in failed), result
-
-
-SOUND = TILED.replace("mine(", "f(")
-ONE_BARRIER = SOUND.replace("b[k][x];\n        __syncthreads();\n", "b[k][x];\n")
-TILES_16 = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
 
 
 @pytest.mark.nvrtc  # clang moves a load that one branch alone uses
 def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
     """Two races, one between warps and one within one: a block's barrier orders both."""
-    [found] = [str(c) for c in check_kernel_source(ONE_BARRIER, TILES_16) if not c.ok]
+    [found] = kernel_faults(ONE_BARRIER)
     assert "Put __syncthreads()" in found and "`b[y][x] = col < N" in found
     assert "1 more between lanes of one warp, which the same __syncthreads() orders" in found
     assert "put __syncwarp()" not in found
@@ -545,7 +528,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_what_passes_runs_on_the_gpu_at_every_shape(gpu: Any) -> None:
-    [*_, last] = check_kernel_source(SOUND, TILES_16)
+    [*_, last] = check_kernel_source(TILED, TILES_16)
     assert last.ok and "Test GPU" in last.what and "0.0625 ms" in last.got
     assert sorted(map(tuple, gpu)) == sorted(TILES_16.shapes)
 
@@ -564,5 +547,5 @@ def test_a_wrong_result_of_the_gpu_fails(gpu: Any, monkeypatch: pytest.MonkeyPat
         return done
 
     monkeypatch.setattr(kernels, "launch_on_gpu", off_by_one)
-    [*_, last] = check_kernel_source(SOUND, TILES_16)
+    [*_, last] = check_kernel_source(TILED, TILES_16)
     assert not last.ok and "result on the Test GPU at M=" in last.what

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.page.exercises import Axis, Check, check, check_chart, check_table
-from tests.common import texts_of
-from tests.test_exercises import preamble, sections, value_of
+from tests.test_exercises import solved
 
 plt = pytest.importorskip("matplotlib.pyplot")
 pd = pytest.importorskip("pandas")
@@ -26,19 +25,6 @@ def closed() -> Iterator[None]:
 
 
 # -- the exercises of the pages --------------------------------------------------------------------
-
-
-def solved(id: str, *changes: tuple[str, str]) -> Any:
-    """What check says of the solution that the page prints, with changes of its text."""
-    parts = [(text, part) for text in texts_of(id[:2]) for part in sections(text)]
-    own = [(text, p.solutions[0]) for text, p in parts if p.title.startswith(f"Exercise {id}")]
-    [(text, code)] = own
-    for old, new in changes:
-        assert old in code, old
-        code = code.replace(old, new)
-    names: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(preamble(text), "<preamble>", "exec"), names)
-    return value_of(code, names)
 
 
 @pytest.mark.parametrize(

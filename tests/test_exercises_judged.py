@@ -3,6 +3,7 @@ would pass."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,36 +11,17 @@ import pytest
 
 from helpers.page.exercises import KernelTask, check, check_kernel_source, kernels
 from helpers.page.exercises.kernels import AWKWARD, drawn_shapes, fractions_problem
-from tests.test_exercises import KERNEL, SOUND, TILES_16
+from tests.test_exercises import KERNEL, SWAPPED, TILED, TILES_16, but, kernel_faults
 from tools import hostile
 
-NAIVE = KERNEL.replace("void mine", "void f")
-TASK = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
-LIMITED = KernelTask(
-    "f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"), shapes=((17, 33, 19),),
-    max_sectors={"A": 4, "B": 4, "C": 4},
-)  # fmt: skip
-
-
-def faults(source: str, task: KernelTask = TASK) -> list[str]:
-    """What the checker complains about."""
-    return [str(c) for c in check_kernel_source(source, task) if not c.ok]
-
-
-def but(*changes: tuple[str, str], of: str = NAIVE) -> str:
-    """A source with changes of texts that stand in it once."""
-    for old, new in changes:
-        assert of.count(old) == 1, old
-        of = of.replace(old, new)
-    return of
-
-
+LIMITED = replace(TILES_16, shapes=((17, 33, 19),), max_sectors={"A": 4, "B": 4, "C": 4})
 KNOWN = " || ".join(f"M == {m} && N == {n} && K == {k}" for m, n, k in AWKWARD)
 UNFORESEEN = {
-    "a table of shapes": but(("    float sum", f"    if (!({KNOWN})) return;\n    float sum")),
-    "K at most 48": but(("k < K;", "k < (K < 48 ? K : 48);")),
-    "whole numbers": but(("float sum = 0.0f;", "int sum = 0;"), ("sum += A", "sum += (int)A")),
+    "a table of shapes": but(KERNEL, ("    float sum", f"    if (!({KNOWN})) return;\n    float sum")),
+    "K at most 48": but(KERNEL, ("k < K;", "k < (K < 48 ? K : 48);")),
+    "whole numbers": but(KERNEL, ("float sum = 0.0f;", "int sum = 0;"), ("sum += A", "sum += (int)A")),
     "signs": but(
+        KERNEL,
         ("sum += A[row * K + k] * B[k * N + col]",
          "sum += B[k * N + col] > 0 ? A[row * K + k] : B[k * N + col] < 0 ? -A[row * K + k] : 0.0f"),
     ),
@@ -53,13 +35,13 @@ UNFORESEEN = {
 def test_what_is_right_only_where_everyone_looks_is_told(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [told] = faults(UNFORESEEN[name])
+    [told] = kernel_faults(UNFORESEEN[name])
     assert "result at M=" in told, told
     monkeypatch.setattr(kernels, "_unforeseen", lambda *_: [])  # the control
-    assert faults(UNFORESEEN[name]) == []
+    assert kernel_faults(UNFORESEEN[name]) == []
 
 
-@pytest.mark.parametrize("source", [NAIVE, SOUND])
+@pytest.mark.parametrize("source", [KERNEL, TILED])
 def test_a_sound_kernel_passes_and_says_what_it_ran_on(source: str) -> None:
     *_, last = check_kernel_source(source, TILES_16)
     assert last.ok and "drawn from your text, with warps in another order" in last.what
@@ -67,13 +49,13 @@ def test_a_sound_kernel_passes_and_says_what_it_ran_on(source: str) -> None:
 
 
 def test_shapes_follow_from_the_text_and_keep_what_the_task_needs() -> None:
-    assert drawn_shapes("a", TASK) == drawn_shapes("a", TASK) != drawn_shapes("b", TASK)
+    assert drawn_shapes("a", TILES_16) == drawn_shapes("a", TILES_16) != drawn_shapes("b", TILES_16)
     line = KernelTask("f", (256,), ("cdiv(M, 256)",), shapes=((1, 1, 1), (1000, 1, 1)))
     eight = KernelTask("f", (256,), (1,), shapes=((16, 8, 24), (32, 64, 40)))
     for text in map(str, range(20)):
         assert {(n, k) for _, n, k in drawn_shapes(text, line)} == {(1, 1)}
         assert all(size % 8 == 0 for shape in drawn_shapes(text, eight) for size in shape)
-    assert all(drawn_shapes(text, TASK)[1][2] > 47 for text in "abcdef")
+    assert all(drawn_shapes(text, TILES_16)[1][2] > 47 for text in "abcdef")
 
 
 def test_numbers_are_no_whole_numbers_and_sums_are_exact() -> None:
@@ -85,30 +67,21 @@ def test_numbers_are_no_whole_numbers_and_sums_are_exact() -> None:
 
 
 def test_an_input_that_is_changed_is_told() -> None:
-    wrong = but(("    C[row * N + col] = sum;", "    C[row * N + col] = sum;\n    if (row == 0 && col == 0) const_cast<float*>(B)[K * N - 1] += 1.0f;"), of=NAIVE.replace("    if (row < M && col < N) C[row", "    C[row"))  # fmt: skip
-    told = faults(
-        wrong, KernelTask("f", (16, 16), (1, 1), shapes=((1, 1, 1),), must_be_clean=False)
-    )
+    write = "if (row == 0 && col == 0) const_cast<float*>(B)[K * N - 1] += 1.0f;"
+    wrong = but(KERNEL, ("] = sum;", f"] = sum; {write}"))
+    told = kernel_faults(wrong, grid=(1, 1), shapes=((1, 1, 1),), must_be_clean=False)
     assert any("argument 2 is an input" in line and "changed at M=1" in line for line in told)  # fmt: skip
-
-
-STRIDED = but(
-    ("blockIdx.y * 16 + threadIdx.y", "blockIdx.y * 16 + threadIdx.x"),
-    ("blockIdx.x * 16 + threadIdx.x", "blockIdx.x * 16 + threadIdx.y"),
-)
 
 
 def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
     """Broadcasts on the same line make an average look good, and a good path for one shape the
     count."""
     many = "A[row * K + k] + 0.0f * A[k]"
-    assert faults(NAIVE, LIMITED) == []
-    assert any("sectors of A for each 32" in line for line in faults(STRIDED, LIMITED))
-    diluted = STRIDED.replace("A[row * K + k]", f"({many})")
-    assert any("sectors of" in line for line in faults(diluted, LIMITED))
+    diluted = SWAPPED.replace("A[row * K + k]", f"({many})")
+    assert any("sectors of" in line for line in kernel_faults(diluted, LIMITED))
     both = (
-        NAIVE.replace('extern "C" __global__ void f', "__device__ void good")
-        + STRIDED.replace('extern "C" __global__ void f', "__device__ void bad")
+        KERNEL.replace('extern "C" __global__ void f', "__device__ void good")
+        + SWAPPED.replace('extern "C" __global__ void f', "__device__ void bad")
         + 'extern "C" __global__ void f(const float* A, const float* B, float* C, int M, int N, int'
         " K)\n{ if (M == 64 && N == 64 && K == 64) good(A, B, C, M, N, K); else bad(A, B, C, M,"
         " N, K); }\n"
@@ -117,9 +90,9 @@ def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
     assert [c.ok for c in told if "sectors of A" in c.what] == [True, False]
 
 
-def test_a_macro_hides_no_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_macro_hides_no_barrier() -> None:
     """Exercise 11.3 asks for one; two stand behind a name."""
-    source = SOUND.replace("void f(", "void two_buffers(")
+    source = TILED.replace("void f(", "void two_buffers(")
     assert source.count("__syncthreads()") == 2
     hidden = "#define WAIT __syncthreads()\n" + source.replace("__syncthreads();", "WAIT;")
     result: Any = check("11.3", hidden)
@@ -127,7 +100,6 @@ def test_a_macro_hides_no_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_endless_kernel_is_run_once() -> None:
-    task = KernelTask("f", TASK.block, TASK.grid, max_seconds=1.0)
-    told = faults(but(("++k", "k += 0")), task)
+    told = kernel_faults(but(KERNEL, ("++k", "k += 0")), max_seconds=1.0)
     assert sum("step-budget" in line for line in told) == 1
     assert not any("31x65x47" in line or "M=31" in line for line in told)
