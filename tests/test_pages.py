@@ -6,13 +6,13 @@ import math
 import re
 import sys
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
 
 from helpers import catalog, instruction_mix, resources, trace
 from helpers.page import (
@@ -33,41 +33,27 @@ from helpers.page import (
 from helpers.record import counters, measure
 from nogpu.errors import ConfigError, DataError, UnknownNameError
 
-VOID = {"br", "hr", "img", "input", "meta", "link", "wbr"}
+TAG = re.compile(r"</?\w+")
 
 
-class Balance(HTMLParser):
-    """Finds tags that are not closed, and collects ids and text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-
-def parsed(shown: Html) -> Balance:
+def parsed(shown: Html) -> BeautifulSoup:
     """The HTML of a piece of a page, checked for what none may hold."""
     html = shown._repr_html_()
-    balance = Balance()
-    balance.feed(html)
-    assert balance.open == []
-    for tag, attributes in balance.tags:
-        assert tag not in {"script", "link", "iframe", "h1", "h2", "h3", "h4"}
-        assert not any(name.startswith("on") for name in attributes)
-        assert "http" not in " ".join(value or "" for value in attributes.values())
-    return balance
+    soup = BeautifulSoup(html, "html.parser")
+    assert TAG.findall(html) == TAG.findall(str(soup)), "every tag is closed, in its turn"
+    assert not soup.find(["script", "link", "iframe", "h1", "h2", "h3", "h4"])
+    for name, value in (pair for tag in soup.find_all(True) for pair in tag.attrs.items()):
+        assert not name.startswith("on") and "http" not in str(value)
+    return soup
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["<b><i></b></i>", "<p>", "</p>", "<h2></h2>", "<a onclick='x'></a>", "<a href='http:'></a>"],
+)
+def test_a_piece_that_no_page_may_hold_is_seen(wrong: str) -> None:
+    with pytest.raises(AssertionError):
+        parsed(Html(wrong, ""))
 
 
 # -- listings ------------------------------------------------------------------------------------
@@ -75,22 +61,18 @@ def parsed(shown: Html) -> Balance:
 
 def code_of(shown: Html) -> str:
     """The source as a reader copies it: without line numbers and marks."""
-    html = shown._repr_html_()
-    inside = re.search(r"<pre[^>]*><span></span>(.*?)</pre>", html, re.DOTALL)
-    assert inside
-    text = re.sub(r'<span class="linenos".*?</span> </span>', "", inside[1], flags=re.DOTALL)
-    import html as h
-
-    return h.unescape(re.sub(r"<[^>]+>", "", text))
+    code = parsed(shown).pre
+    assert code
+    for number in code.select(".linenos"):
+        number.decompose()
+    return code.get_text()
 
 
 def test_a_listing_is_the_file_and_nothing_else() -> None:
     shown = show_kernel("vectorised", since="coalesced")
-    balance = parsed(shown)
     assert code_of(shown) == catalog["vectorised"].source
-    pre = next(attributes for tag, attributes in balance.tags if tag == "pre")
-    assert pre["tabindex"] == "0"
-    assert "10_vectorised.cu" in (pre["aria-label"] or "")
+    [pre] = parsed(shown).find_all("pre")
+    assert pre["tabindex"] == "0" and "10_vectorised.cu" in pre["aria-label"]
     assert "highlight-cuda notranslate" in shown.html
     assert 'class="k"' in shown.html or 'class="kt"' in shown.html
     assert "lines marked + are new since kernels/05_coalesced.cu" in shown.html
@@ -141,7 +123,6 @@ def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text() -> None:
     assert f"lines {row} to" in shown.html
     text = 'extern "C" __global__ void f(const int* a, int* b) {\n    *b = *a < 3 && 1;\n}'
     free = show_kernel(text)
-    parsed(free)
     assert code_of(free) == text + "\n"
     assert "CUDA source" in free.html
     assert "C++ source" in show_kernel("int f()\n{ return 1; }").html
@@ -165,17 +146,15 @@ def test_lines_are_marked_by_their_text_in_place_of_the_difference() -> None:
 
 def test_a_folded_listing_is_closed_and_says_its_file() -> None:
     shown = show_kernel("tiled_32", folded=True)
-    tags = [tag for tag, _ in parsed(shown).tags]
-    assert tags[:2] == ["details", "summary"] and "open" not in dict(parsed(shown).tags[0][1])
-    summary = re.search("<summary[^>]*>(.*?)</summary>", shown.html)
-    assert summary and "kernels/06_tiled.cu" in summary[1] and "lines" in summary[1]
+    outer, summary = parsed(shown).find_all(True)[:2]
+    assert (outer.name, summary.name) == ("details", "summary") and "open" not in outer.attrs
+    assert "kernels/06_tiled.cu" in summary.get_text() and "lines" in summary.get_text()
     assert code_of(shown) == catalog["tiled_32"].source
 
 
 def test_a_listing_reads_without_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pygments", None)
     shown = show_kernel("naive")
-    parsed(shown)
     assert code_of(shown) == catalog["naive"].source
 
 
@@ -283,27 +262,17 @@ OPTIONS = {"Yes: `a < b`": "Because *c* > d.", "No & never": "It depends on `x[i
 OPTIONS["2 * 3 * 4"] = "That is 24."
 
 
-def test_a_quiz_is_folded_options_with_verdicts() -> None:
+def test_a_quiz_is_folded_options_whose_verdicts_nobody_sees_before_a_choice() -> None:
     q = quiz("Is `A[i]` coalesced?", OPTIONS, answer="No & never")
-    balance = parsed(q)
-    details = [attributes for tag, attributes in balance.tags if tag == "details"]
-    assert len(details) == 3
-    assert all("open" not in attributes for attributes in details)
-    assert balance.words.count("Right.") == 1
-    assert balance.words.count("Not quite.") == 2
-    assert "<code>A[i]</code>" in q.html
-    assert "2 * 3 * 4" in balance.words
-    group = next(attributes for _, attributes in balance.tags if attributes.get("role") == "group")
-    ids = [attributes.get("id") for _, attributes in balance.tags if attributes.get("id")]
-    assert ids == [group["aria-labelledby"]]
-    assert "a) Yes" in repr(q)
-
-
-def test_the_answer_is_not_told_before_it_is_asked_for() -> None:
-    q = quiz("?", OPTIONS, answer="No & never")
-    summaries = re.findall(r"<summary[^>]*>(.*?)</summary>", q.html)
-    assert len(set(re.findall(r"<details[^>]*>", q.html))) == 1
+    soup = parsed(q)
+    assert [d.attrs for d in soup.find_all("details")] == [soup.details.attrs] * 3
+    assert "open" not in soup.details.attrs
+    said, summaries = soup.get_text(), [s.get_text() for s in soup.find_all("summary")]
+    assert said.count("Right.") == 1 and said.count("Not quite.") == 2
     assert not any("Right" in s or "✓" in s for s in (*summaries, repr(q)))
+    assert "<code>A[i]</code>" in q.html and "2 * 3 * 4" in said and "a) Yes" in repr(q)
+    [named], [group] = soup.select("[id]"), soup.select("[role=group]")
+    assert named["id"] == group["aria-labelledby"]
     several = quiz("Which?", OPTIONS, answer=("No & never", "2 * 3 * 4"))
     assert several.html.count("Right.") == 2
 
@@ -335,16 +304,13 @@ def test_a_table_has_a_caption_headers_and_aligned_numbers() -> None:
         formats={"ms": ".1f"},
         note="Recorded.",
     )
-    balance = parsed(t)
-    heads = [a for tag, a in balance.tags if tag == "th"]
-    assert [a["scope"] for a in heads] == ["col"] * 3 + ["row"] * 2
-    region = next(a for _, a in balance.tags if a.get("role") == "group")
-    assert region["tabindex"] == "0"
-    assert region["aria-label"] == "Times of kernels."
-    assert "overflow-x:auto" in (region["style"] or "")
-    assert "276.1" in balance.words and "time (ms)" in balance.words
-    assert "12,345" in balance.words and ">4096<" in t.html
-    assert "no value" in balance.words
+    soup = parsed(t)
+    assert [head["scope"] for head in soup.find_all("th")] == ["col"] * 3 + ["row"] * 2
+    [region] = soup.select("[role=group]")
+    assert region["tabindex"] == "0" and region["aria-label"] == "Times of kernels."
+    assert "overflow-x:auto" in region["style"]
+    for words in ("276.1", "time (ms)", "12,345", "4096", "no value"):
+        assert words in [cell.get_text() for cell in soup.select("th, td, td span")]
     assert "a&lt;b" in t.html
     assert t.html.count("text-align:right") == 6
     lines = repr(t).splitlines()
@@ -506,9 +472,7 @@ def test_a_table_says_whose_its_numbers_are() -> None:
 
 def cells_of(shown: Html) -> list[list[str]]:
     """The cells of a table, header first, as text."""
-    from bs4 import BeautifulSoup
-
-    rows = BeautifulSoup(shown.html, "html.parser").find_all("tr")
+    rows = parsed(shown).find_all("tr")
     return [[c.get_text() for c in row.find_all(["th", "td"])] for row in rows]
 
 
@@ -528,7 +492,6 @@ def test_loads_by_line_are_those_of_the_trace() -> None:
     costs = ["sectors each", "wavefronts each"]
     assert cells_of(both)[0] == ["source", "access", "array", "requests", *costs]
     assert "64 × 64 × 32" in both.text and "tiled_32" in both.text and "emulator" in both.text
-    parsed(both)
     with pytest.raises(DataError, match="coalesced: no loads to show"):
         loads_table({"coalesced": SimpleNamespace(by_line=list)})  # type: ignore[dict-item]
     with pytest.raises(ConfigError, match="op='read'"):
