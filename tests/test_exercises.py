@@ -441,14 +441,25 @@ def test_a_wrong_kernel_is_told(source: Any, options: dict[str, Any], told: str)
 # -- answers that are right in part ----------------------------------------------------------------
 
 
-def solved(name: str, *swaps: tuple[str, str]) -> Result:
-    """What check says to the solution that the page prints, with texts replaced."""
-    parts = [(text, part) for text in CHAPTERS[name[:2]] for part in sections(text)]
-    [(text, source)] = [
+def solution(name: str) -> tuple[str, str]:
+    """The page of an exercise, and its folded solution."""
+    [found] = [
         (text, part.solutions[0])
-        for text, part in parts
+        for text in CHAPTERS[name[:2]]
+        for part in sections(text)
         if any(name in CALL.findall(cell) for cell in part.cells)
     ]
+    return found
+
+
+def printed(name: str) -> Any:
+    """The answer that an exercise's solution gives to check."""
+    return value_of(solution(name)[1], {"np": np, "check": lambda _, answer: answer})
+
+
+def solved(name: str, *swaps: tuple[str, str]) -> Result:
+    """What check says to the solution with texts replaced."""
+    text, source = solution(name)
     for old, new in swaps:
         assert old in source, old
         source = source.replace(old, new)
