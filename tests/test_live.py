@@ -125,14 +125,17 @@ def test_findings_are_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "3 wrong" not in live.verdict(clean)
 
 
-def test_times_stand_beside_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    k = catalog["tiled_32"]
+def timed(monkeypatch: pytest.MonkeyPatch, *kernels: Kernel) -> tuple[list[Any], Any]:
+    """What a GPU that answers at once gives of tiles at 1024: the rows, and the last measurement."""
     with monkeypatch.context() as patch:
         patch.setattr(live, "measure", measured)
-        rows = []
-        for tile in (8, 16):
-            row, m = live.timed(k.with_params(TILE=tile), 1024)
-            rows.append(row)
+        found = [live.timed(kernel, 1024) for kernel in kernels]
+    return [row for row, _ in found], found[-1][1]
+
+
+def test_times_stand_beside_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    k = catalog["tiled_32"]
+    rows, m = timed(monkeypatch, k.with_params(TILE=8), k.with_params(TILE=16))
     assert [row["kernel"] for row in rows] == ["TILE=8", "TILE=16"]
     assert rows[1]["intensity"] == pytest.approx(2 * rows[0]["intensity"], rel=0.02)
     shown = live.times(k, 1024, rows, m)
@@ -148,31 +151,35 @@ def test_times_stand_beside_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tile_stands_under_the_roof_of_its_precision(
     monkeypatch: pytest.MonkeyPatch, name: str, peak: str
 ) -> None:
-    k = catalog[name]
-    with monkeypatch.context() as patch:
-        patch.setattr(live, "measure", measured)
-        row, m = live.timed(k, 1024)
-    shown = live.times(k, 1024, [row], m)
+    shown = live.times(catalog[name], 1024, *timed(monkeypatch, catalog[name]))
     known = device.gpu("h200").peak_gflops(peak.lower())
     assert f"{peak} peak of {wording.number(known)} GFLOP/s" in shown
 
 
 @pytest.mark.parametrize("name", ["mma_tma", "hopper_2", "hopper_5"])
-def test_a_kernel_for_one_gpu_alone_is_emulated_elsewhere(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without sm_90 it runs once round its ring; a later GPU lacks wgmma too."""
-    for arch in (None, "sm_75", "sm_100"):
-        gpu = arch and replace(H200, arch=arch)
-        monkeypatch.setattr(device, "current", lambda gpu=gpu: gpu)
-        assert "is run in the emulator" in Page(name).status.value, arch
+def test_a_kernel_for_one_gpu_alone_is_emulated_elsewhere(name: str) -> None:
+    """Without sm_90 it runs once round its ring."""
     assert "compute capability 9.0 compiles and times" in str(live.promise(catalog[name]))
     shown = live.emulated(catalog[name])
     stages = catalog[name].params["STAGES"]
     assert f"x{64 * (stages + 1)}, one block" in shown and "0.00 multiply-adds" not in shown
     assert ("no wavefronts are counted" in shown) == name.startswith("hopper")
-    monkeypatch.setattr(device, "current", lambda: H200)
-    assert "timed at 1024 on the GPU" in Page(name).status.value
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "timed"),
+    [
+        ("hopper_2", None, False), ("hopper_2", "sm_75", False), ("hopper_2", "sm_90", True),
+        ("hopper_2", "sm_100", False),  # a later GPU lacks wgmma too
+        ("mma_pipelined", "sm_75", False), ("mma_pipelined", "sm_80", True),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_lacks_an_instruction_leaves_a_kernel_to_the_emulator(
+    monkeypatch: pytest.MonkeyPatch, name: str, arch: str | None, timed: bool
+) -> None:
+    monkeypatch.setattr(device, "current", lambda: arch and replace(H200, arch=arch))
+    told = "timed at 1024 on the GPU" if timed else "is run in the emulator"
+    assert told in Page(name).status.value
 
 
 @pytest.mark.parametrize("name", ["lane_map", "mma_swizzle", "mma_tma", "hopper_5", "tiled_32"])
@@ -188,12 +195,6 @@ def test_what_the_emulator_cannot_time_is_recorded_or_not_known(name: str) -> No
     assert told in live.emulated(k)
     untimed = replace(k, params={n: v + 1000 for n, v in k.params.items()})
     assert live.recorded(untimed).endswith("and no time of this tile is recorded.")
-
-
-def test_an_older_gpu_leaves_a_kernel_to_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    for arch, words in (("sm_75", "run in the emulator"), ("sm_80", "on the GPU")):
-        monkeypatch.setattr(device, "current", lambda arch=arch: replace(H200, arch=arch))
-        assert words in Page("mma_pipelined").status.value
 
 
 def test_a_tile_goes_through_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:

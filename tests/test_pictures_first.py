@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-
 import numpy as np
 import pytest
 
 from helpers import colours
 from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.investigations import pictures as investigations
-from helpers.draw import Figure
 from nogpu import emulator
+from tests.test_pictures_tensor import texts
 
 FIGURES = {
     "blocks of a vector": lambda: ch01.vector_blocks(1000, 256, thread=(2, 3)),
@@ -26,12 +24,6 @@ extern "C" __global__ void number(int* i, int* block, int* thread, int n)
 """
 
 
-def words(figure: Figure) -> list[list[str]]:
-    """Every text of the wide and of the narrow drawing."""
-    trees = (ET.fromstring(svg).iter() for svg in (figure.svg, figure.narrow))
-    return [["".join(n.itertext()) for n in tree if n.tag.endswith("text")] for tree in trees]
-
-
 @pytest.mark.parametrize(("n", "block"), [(1000, 256), (7, 3), (12, 4), (1, 32)])
 def test_the_marked_thread_has_the_number_that_a_launch_gives_it(n: int, block: int) -> None:
     i, blocks, threads = (np.full(n, -1, np.int32) for _ in range(3))
@@ -43,7 +35,7 @@ def test_the_marked_thread_has_the_number_that_a_launch_gives_it(n: int, block: 
     assert f"has i = {marked[0]} times {block} plus {marked[1]} = {i[last]}." in figure.alt
     idle = grid * block - n
     assert (f"The last {idle} threads have no element" in figure.alt) == (idle > 0)
-    for drawn in words(figure):
+    for drawn in map(list, map(texts, (figure.svg, figure.narrow))):
         assert f"grid: {grid} × {block} = {grid * block:,} threads" in drawn
         assert str(i[last]) in drawn
         assert any(text.endswith(f"= {i[last]}") for text in drawn)
@@ -70,7 +62,7 @@ def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
     told = f"{len(held)} sets, up to {most:,} lines in each"
     told = told if len(held) > 1 else f"1 set, {most:,} lines in it"
     assert told in figure.alt
-    assert all(told in drawn for drawn in words(figure))
+    assert all(told in drawn for drawn in map(list, map(texts, (figure.svg, figure.narrow))))
     assert told not in investigations.cache_sets(rows + 4096, (pitch,)).alt
     assert {investigations.set_of(r * pitch) for r in range(rows)} == set(held)
 

@@ -11,6 +11,7 @@ from helpers import catalog, plan
 from helpers.chapters.ch14 import pictures
 from helpers.ladder import model, numbers
 from nogpu import emulator
+from tests.test_pictures_tensor import texts
 
 
 def of_the_kernel(rows: int, columns: int, group: int) -> list[tuple[int, int]]:
@@ -63,10 +64,6 @@ def needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]:
     return int(marked.any(axis=1).sum()), int(marked.any(axis=0).sum())
 
 
-def words(svg: str) -> list[str]:
-    return re.findall(r">([^<>]+)</text>", svg)
-
-
 @pytest.mark.parametrize(
     ("rows", "columns", "running", "groups"), [(8, 8, 12, (1, 4)), (5, 4, 7, (2, 1, 4))]
 )
@@ -79,7 +76,7 @@ def test_the_drawing_says_what_the_blocks_need(
     assert [(int(a), int(b)) for a, b in said] == counted
     assert said == re.findall(r"need (\d+) tile rows? of A and (\d+) tile", figure.caption)
     for svg in (figure.svg, figure.narrow):
-        drawn = words(svg)
+        drawn = list(texts(svg))
         for a, b in counted:
             assert any(text.endswith(f"= {a + b}") for text in [" ".join(drawn), *drawn])
         numbers = [int(text) for text in drawn if text.isdigit()]

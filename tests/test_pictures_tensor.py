@@ -151,15 +151,6 @@ def test_the_descriptor_is_the_kernels() -> None:
     assert int(out[1]) != hopper.wgmma_descriptor(address, 512, 4096)
 
 
-def test_the_blocks_number_is_masked_off() -> None:
-    word = hopper.wgmma_descriptor(5 << 24 | 0x4400, 16, 1024)
-    assert word == hopper.wgmma_descriptor(0x4400, 16, 1024)
-    values = {f.name: f.of(word) * (f.unit or 1) for f in hopper.DESCRIPTOR}
-    assert values == {
-        "start address": 0x4400, "leading stride": 16, "stride": 1024, "base offset": 0, "swizzle": 1,
-    }  # fmt: skip
-
-
 # -- a box in shared memory ----------------------------------------------------------------------
 
 LANDED = """
