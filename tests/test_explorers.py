@@ -40,6 +40,7 @@ from nogpu.errors import ConfigError, EmulationError
 from nogpu.text import without_comments
 from tests.common import ROOT
 from tests.pages_check import FIND_CRAMPED
+from tests.test_pictures_lanes import shared_read, wavefronts
 
 STEPPED = (
     "tiled_32_core", "warp_tiled_core", "block_1d_core", "block_2d_core", "vectorised_core",
@@ -150,21 +151,8 @@ def test_the_requests_are_those_of_the_kernels(name: str) -> None:
         assert made("request").read(loads=array).text[name].startswith(f"{cost[array]:.0f} sector")
 
 
-WORDS = """
-extern "C" __global__ void words(const int* where, float* out)
-{
-    __shared__ __align__(16) float tile[8192];
-    for (int i = threadIdx.x; i < 8192; i += 32) tile[i] = i;
-    __syncthreads();
-    const VECTOR v = *reinterpret_cast<const VECTOR*>(&tile[where[threadIdx.x]]);
-    out[threadIdx.x] = FIRST;
-}
-"""
-
-
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_wavefronts_are_those_that_the_emulator_counts(width: int) -> None:
-    vector = {4: "float", 8: "float2", 16: "float4"}[width]
     walks = [(32, pad, "column", 1) for pad in (0, 1, 4)] + [(64, 8, "column", 2)]
     walks += [(32, 0, "row", 2), (8, 0, "row", 1), (32, 0, "same", 1)]
     for columns, pad, walk, stride in walks:
@@ -177,12 +165,8 @@ def test_wavefronts_are_those_that_the_emulator_counts(width: int) -> None:
             continue
         if where.max() + width // 4 > 8192:
             continue
-        report = emulator.launch(
-            WORDS, "words", 1, 32, [where, np.zeros(32, np.float32)], defines={"VECTOR": vector, "FIRST": "v" if width == 4 else "v.x + v.y"
-                     if width == 8 else "v.x + v.y + v.z + v.w"},
-        )  # fmt: skip
-        counted = next(r for r in report.by_line() if r.space == "shared" and r.op == "load")
-        assert int(shown.text["wavefronts"]) == counted.wavefronts, state
+        counted = wavefronts(shared_read(where, width))
+        assert int(shown.text["wavefronts"]) == counted, state
 
 
 def test_tiles_are_legal_as_the_catalog_says() -> None:

@@ -21,6 +21,7 @@ from helpers.page.workbench import cell_magic, mine
 from nogpu import clang, device, toolchain
 from nogpu.errors import ConfigError, ToolchainError, UnknownKernelError
 from tests.common import ROOT, completed
+from tests.test_exercises import solution
 from tilelabs import apart
 from tilelabs.labs import checking, lab
 from tools.page_files import slim
@@ -158,12 +159,6 @@ def kernel_in(code: str) -> str:
     return code.partition('"""')[2].partition('"""')[0]
 
 
-def solution(page: str, id: str) -> str:
-    """The block of a page's solution, which is a cell as well."""
-    (found,) = [b for b in text_of(page).split("```python\n")[1:] if f'check("{id}", mine)' in b]
-    return found.partition("```")[0]
-
-
 def test_the_exercises_that_ask_for_a_kernel_are_those_of_the_pages() -> None:
     assert all(find(id).kind in ("kernel", "repair") for id in slim.exercises())
     assert len(slim.exercises()) == 16
@@ -183,7 +178,7 @@ def test_a_starter_says_what_the_notebook_says(bare: pytest.MonkeyPatch, id: str
 @COMPILES
 def test_an_exercise_is_judged_and_its_lines_are_marked() -> None:
     page, _ = exercise_cell("06.2")
-    right = solution(page, "06.2")
+    right = solution("06.2")[1]
     told = run(right, page)
     assert told["html"] == check("06.2", kernel_in(right))._repr_html_()
     assert told["ok"] and told["says"] == "passed" and told["findings"] == []

@@ -399,18 +399,10 @@ def test_what_cannot_be_shown_is_refused(call: Any, error: Any, words: str) -> N
 # -- provenance ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FakeMeasurement:
-    """What provenance reads."""
-
-    live: bool
-    label: str
-    missing: tuple[str, ...] = ()
-
-
 def test_provenance_says_live_or_replayed() -> None:
-    old = FakeMeasurement(False, "recorded on NVIDIA H200, 2026-11-20", ("naive at 8192",))
-    new = FakeMeasurement(True, "measured now on Tesla T4, 2026-11-21")
+    words = "recorded on NVIDIA H200, 2026-11-20"
+    old: Any = SimpleNamespace(live=False, label=words, missing=("naive at 8192",))
+    new: Any = SimpleNamespace(live=True, label="measured now on Tesla T4, 2026-11-21", missing=())
     text = provenance(old, new, old).text
     assert text == (
         "Replayed from a record, not measured here: recorded on NVIDIA H200, 2026-11-20. "

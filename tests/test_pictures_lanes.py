@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -20,25 +20,31 @@ from nogpu.emulator import Report
 from nogpu.emulator.observe.counts import wide_load
 
 READ = """
-extern "C" __global__ void read4(const int* first, float* out)
+extern "C" __global__ void read(const int* first, float* out)
 {
-    __shared__ __align__(16) float tile[512];
-    for (int i = threadIdx.x; i < 512; i += 32) tile[i] = i;
+    __shared__ __align__(16) float tile[8192];
+    for (int i = threadIdx.x; i < 8192; i += 32) tile[i] = i;
     __syncthreads();
-    const float4 v = *reinterpret_cast<const float4*>(&tile[first[threadIdx.x]]);
-    out[threadIdx.x] = v.x + v.y + v.z + v.w;
+    const VECTOR v = *reinterpret_cast<const VECTOR*>(&tile[first[threadIdx.x]]);  // the read
+    out[threadIdx.x] = SUM;
 }
 """
 
 
-def counted(words: list[int]) -> int:
-    """Wavefronts of a read that the emulator runs."""
-    out = np.zeros(32, np.float32)
-    given = np.array(words, np.int32)
-    report = emulator.launch(READ, "read4", (1, 1, 1), (32, 1, 1), [given, out], samples=True)
-    assert (out == 4 * given + 6).all()
-    found = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
-    return sum(r.wavefronts for r in found)
+def shared_read(first: Sequence[int] | np.ndarray, width: int = 16) -> Report:
+    """A warp whose lanes read so many bytes of shared memory, each from its own word on."""
+    where, out, n = np.array(first, np.int32), np.zeros(32, np.float32), width // 4
+    parts = ["v"] if n == 1 else [f"v.{c}" for c in "xyzw"[:n]]
+    defines = {"VECTOR": f"float{n if n > 1 else ''}", "SUM": " + ".join(parts)}
+    report = emulator.launch(READ, "read", 1, 32, [where, out], defines=defines, samples=True)
+    assert (out == n * where + n * (n - 1) // 2).all()
+    return report
+
+
+def wavefronts(report: Report) -> float:
+    """Wavefronts of the only line that reads shared memory."""
+    [row] = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
+    return row.wavefronts
 
 
 def maps() -> list[list[int]]:
@@ -51,7 +57,11 @@ def maps() -> list[list[int]]:
 @pytest.mark.parametrize("words", maps(), ids=range(len(maps())))
 def test_phases_add_up_to_what_the_emulator_counts(words: list[int]) -> None:
     served = phases(words)
-    assert sum(phase.wavefronts for phase in served) == counted(words) == wide_load(words)
+    assert (
+        sum(phase.wavefronts for phase in served)
+        == wavefronts(shared_read(words))
+        == wide_load(words)
+    )
     assert [lane for phase in served for lane in phase.lanes] == list(range(32))
 
 

@@ -6,7 +6,6 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +26,9 @@ from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from nogpu import emulator
 from nogpu.errors import ConfigError, DataError, EmulationError
+from tests.test_pictures_lanes import shared_read
 
+LANE = np.arange(32)
 STEPS = [f"hopper_{i}" for i in range(1, 7)]
 
 
@@ -270,32 +271,20 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
 
 # -- wide reads of shared memory -----------------------------------------------------------------
 
-WIDE = """
-extern "C" __global__ void wide(float4* out)
-{
-    __shared__ float4 tile[256];
-    for (int i = threadIdx.x; i < 256; i += 32) tile[i] = make_float4(i, i, i, i);
-    __syncthreads();
-    out[threadIdx.x] = tile[PLACE];  // the read
-}
-"""
-
 
 @pytest.mark.parametrize(
-    ("place", "said", "waves", "merged"),
+    ("first", "said", "waves", "merged"),
     [
-        ("threadIdx.x * 8", "the busiest bank holds 8 of them in a turn", 32, False),
-        ("threadIdx.x * 2", "the busiest bank holds 2 of them in a turn", 8, False),
-        ("threadIdx.x", "no bank is asked for two in a turn", 4, False),
-        ("threadIdx.x / 2", "", 2, True),  # neighbours agree: two quarters are one phase
+        (32 * LANE, "the busiest bank holds 8 of them in a turn", 32, False),
+        (8 * LANE, "the busiest bank holds 2 of them in a turn", 8, False),
+        (4 * LANE, "no bank is asked for two in a turn", 4, False),
+        (LANE // 2 * 4, "", 2, True),  # neighbours agree: two quarters are one phase
     ],
 )
 def test_a_bank_map_counts_the_turns_of_a_wide_read(
-    place: str, said: str, waves: int, merged: bool
+    first: np.ndarray, said: str, waves: int, merged: bool
 ) -> None:
-    out, defines = np.zeros((32, 4), np.float32), {"PLACE": place}
-    how: Any = {"defines": defines, "arch": "sm_80", "samples": True}
-    report = emulator.launch(WIDE, "wide", 1, 32, [out], **how)
+    report = shared_read(first)
     figure = plots.access_map(report, "// the read", space="shared")
     assert said in figure.caption and ("turn" in figure.caption) is not merged
     assert merged or "served in 4 turns of 8 lanes" in figure.caption

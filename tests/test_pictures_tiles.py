@@ -13,8 +13,8 @@ from helpers.chapters.ch06 import pictures as ch06
 from helpers.chapters.investigations import pictures as investigations
 from helpers.draw import Figure
 from helpers.ladder import launch
-from nogpu import emulator
 from tests.common import twin
+from tests.test_pictures_lanes import shared_read, wavefronts
 
 A = np.array([[1, 2, 3, 1], [2, 1, 1, 3], [4, 1, 2, 2], [1, 3, 1, 2]], np.float32)
 B = np.array([[1, 2, 2, 1], [3, 1, 1, 2], [2, 2, 1, 3], [1, 1, 4, 1]], np.float32)
@@ -129,27 +129,11 @@ def test_the_barriers_tell_what_goes_wrong() -> None:
 
 # -- queues ---------------------------------------------------------------------------------------
 
-COLUMN = """
-extern "C" __global__ void column(const float* x, float* y)
-{
-    __shared__ float tile[32 * PITCH];
-    for (int i = threadIdx.x; i < 32 * PITCH; i += 32) tile[i] = x[i];
-    __syncthreads();
-    y[threadIdx.x] = tile[threadIdx.x * PITCH];
-}
-"""
-
 
 @pytest.mark.parametrize(("pitch", "deepest"), [(32, 32), (33, 1), (34, 2), (36, 4), (48, 16)])
 def test_a_queue_is_as_deep_as_the_emulators_wavefronts(pitch: int, deepest: int) -> None:
-    x = np.arange(32 * pitch, dtype=np.float32)
-    y = np.zeros(32, np.float32)
-    report = emulator.launch(
-        COLUMN, "column", (1, 1, 1), (32, 1, 1), [x, y], defines={"PITCH": str(pitch)}
-    )
-    read = next(r for r in report.by_line() if r.space == "shared" and r.op == "load")
     lines, _, counts = investigations._column(4 * pitch)
-    assert read.wavefronts_per_request == max(counts) == deepest
+    assert wavefronts(shared_read(pitch * np.arange(32), 4)) == max(counts) == deepest
     assert len(set(lines)) == 32 and sum(counts) == 32
     assert max(investigations._column(4 * pitch + 4)[2]) != deepest
 
