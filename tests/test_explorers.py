@@ -7,6 +7,7 @@ import random
 import re
 import statistics
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from helpers.page.explorers import _stream_k as stream_room
 from helpers.page.explorers import _tile as tile_room
 from helpers.page.explorers.core import Explorer, script
 from helpers.record import costs, load, store
-from helpers.record.entries import Point, Swept
+from helpers.record.entries import Swept
 from helpers.wording import number
 from nogpu import device, emulator
 from nogpu.errors import ConfigError, EmulationError
@@ -230,30 +231,24 @@ def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     record = store.read(store.FOLDER / "h200.json")
+    other = {"BM": 32, "BN": 32, "BK": 4, "TM": 8}
+    [swept] = record.of(Swept, kernel="block_1d", params=other)
     record.data["sweep"] = []
-    own = next(p for p in record.of(Point, kernel="block_1d", m=4096) if p.params["BM"] == 64)
     monkeypatch.setattr(store, "FOLDER", tmp_path)
     record.path = tmp_path / "h200.json"
     record.write()
-    other = {"BM": 32, "BN": 32, "BK": 4, "TM": 8}
     before = explorers.tile("block_1d")
     assert before.read().say == "timed"
     assert before.read(**other).say == "legal"
     assert before.read(**other).text["time"] == tile_room.NO_TIME
     assert "were not recorded" in before.note
 
-    entry = {
-        **{n: own[n] for n in ("m", "n", "k", "q1", "q3", "gflops", "pairs", "cublas_ratio",
-                               "kernel", "source", "recorded")},
-        "params": other, "ms": 3.25, "registers": 40, "spill_bytes": 0, "shared_bytes": 1024,
-        "blocks_per_sm": 8, "reason": None,
-    }  # fmt: skip
-    record.merge(Swept(**entry))
+    record.merge(swept)
     record.write()
     after = explorers.tile("block_1d")
-    assert after.read(**other).text["time"] == "3.250 ms"
+    assert after.read(**other).text["time"] == f"{swept.ms:.3f} ms"
     assert after.note.startswith("Times of every tile")
-    record.merge(Swept(**entry | {"source": "older"}))
+    record.merge(replace(swept, source="older"))
     record.write()
     assert explorers.tile("block_1d").read(**other).say == "legal"
 
