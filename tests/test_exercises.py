@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field, replace
-from itertools import dropwhile
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,17 +41,20 @@ CHAPTERS = {number: texts_of(number) for number in NUMBERS}
 
 # -- reading a chapter ---------------------------------------------------------------------------
 
-FENCE = re.compile(r"^(`{3,}|:{3,})(.*)$")
+TOKEN = re.compile(
+    r"(?ms)^(?P<fence>`{3,})(?P<kind>[^\n]*)\n(?P<body>.*?)^(?P=fence)$"
+    r"|^:{3,}\{dropdown\} *(?P<dropdown>[^\n]*)$|^(?P<end>:{3,})$|^#+ +(?P<title>[^\n]*)$"
+)
+"""A block of code, the two ends of a dropdown, or a heading."""
 CALL = re.compile(r"""\bcheck\(\s*["']([^"']+)["']""")
 
 
 @dataclass
 class Section:
-    """What stands between one heading and the next of its level or above."""
+    """What stands between one heading and the next."""
 
     title: str
     line: int
-    level: int
     cells: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     solutions: list[str] = field(default_factory=list)
@@ -61,35 +63,20 @@ class Section:
 
 def sections(text: str) -> list[Section]:
     """The sections of a chapter, with their code cells, hints and solutions, in order."""
-    found = [Section("", 1, 0)]
-    lines = text.splitlines()
-    bare, at = [line.strip() for line in lines], 0
-    if lines and lines[0] == "---":  # front matter
-        at = lines.index("---", 1) + 1
-    dropdown = ""
-    while at < len(lines):
-        line = lines[at]
-        fence = FENCE.match(line)
-        heading = re.match(r"^(#+) +(.*)$", line)
-        at += 1
-        if heading:
-            found.append(Section(heading[2], at, len(heading[1])))
-        elif fence and fence[1][0] == ":":
-            title = re.match(r"\{dropdown\}\s*(.*)", fence[2].strip())
-            if title:
-                dropdown = title[1].strip().lower()
-                if dropdown.startswith("hint"):
-                    found[-1].hints.append(title[1])
-            elif not fence[2].strip():
-                dropdown = ""
-        elif fence:
-            end = bare.index(fence[1], at)
-            body, at = lines[at:end], end + 1
-            if fence[2].startswith("{code-cell}"):
-                code = dropwhile(lambda line: line.startswith(":"), body)  # its options stand first
-                found[-1].cells.append("\n".join(code))
-            elif fence[2].strip() == "python" and dropdown.startswith("solution"):
-                found[-1].solutions.append("\n".join(body))
+    found, dropdown = [Section("", 1)], ""
+    for token in TOKEN.finditer(text):
+        body = (token["body"] or "").removesuffix("\n")
+        if token["title"] is not None:
+            found.append(Section(token["title"], text.count("\n", 0, token.start()) + 1))
+        elif token["dropdown"] is not None:
+            dropdown = token["dropdown"].strip().lower()
+            found[-1].hints += [token["dropdown"]] * dropdown.startswith("hint")
+        elif token["end"]:
+            dropdown = ""
+        elif token["kind"].startswith("{code-cell}"):  # its options stand first
+            found[-1].cells.append(re.sub(r"\A(:[^\n]*(\n|\Z))+", "", body))
+        elif token["kind"].strip() == "python" and dropdown.startswith("solution"):
+            found[-1].solutions.append(body)
     return found
 
 
