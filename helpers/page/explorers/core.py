@@ -5,9 +5,8 @@ Without script the default picture and a table of telling states remain.
 """
 
 import html
-import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
@@ -103,19 +102,6 @@ class Explorer:
     def default(self) -> State:
         """The state that a page opens with."""
         return {c.name: c.value for c in self.controls}
-
-    def states(self) -> Iterator[State]:
-        """Every combination of the controls."""
-        names = [c.name for c in self.controls]
-        for values in itertools.product(*(c.values for c in self.controls)):
-            yield dict(zip(names, values, strict=True))
-
-    def count(self) -> int:
-        """How many states there are."""
-        total = 1
-        for c in self.controls:
-            total *= len(c.values)
-        return total
 
     def read(self, **state: Any) -> Reading:
         """What is shown in a state; controls left out have their defaults. Raises ConfigError."""
