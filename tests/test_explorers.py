@@ -9,7 +9,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +75,15 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "ring_groups": partial(explorers.ring, barriers=False),
     **{f"stepper_{name}": partial(explorers.stepper, name) for name in STEPPED},
 }
-COMBINATIONS = 2000
-_made: dict[str, Explorer] = {}
 
 
+@cache
 def made(name: str) -> Explorer:
     """An explorer, made once for all tests."""
-    if name not in _made:
-        _made[name] = MAKE[name]()
-    return _made[name]
+    return MAKE[name]()
 
 
-def states(explorer: Explorer, most: int = COMBINATIONS) -> list[dict[str, Any]]:
+def states(explorer: Explorer, most: int = 2000) -> list[dict[str, Any]]:
     """Every state, or a random sample that holds the default and each control at both its ends."""
     names, each = explorer.default, [c.values for c in explorer.controls]
     if math.prod(map(len, each)) <= most:
