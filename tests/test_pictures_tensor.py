@@ -152,6 +152,11 @@ def test_the_descriptor_is_the_kernels() -> None:
     assert int(out[1]) != hopper.wgmma_descriptor(address, 512, 4096)
 
 
+def test_fields_of_a_descriptor_are_read_as_they_are_written() -> None:
+    word = hopper.wgmma_descriptor(0x4400, 16, 1024)
+    assert [f.of(word) * (f.unit or 1) for f in hopper.DESCRIPTOR] == [0x4400, 16, 1024, 0, 1]
+
+
 # -- a box in shared memory ----------------------------------------------------------------------
 
 LANDED = """
