@@ -446,7 +446,7 @@ def test_a_later_race_of_two_warps_corrects_the_advice() -> None:
     assert "__syncwarp()" in of_kind(within, "race")[0].message
 
 
-# -- flags that many threads set
+# -- global memory, and flags there that many threads set
 
 FLAG = """
 extern "C" __global__ void k(const int* x, int* y, int* flag)
@@ -475,13 +475,19 @@ PUT = 'asm volatile("st.global.u32 [%0], 7; //" :: "l"(flag) : "memory");'
         ("*flag += 1;", False),
         ("*(volatile int*)flag += 1;", False),
         ("y[i / 2] = x[i / 2] * 5;", False),  # equal, but each lane of the store has its own
+        ("y[i] = 7;", True),
+        ("y[i >> 1] = i;", False),
+        ("y[i] = y[i] + 1;", True),
+        ("y[i] = y[(i + 64) % 256] + 1;", False),  # of another block
+        ("y[i] = 7; __syncthreads(); if (y[i ^ 63] < 0) y[i] = 1;", True),
+        ("y[i] = 7; if (y[i ^ 63] < 0) y[i] = 1;", False),
         (f"if (i < 128) {{ {PUT} }}", True),
         (f"if (i < 128) {{ {PUT} }} else {{ {PUT.replace('//', '// and')} }}", False),
     ],
 )
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("lanes", [64, 1 << 16])
-def test_many_threads_may_set_one_flag_in_global_memory(
+def test_threads_that_write_where_others_do_race_unless_they_set_one_flag(
     body: str, fine: bool, schedule: str, lanes: int
 ) -> None:
     args = [np.arange(256, dtype=np.int32), np.zeros(256, np.int32), np.zeros(4, np.int32)]
