@@ -36,16 +36,9 @@ def chain(blocks: int, step: int, **options):
 
 
 @pytest.mark.parametrize("schedule", run.SCHEDULES)
-def test_a_block_may_wait_for_a_lower_one_in_whatever_batch(schedule):
-    for lanes in (run.LANES, 64, 32):
-        report, turn = chain(20, 1, lanes=lanes, schedule=schedule)
-        assert report.ok, report
-        assert turn.all()
-
-
-@pytest.mark.parametrize("schedule", run.SCHEDULES)
-def test_a_block_may_wait_for_a_higher_one_that_runs_at_the_same_time(schedule):
-    report, turn = chain(20, -1, schedule=schedule)
+@pytest.mark.parametrize(("step", "lanes"), [(1, run.LANES), (1, 64), (1, 32), (-1, run.LANES)])
+def test_a_block_may_wait_for_a_lower_one_or_a_higher_one_of_its_batch(step, lanes, schedule):
+    report, turn = chain(20, step, lanes=lanes, schedule=schedule)
     assert report.ok, report
     assert turn.all()
 
@@ -100,23 +93,6 @@ def test_a_wait_with_a_limit_goes_on_when_it_has_run_out_and_one_that_only_count
     assert (tries == 500).all()
     (found,) = emulator.launch(source.replace("LIMIT", ""), "k", 1, 32, args).findings
     assert (found.kind, found.line) == ("deadlock", 5)
-
-
-def test_who_waits_at_a_barrier_is_said():
-    source = """
-    extern "C" __global__ void k(volatile int* flag)
-    {
-        if (threadIdx.x == 0) while (*flag == 0) { }
-        __syncthreads();
-        if (threadIdx.x == 1) *flag = 1;
-    }
-    """
-    (found,) = emulator.launch(source, "k", 1, 64, [np.zeros(1, np.int32)]).findings
-    assert (found.kind, found.line) == ("deadlock", 4)
-    assert "thread (0, 0, 0) of block (0, 0, 0) in the loop at line 4" in found.message
-    assert (
-        "thread (1, 0, 0) of block (0, 0, 0) and 62 more at the barrier of line 5" in found.message
-    )
 
 
 def test_the_first_block_that_waits_is_named_and_all_threads_are_counted():
@@ -200,21 +176,6 @@ def test_lanes_that_the_mask_does_not_name_are_not_waited_for():
     report = emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32), out], arch="sm_80")
     assert report.ok, report
     assert (out == 16).all()
-
-
-def test_lanes_that_wait_for_each_other_in_one_warp_are_a_deadlock():
-    source = """
-    extern "C" __global__ void k(volatile int* flag)
-    {
-        if (threadIdx.x == 0) while (*flag == 0) { }
-        __syncwarp();
-        if (threadIdx.x == 1) *flag = 1;
-    }
-    """
-    (found,) = emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32)]).findings
-    assert found.kind == "deadlock"
-    assert "31 more" not in found.message
-    assert "and 30 more for their warp at line 5" in found.message
 
 
 FLAG = """
@@ -357,27 +318,6 @@ def test_what_a_plain_store_overwrites_has_released_nothing():
         assert data[0] == 2
 
 
-@pytest.mark.parametrize("schedule", run.SCHEDULES)
-def test_knowledge_goes_on_through_a_third_block(schedule):
-    source = """
-    extern "C" __global__ void k(volatile int* flag, int* data)
-    {
-        int b = blockIdx.x;
-        if (b > 0) { while (flag[b - 1] == 0) { } FENCE }
-        if (b == 0) data[0] = 7;
-        if (b == 2) data[1] = data[0];
-        __threadfence();
-        flag[b] = 1;
-    }
-    """
-    data = np.zeros(2, np.int32)
-    args = [np.zeros(3, np.int32), data]
-    text = source.replace("FENCE", "__threadfence();")
-    report = emulator.launch(text, "k", 3, 1, args, schedule=schedule)
-    assert report.ok, report
-    assert data[1] == 7
-
-
 def test_the_acquire_and_release_forms_of_ptx_need_no_fence_beside_them():
     source = """
     __device__ __forceinline__ int update(int* at, int value) {
@@ -403,15 +343,6 @@ def test_the_acquire_and_release_forms_of_ptx_need_no_fence_beside_them():
         kinds = set() if form == "acq_rel" else {"race"}
         assert {f.kind for f in report.findings} == kinds, (form, report)
         assert out[0] == 36
-
-
-def test_volatile_is_no_atomic():
-    source = """
-    extern "C" __global__ void k(volatile int* sum) { *sum += 1; FENCE }
-    """
-    for fence in ("", "__threadfence();"):
-        report = emulator.launch(source.replace("FENCE", fence), "k", 4, 1, [np.zeros(1, np.int32)])
-        assert {f.kind for f in report.findings} == {"race"}, report
 
 
 @pytest.mark.parametrize("schedule", run.SCHEDULES)
@@ -447,36 +378,6 @@ def test_a_flag_in_shared_memory_that_is_read_before_the_loop_too(pause, schedul
     ):
         report = emulator.launch(wrong, "k", 1, 64, [out], schedule=schedule)
         assert "race" in {f.kind for f in report.findings}, report
-
-
-@pytest.mark.parametrize("schedule", run.SCHEDULES)
-def test_every_lane_of_a_warp_takes_a_lock_in_shared_memory(schedule):
-    source = """
-    extern "C" __global__ void k(int* out)
-    {
-        __shared__ int lock, sum;
-        if (threadIdx.x == 0) lock = sum = 0;
-        __syncthreads();
-        for (bool done = false; !done;) {
-            if (atomicExch(&lock, 1) == 0) {
-                __threadfence_block();
-                sum += threadIdx.x;
-                FENCE
-                atomicExch(&lock, 0);
-                done = true;
-            }
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) *out = sum;
-    }
-    """
-    for fence, kinds in (("__threadfence_block();", set()), ("", {"race"})):
-        out = np.zeros(1, np.int32)
-        report = emulator.launch(
-            source.replace("FENCE", fence), "k", 1, 96, [out], schedule=schedule
-        )
-        assert {f.kind for f in report.findings} == kinds, report
-        assert out[0] == 96 * 95 // 2
 
 
 ELECT = cuda("waits/elect")
@@ -584,15 +485,15 @@ def test_who_waits_knows_what_each_of_those_did_that_were_counted() -> None:
         }
     }
     """
-    for when, kinds in (
-        ("s[t] = t;", set()),
-        ("if (t < 32) s[t + 32] = s[t] = t;", set()),
-        ("if (t >= 32) s[t - 32] = s[t] = t;", set()),
+    for before in (
+        "s[t] = t;",
+        "if (t < 32) s[t + 32] = s[t] = t;",
+        "if (t >= 32) s[t - 32] = s[t] = t;",
     ):
         for schedule in run.SCHEDULES:
-            text = source.replace("BEFORE", when)
+            text = source.replace("BEFORE", before)
             report = emulator.launch(text, "k", 1, 96, [np.zeros(32, np.int32)], schedule=schedule)
-            assert {f.kind for f in report.findings} == kinds, report
+            assert report.ok, report
 
 
 @pytest.mark.parametrize("fence", ["__threadfence();", ""])
