@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from helpers.ladder import launch
 from nogpu import emulator
 from nogpu.errors import EmulationError
 
@@ -48,18 +47,6 @@ def test_strides_and_rows_that_start_off_a_sector(s, first, sectors):
     assert load.sectors_per_request == sectors
     assert load.ideal_sectors_per_request == (4 if s else 1)
     assert row(report, "store").sectors == 4
-
-
-def test_descending_and_shuffled_lanes_touch_the_same_sectors():
-    source = (
-        'extern "C" __global__ void k(const float* x, const int* at, float* y) { y[threadIdx.x] ='
-        " x[at[threadIdx.x]]; }"
-    )
-    rng = np.random.default_rng(0)
-    for order in (np.arange(32)[::-1], rng.permutation(32), rng.integers(0, 1000, 32)):
-        x, y = np.zeros(1000, np.float32), np.zeros(32, np.float32)
-        report = emulator.launch(source, "k", 1, 32, [x, order.astype(np.int32), y])
-        assert row(report, "load", "x").sectors == len({int(i) // 8 for i in order})
 
 
 @pytest.mark.parametrize(
@@ -129,34 +116,6 @@ def test_every_block_shape_against_the_definition(block):
 
 # -- shared memory -------------------------------------------------------------------------------
 
-SHARED = """
-extern "C" __global__ void k(const int* at, KIND* out)
-{
-    __shared__ KIND s[1024];
-    for (int i = threadIdx.x; i < 1024; i += blockDim.x) s[i] = make(i);
-    __syncthreads();
-    const int a = at[threadIdx.x];
-    if (a >= 0) {
-        LINE
-    }
-    __syncthreads();
-    out[threadIdx.x + 32] = s[threadIdx.x];
-}
-"""
-
-
-def wavefronts(at, kind="float", store=False):
-    """Wavefronts of one shared access of a warp at elements `at` (-1: inactive)."""
-    made = {"float": "i", "float2": "make_float2(i, i)", "float4": "make_float4(i, i, i, i)"}[kind]
-    line = "s[a] = make(threadIdx.x);" if store else "out[threadIdx.x] = s[a];"
-    make = f"__device__ {kind} make(int i) {{ return {made}; }}"
-    source = (make + SHARED).replace("KIND", kind).replace("LINE", line)
-    out = np.zeros(64 * 4, np.float32)
-    report = emulator.launch(source, "k", 1, 32, [np.asarray(at, np.int32), out])
-    op = "store" if store else "load"
-    return next(a for a in report.by_line() if (a.line, a.op) == (9, op)).wavefronts
-
-
 L = np.arange(32)
 
 
@@ -198,20 +157,7 @@ BANKS = {
         (np.where(L < 8, L, -1), 1),
     ],
 }
-"""Elements that the lanes of a warp take, and wavefronts."""
-
-
-@pytest.mark.parametrize(
-    ("kind", "at", "want"), [(kind, *case) for kind, cases in BANKS.items() for case in cases]
-)
-def test_bank_conflicts(kind, at, want):
-    assert wavefronts(at, kind) == want
-    assert kind != "float" or wavefronts(at, store=True) == want
-
-
-def test_stores_of_several_words_do_not_merge():
-    assert wavefronts(L, "float2", store=True) == 2
-    assert wavefronts(L, "float4", store=True) == 4
+"""Elements that the lanes of a warp take, and wavefronts of a load, counted by hand."""
 
 
 TRANSPOSE = """
@@ -272,15 +218,6 @@ def test_wavefronts_of_every_block_shape_against_the_definition(block):
 
 
 # -- the kernels of the book ---------------------------------------------------------------------
-
-
-def test_global_loads_shrink_by_the_tile():
-    for tile in (8, 16, 32):
-        loads = [
-            a for a in launch.trace(f"tiled_{tile}", 64, 64, 64).by_line()
-            if a.op == "load" and a.space == "global"
-        ]  # fmt: skip
-        assert sum(a.bytes for a in loads) == 2 * 64**3 // tile * 4
 
 
 ACROSS_BLOCKS = """
@@ -401,11 +338,25 @@ def waves_by_definition(row, size, load):
     return waves
 
 
-@pytest.mark.parametrize("kind", ["float", "float2", "float4"])
+SIZES = {"float": 1, "float2": 2, "float4": 4}
+"""Words of an element."""
+
+
+@pytest.mark.parametrize("kind", BANKS)
+def test_the_definition_counts_what_is_counted_by_hand(kind):
+    size = SIZES[kind]
+    assert [waves_by_definition(at, size, True) for at, _ in BANKS[kind]] == [
+        n for _, n in BANKS[kind]
+    ]
+    assert waves_by_definition(L, size, False) == size, "stores of several words do not merge"
+
+
+@pytest.mark.parametrize("kind", SIZES)
 @pytest.mark.parametrize("guard", ["a >= 0", "true", "t % 64 < 20"])
 def test_lanes_anywhere_are_counted_by_the_definition(kind, guard):
-    size = {"float": 1, "float2": 2, "float4": 4}[kind]
-    at = lanes(np.random.default_rng(size), 64)
+    size = SIZES[kind]
+    by_hand = np.stack([at for at, _ in BANKS[kind]])
+    at = np.vstack([by_hand, lanes(np.random.default_rng(size), 64 - len(by_hand))])
     if guard != "a >= 0":
         here = np.arange(64 * 32).reshape(64, 32) % 64 < (20 if "%" in guard else 64)
         at = np.where(here, at % 1024, -1)
