@@ -334,15 +334,7 @@ def test_a_place_of_shared_memory_is_named_as_its_declaration_shows():
     assert [f.index for f in report.findings] == [place[2] for place in PLACES.values()]
 
 
-def test_beyond_shared_memory():
-    use = " __syncthreads(); if (!blockIdx.x) out[t] = s[t];"
-    assert one_block("s[t] = 0; __syncthreads(); s[t * 2] = t;" + use, threads=128).ok
-    found = only(
-        one_block("s[t] = 0; __syncthreads(); s[t * 2 + 1] = t;" + use, threads=129),
-        "out-of-bounds",
-    )[0]
-    assert found.array == "shared"
-    assert "the block has 1024 bytes" in found.message
+def test_beyond_dynamic_shared_memory():
     source = """
 extern "C" __global__ void k() { extern __shared__ float d[]; d[threadIdx.x] = 1; }
 """
@@ -355,22 +347,6 @@ def test_a_null_pointer(threads):
     source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] = 1; }'
     report = emulator.launch(source, "k", 1, threads, [None])
     assert "belongs to no array" in only(report, "out-of-bounds")[0].message
-
-
-@pytest.mark.parametrize(("vector", "width"), [("float2", 8), ("float4", 16)])
-def test_vector_loads_must_be_aligned(vector, width):
-    source = f"""
-extern "C" __global__ void k(const float* x, float* y, int first)
-{{
-    const {vector} v = *reinterpret_cast<const {vector}*>(x + first + threadIdx.x * {width // 4});
-    y[threadIdx.x] = v.x + v.y;
-}}
-"""
-    x, y = np.ones(200, np.float32), np.zeros(32, np.float32)
-    assert emulator.launch(source, "k", 1, 32, [x, y, width // 4]).ok
-    found = only(emulator.launch(source, "k", 1, 32, [x, y, 1]), "misaligned")[0]
-    assert (found.line, found.count, found.array) == (4, 32, "x")
-    assert f"a multiple of {width}" in found.message
 
 
 # -- uninitialised memory ------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from foreign_waits import KERNELS
 from nogpu import emulator
 from nogpu.emulator.launching import run
 from nogpu.emulator.observe import clock
-from nogpu.emulator.ptx import ends
 
 CHAIN = """
 extern "C" __global__ void chain(volatile int* turn, int* seen, int step)
@@ -176,29 +175,6 @@ def test_lanes_that_the_mask_does_not_name_are_not_waited_for():
     report = emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32), out], arch="sm_80")
     assert report.ok, report
     assert (out == 16).all()
-
-
-FLAG = """
-__device__ __noinline__ void wait(volatile int* flag, int n) { while (*flag != n) { } }
-extern "C" __global__ void k(volatile int* flag)
-{
-    if (blockIdx.x == 1) wait(flag, 1);
-    else if (threadIdx.x == 0) { wait(flag, 0); *flag = 1; }
-}
-"""
-
-
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_a_function_that_is_not_inlined_may_wait(schedule):
-    flag = np.zeros(1, np.int32)
-    report = emulator.launch(FLAG, "k", 2, 32, [flag], schedule=schedule)
-    assert report.ok and flag == 1, report
-    never = emulator.launch(
-        FLAG.replace("flag = 1", "flag = 2"), "k", 2, 32, [np.zeros(1, np.int32)]
-    )
-    (found,) = never.findings
-    assert (found.kind, found.line) == ("deadlock", 2)
-    assert "block (1, 0, 0) and 31 more in the loop at line 2" in found.message
 
 
 LOCKED = """
@@ -390,21 +366,6 @@ def test_an_election_waits_for_the_lanes_that_still_wait():
     assert np.flatnonzero(out).tolist() == [0, 32] and set(out[[0, 32]]) == {100}
     wrong = emulator.launch(ELECT.replace("MASK", "0xffff"), "k", 1, 64, [out], arch="sm_90")
     assert {f.kind for f in wrong.findings} == {"divergent-barrier"}
-
-
-def test_a_kernel_without_waits_has_no_gates_and_no_turns():
-    source = """
-    extern "C" __global__ void k(const float* a, float* c, int n)
-    {
-        float sum = 0;
-        for (int i = threadIdx.x; i < n; i += 32) sum += a[i];
-        for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, o);
-        c[threadIdx.x] = sum;
-    }
-    """
-    program, _ = run._program(run.Compilation(source, "k", "sm_75", (), "kernel.cu"))
-    assert not program.waits
-    assert not any(b.spins or isinstance(b.end, ends.Gate) for b in program.blocks)
 
 
 @pytest.mark.parametrize("schedule", run.SCHEDULES)
