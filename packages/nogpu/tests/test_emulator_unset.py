@@ -17,13 +17,7 @@ def run(body, n=5, block=8, before="", **options):
     return emulator.launch(source, "k", 1, block, [x, y, n], arch="sm_80", **options).findings
 
 
-STORED = "float s;\nfor (int i = 0; i < n; ++i)\n    s += x[i];\ny[0] = s;"
 HALF = "float s;\nif (threadIdx.x < n) s = x[threadIdx.x];\ny[threadIdx.x] = s;"
-BEST = (
-    "int best; float m = -1e30f;\nfor (int i = 0; i < n; ++i)\n"
-    "    if (x[i] > m) { m = x[i]; best = i; }\ny[0] = best;"
-)
-SHARED = "__shared__ float t[8];\n" + HALF.replace("y[", "t[", 1) + "\ny[0] = t[threadIdx.x ^ 1];"
 WARP = (
     "float c[4], a = x[threadIdx.x];\nunsigned u = __float_as_uint(a);\n"
     'asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, '
@@ -33,19 +27,13 @@ WARP = (
 STRUCTURE = (
     "float4 v;\nv.x = v.y = v.w = n;\nif (n > 5) v.z = x[0];\n((float4*)y)[threadIdx.x] = v;"
 )
-DECIDES = (
-    "float s;\nfor (int i = 0; i < n; ++i)\n    s += x[i];\nif (s > 3)\n    atomicAdd(&y[0], 1.0f);"
-)
-
 ARRAY = "float s[4];\nfor (int i = 0; i < n; ++i)\n    s[i & 3] += x[i];\ny[0] = s[n & 3];"
 GIVEN = "float v;\nget(x[threadIdx.x], v);\ny[threadIdx.x] = v;"
 GET = "__device__ __noinline__ void get(float a, float& v) { if (a > 3) v = a; }\n"
 
 FAULTS = [  # body, the line that shows it, the line that uses it first, threads, their values
-    (STORED, 6, 5, "8 times", ("float s;", "float s = 0;")),
     (HALF, 5, 0, "3 times", ("float s;", "float s = 0;")),
     (WARP, 7, 6, "32 times", ("float c[4]", "float c[4] = {}")),
-    (DECIDES, 6, 5, "8 times", ("float s;", "float s = 0;")),
     (STRUCTURE, 6, 0, "8 times", ("float4 v;", "float4 v = {};")),
 ]
 
@@ -87,24 +75,6 @@ def test_what_lies_in_local_memory_is_followed_too():
     assert run(GIVEN.replace("float v;", "float v = 0;"), before=GET) == ()
 
 
-def test_only_lanes_that_take_the_way_without_a_value_are_told():
-    assert run(HALF, n=8) == ()
-    assert run(BEST, block=1) == ()
-    (finding,) = run(BEST, n=0, block=1)
-    assert finding.line == 6
-
-
-def test_what_is_computed_and_thrown_away_is_no_fault():
-    last = "float a;\nfor (int i = 0; i < n; ++i) {\n if (i) y[i] = a;\n a = x[i];\n}"
-    assert run(last, block=1) == ()
-    broadcast = (
-        "float v;\nif (threadIdx.x == 0) v = x[3];\ny[threadIdx.x] = __shfl_sync(255, v, 0);"
-    )
-    assert run(broadcast) == ()
-    chosen = HALF.replace("y[threadIdx.x] = s;", "if (threadIdx.x < n) y[threadIdx.x] = s * s + 1;")
-    assert run(chosen) == ()
-
-
 def test_counts_are_those_of_the_kernel_alone():
     x, y = np.arange(1, 65, dtype=np.float32), np.zeros(64, np.float32)
     reports = [
@@ -140,10 +110,6 @@ def test_what_the_compiler_leaves_out_is_told_in_its_words(before, body, line):
         )
         == ()
     )
-
-
-def test_a_warning_about_a_function_that_the_kernel_does_not_use_is_none_of_this_launch():
-    assert run("y[0] = 1;", before=HELPER) == ()
 
 
 FOLDED = {  # the compiler takes a number for what has none: body, line, how many times
