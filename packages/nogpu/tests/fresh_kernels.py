@@ -40,7 +40,7 @@ class Fresh:
         )
 
 
-FLOAT, UINT, LONG = ("float", "f4"), ("unsigned", "u4"), ("long long", "i8")
+FLOAT, UINT = ("float", "f4"), ("unsigned", "u4")
 HALF = ("__half", "f2")
 HOPPER = {"arch": "sm_90"}
 
@@ -111,76 +111,7 @@ KERNELS: dict[str, Fresh] = {
         "y[i] = s;",
         lambda: sum((X + j) % 10 * 10**j for j in range(4)),
     ),
-    "64-bit integers": Fresh(
-        "long long v = x[i] * 1000003LL; y[i] = v * v % 998244353 - (v << 3) / 7;",
-        lambda: (v := X.astype("i8") * 1000003) * v % 998244353 - (v << 3) // 7,
-        LONG,
-    ),
-    # -- numbers
-    "half": Fresh(
-        "#include <cuda_fp16.h>\n----\ny[i] = __hfma(__int2half_rn(x[i] % 64), __float2half(0.5f),"
-        " __float2half(3.0f));",
-        lambda: X % 64 * 0.5 + 3,
-        HALF,
-    ),
-    "half2": Fresh(
-        "#include <cuda_fp16.h>\n----\n__half2 a = __floats2half2_rn(x[i] % 32, i % 16);\n"
-        "a = __hadd2(__hmul2(a, a), __float2half2_rn(1.0f));\ny[i] = __low2float(a) - __high2float(a);",
-        lambda: (X % 32) ** 2 - (np.arange(256) % 16) ** 2,
-        FLOAT,
-    ),
-    "math functions": Fresh(
-        "float v = x[i] * 0.01f; y[i] = fmaf(sqrtf(v), 2.0f, fabsf(-v)) + floorf(v) + fminf(v, 3.0f);",
-        lambda: (
-            (v := X.astype("f4") * np.float32(0.01))
-            + 2 * np.sqrt(v)
-            + np.floor(v)
-            + np.minimum(v, 3)
-        ),
-        FLOAT,
-    ),
-    "exp and log": Fresh(
-        "y[i] = logf(1.0f + expf(-x[i] * 0.01f)) + tanhf(x[i] * 0.001f);",
-        lambda: np.log1p(np.exp(-X * 0.01)) + np.tanh(X * 0.001),
-        FLOAT,
-    ),
-    "double": Fresh(
-        "double v = x[i] / 3.0; y[i] = v * v - floor(v) + rint(v / 2);",
-        lambda: (v := X / 3.0) * v - np.floor(v) + np.rint(v / 2),
-        ("double", "f8"),
-    ),
-    "integer intrinsics": Fresh(
-        "y[i] = __popc(x[i]) + 10 * __clz(x[i]) + 1000 * __ffs(x[i]) + (__brev(x[i]) >> 28)"
-        " + __mulhi(x[i] << 20, x[i]);",
-        lambda: [
-            v.bit_count()
-            + 10 * (32 - v.bit_length())
-            + 1000 * ((v & -v).bit_length())
-            + int(f"{v:032b}"[::-1], 2) // 2**28
-            + ((v << 20) * v >> 32)
-            for v in map(int, X)
-        ],
-    ),
-    "inline assembly": Fresh(
-        'int r; asm("mad.lo.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(x[i]), "r"(3), "r"(i));\n'
-        'asm volatile("{.reg .pred p; setp.gt.s32 p, %1, 500; @p add.s32 %0, %0, 1;}" : "+r"(r) : "r"(x[i]));\n'
-        "y[i] = r;",
-        lambda: 3 * X + np.arange(256) + (X > 500),
-    ),
-    "vector loads": Fresh(
-        "if (i < 64) { int4 v = ((const int4*)x)[i]; ((int4*)y)[i] = make_int4(v.w, v.z, v.y, v.x); }",
-        lambda: X.reshape(64, 4)[:, ::-1].reshape(-1),
-    ),
     # -- shared memory
-    "reversal": Fresh(
-        "__shared__ int s[64];\ns[t] = x[i]; __syncthreads(); y[i] = s[63 - t];",
-        lambda: BLOCKS[:, ::-1].reshape(-1),
-    ),
-    "tree reduction": Fresh(
-        "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\n"
-        "for (int h = 32; h; h /= 2) { if (t < h) s[t] += s[t + h]; __syncthreads(); }\ny[i] = s[0];",
-        lambda: by_block(BLOCKS.sum(1)),
-    ),
     "Blelloch's scan": Fresh(
         "__shared__ int s[64];\ns[t] = x[i]; __syncthreads();\n"
         "for (int d = 1; d < 64; d *= 2) {\n    int j = (t + 1) * 2 * d - 1;\n"
@@ -197,11 +128,6 @@ KERNELS: dict[str, Fresh] = {
         "    if (o > t && (s[t] > s[o]) == ((t & k) == 0)) { int v = s[t]; s[t] = s[o]; s[o] = v; }\n"
         "    __syncthreads();\n}\ny[i] = s[t];",
         lambda: np.sort(BLOCKS, axis=1).reshape(-1),
-    ),
-    "histogram": Fresh(
-        "__shared__ int bins[16];\nif (t < 16) bins[t] = 0;\n__syncthreads();\n"
-        "atomicAdd(&bins[x[i] % 16], 1); __syncthreads(); y[i] = bins[t % 16];",
-        lambda: np.concatenate([np.tile(np.bincount(b % 16, minlength=16), 4) for b in BLOCKS]),
     ),
     "dynamic shared memory": Fresh(
         "extern __shared__ int room[];\n----\nint* a = room; short* b = (short*)(room + 64);\n"
@@ -228,34 +154,12 @@ KERNELS: dict[str, Fresh] = {
         lambda: [v for w in WARPS for v in ([u for u in w if u % 4 == 1] + [-1] * 32)[:32]],
     ),
     # -- atomics, and who waits for whom
-    "largest by compare and swap": Fresh(
-        "int old = *(volatile int*)y, seen;\ndo { seen = old; if (seen >= x[i]) break; old = atomicCAS(y, seen, x[i]); }"
-        " while (old != seen);",
-        lambda: [X.max(), *[0] * 255],
-    ),
-    "bits by atomics": Fresh(
-        "atomicOr(&y[0], 1u << x[i] % 32); atomicXor(&y[1], x[i]); atomicMax(&y[2], x[i]); atomicInc(&y[3], 99);",
-        lambda: [
-            np.bitwise_or.reduce(1 << X % 32),
-            np.bitwise_xor.reduce(X),
-            X.max(),
-            56,
-            *[0] * 252,
-        ],
-        UINT,
-    ),
-    "64-bit atomics": Fresh(
-        "atomicMax((unsigned long long*)y, (unsigned long long)x[i] << 32 | (255 - i));",
-        lambda: [int(X.max()) << 32 | (255 - int(X.argmax())), *[0] * 255],
-        LONG,
-    ),
     "volatile flag": Fresh(
         "__shared__ volatile int flag; __shared__ int v;\nif (t == 0) flag = 0;\n__syncthreads();\n"
         "if (t == 32) { v = x[i]; __threadfence_block(); flag = 1; }\n"
         "if (t == 0) { while (!flag) ; __threadfence_block(); y[blockIdx.x] = v; }",
         lambda: [*BLOCKS[:, 32], *[0] * 252],
     ),
-    # -- sparse, dense, graphs
     # -- headers
     "barrier object": Fresh(
         "#include <cuda/barrier>\n----\n__shared__ cuda::barrier<cuda::thread_scope_block> b; __shared__ int s[64];\n"
