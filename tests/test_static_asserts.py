@@ -174,14 +174,9 @@ def test_no_condition_is_missed() -> None:
 
 MUTANTS = [
     ("mma_pipelined", "WM * WN <= 4096", "WM * WN <= 9192"),
-    ("mma_naive", "WM * WN <= 4096", "WM * WN <= 9192"),
-    ("mma_tma", "WM * WN <= 4096", "WM * WN <= 9192"),
     ("block_1d", "BK * TM == BM", "BK * TM <= BM"),
-    ("cp_async", "STAGES >= 2", "STAGES >= 1"),
     ("warp_tiled", "WN // TN % 2 == 0", "WN // TN >= 1"),
-    ("fp32_best", "BK % 8 == 0", "BK % 4 == 0"),
     ("hopper_5", "BM // 128 * (BN // 64) % C_BUFFERS == 0", "C_BUFFERS <= 8"),
-    ("privatised_2", "<= 49152", "<= 73728"),
     ("tiled_rect", "TILE_COLS % TILE_ROWS == 0", "TILE_COLS >= TILE_ROWS"),
 ]
 
@@ -195,16 +190,9 @@ def test_a_changed_rule_is_seen(name: str, text: str, instead: str) -> None:
 
 
 GONE = [
-    ("tiled_32", "TILE * TILE <= 1024", "1"),
-    ("block_1d", "BK * BN == THREADS", "1"),
     ("vectorised", "BM % A_STEP == 0", "1"),
-    ("fp32_best", "LANES_N % 2 == 0", "1"),
     ("fp32_best", "THREADS % B_LANES == 0 && BN % B_SPAN == 0 && BK % B_STEP == 0", "1"),
-    ("mma_swizzle", "WM * WN <= 4096", "WM * WN <= 8192"),
-    ("mma_turing", "2 * (BM + BN) * BK * 2 <= 227 * 1024", "1"),
     ("mma_pipelined", "STAGES * SLOT * 2 <= 227 * 1024", "STAGES * SLOT <= 227 * 1024"),
-    ("hopper_3", "WM % MMA_M == 0", "1"),
-    ("hopper_4", "CLUSTER <= 8", "CLUSTER <= 16"),
     ("hopper_4", "A_PART % BOX == 0 && B_PART % BOX == 0", "A_PART % BOX == 0"),
     ("hopper_6", "sizeof(Shared) <= MOST_BUFFERS", "1"),
 ]
