@@ -38,16 +38,6 @@ def found(places, pieces):
     return [s and (tuple(s) if s.before else s.width) for s in got]
 
 
-def test_neighbours_are_joined_where_the_machine_code_has_one_wide_access():
-    places = at(0, 4, 8, 12)
-    assert found(places, of(0, width=16)) == [16, 0, 0, 0]
-    assert found(at(12, 0, 8, 4), of(16, width=16)) == [0, 16, 0, 0]  # in any order
-    assert found(places, of(64, 72, width=8)) == [8, 0, 8, 0]
-    assert found(places, of(0, 4, 8, 12)) == [4, 4, 4, 4]
-    assert found(places, [*of(0, width=8), *of(8, 12)]) == [8, 0, 4, 4]
-    assert found(at(0, 8, 16, 24, width=8), of(0, 16, width=16)) == [16, 0, 16, 0]
-
-
 def test_what_the_machine_code_does_not_show_is_not_guessed():
     assert found(at(0, 4, 8), of(0, width=8)) == [None] * 3
     assert found(at(0, 4), of(0, width=8, op="store")) == [None, None]
@@ -80,16 +70,6 @@ def test_copies_of_a_loop_are_all_joined_alike_or_nothing_is_said():
     assert found(places, [*mixed, *of(80)]) == [None] * 4
 
 
-def test_each_base_is_laid_over_its_own():
-    """Two arrays on one line, of which one is aligned: their offsets tell them apart."""
-    wide, apart = at(0, 4, 8, 12, base=0), at(0, 128, 256, 384, base=1, first=4)
-    pieces = [*of(0, 128, 256, 384, base="R2"), *of(32, base="R3", width=16)]
-    assert found([*wide, *apart], pieces) == [16, 0, 0, 0, 4, 4, 4, 4]
-    same, other = at(0, 4, base=0, line=7), at(0, 4, base=1, line=9, first=2)
-    pieces = [*of(0, 4, base="R2", line=9), *of(0, base="R3", width=8, line=7)]
-    assert found([*same, *other], pieces) == [8, 0, 4, 4]
-
-
 def test_runs_of_one_base_may_have_bases_of_their_own_in_the_machine_code():
     places = at(0, 4, 512, 516, 520, 524, 1024, 1028)
     pieces = [*of(0, base="R2", width=8), *of(0, base="R3", width=16), *of(0, base="R4", width=8)]
@@ -113,18 +93,6 @@ def test_of_what_begins_at_one_place_the_nearest_is_taken():
     mixed = [*at(0, 4), *at(8, width=8, first=2)]
     assert found(mixed, of(0, width=16)) == [16, 0, 0]
     assert found(mixed, [*of(0), *of(4, 12, width=8)]) == [None] * 3
-
-
-def test_an_access_may_reach_into_the_next_round_of_an_unrolled_loop():
-    loop = at(0, 4, step=8)  # two words a round, four rounds in the machine code
-    assert found(loop, of(0, 16, width=16)) == [16, 0]
-    assert found(at(0, step=4), of(0, 8, width=8)) == [8]
-    assert found(at(0, step=4), [*of(0, width=8), *of(8, 12)]) == [None]  # rounds that differ
-
-
-def test_rounds_may_begin_at_pieces_of_different_widths():
-    loop = at(0, 4, 8, step=12, op="store")  # two rounds
-    assert found(loop, [*of(0, width=16, op="store"), *of(16, width=8, op="store")]) == [16, 8, 0]
 
 
 ACCESSES = st.lists(
@@ -169,35 +137,6 @@ def test_rounds_of_an_unrolled_loop_are_found_wherever_they_begin(words, width, 
     code += of(*range(last, last + width, 4), op="store")
     if words < 3:  # three words may be those of one round in two accesses
         assert found(loop, code) == ([4] if words == times == 1 else [None] * words)
-
-
-READS = """
-.version 8.0
-.target sm_80
-.address_size 64
-.entry k()
-{
-    .reg .b32 %r<9>;
-    mov.u32 %r1, %tid.x;
-    shl.b32 %r2, %r1, 3;
-    or.b32 %r3, %r2, 4;
-    ld.shared.u32 %r4, [%r2];
-    ld.shared.u32 %r4, [%r3];
-    ld.shared.u32 %r4, [%r2+8];
-AGAIN:
-    ld.shared.u32 %r4, [%r8];
-NEXT:
-    ld.shared.u32 %r4, [%r8+4];
-    ret;
-}
-"""
-
-
-def test_places_of_a_base_are_read_with_its_shifted_bits_and_what_nothing_sets():
-    function = syntax.parse(READS).functions["k"]
-    read = places(function)
-    assert [p.offset for p in read] == [0, 4, 8, 0, 4]
-    assert len({p.base for p in read[:3]}) == 1 and not {p.base for p in read[3:]} & {read[0].base}
 
 
 # Instructions, and by base and offset (bytes) what `ld` and `st` behind them touch: (a), then (b) ...
