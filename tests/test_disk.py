@@ -92,17 +92,12 @@ def test_what_decides_the_program_makes_it_anew(own_folder: Path) -> None:
     assert process() == (BOTH, {}, 6.0)
 
 
-def test_a_header_behind_a_header_counts(own_folder: Path) -> None:
-    (own_folder / "scale.cuh").write_text('#  include "inner.cuh"\n')
-    (own_folder / "inner.cuh").write_text(HEADER)
-    assert process()[2] == 6
-    (own_folder / "inner.cuh").write_text(HEADER.replace("2.0f", "4.0f"))
-    assert process() == ({}, BOTH, 12.0)
-
-
-def test_a_header_that_is_only_asked_for_counts(own_folder: Path) -> None:
+def test_headers_behind_a_header_and_those_that_are_only_asked_for_count(own_folder: Path) -> None:
+    texts = {"inner.cuh": HEADER, "scale.cuh": '#  include "inner.cuh"\n'}
+    for name, text in texts.items():
+        (own_folder / name).write_text(text)
     asked = '#if __has_include("scale.cuh")\n#endif\n'
-    assert list(disk.headers(asked, [])) == ["scale.cuh"]
+    assert disk.headers(asked, []) == texts
     assert not disk.headers(asked.replace("scale", "none"), [])
 
 
