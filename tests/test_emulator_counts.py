@@ -10,14 +10,6 @@ import pytest
 from nogpu import emulator
 from nogpu.errors import EmulationError
 
-STRIDE = """
-extern "C" __global__ void stride(const float* x, float* y, int s, int first)
-{
-    const int t = blockIdx.x * blockDim.x + threadIdx.x;
-    y[t] = x[first + t * s];
-}
-"""
-
 
 def row(report, op, array=None, space="global"):
     """The one line access of that kind."""
@@ -27,26 +19,6 @@ def row(report, op, array=None, space="global"):
     ]  # fmt: skip
     assert len(rows) == 1, report
     return rows[0]
-
-
-@pytest.mark.parametrize(
-    ("s", "first", "sectors"),
-    [
-        *(
-            (s, 0, sectors)
-            for s, sectors in {0: 1, 1: 4, 2: 8, 3: 12, 4: 16, 8: 32, 32: 32}.items()
-        ),
-        *((1, first, 5) for first in (1, 7, 9)),  # a row that starts off a sector: one more
-        (1, 8, 4),
-    ],
-)
-def test_strides_and_rows_that_start_off_a_sector(s, first, sectors):
-    x, y = np.zeros(32 * 32, np.float32), np.zeros(32, np.float32)
-    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, s, first], samples=True)
-    load = row(report, "load", "x")
-    assert load.sectors_per_request == sectors
-    assert load.ideal_sectors_per_request == (4 if s else 1)
-    assert row(report, "store").sectors == 4
 
 
 @pytest.mark.parametrize(
