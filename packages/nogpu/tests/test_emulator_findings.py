@@ -84,7 +84,7 @@ def test_a_permuted_schedule_has_the_same_findings_and_wrong_results():
     assert wrong
 
 
-def one_block(body, threads=64, n=256, arch="sm_80", **options):
+def one_block(body, threads=64):
     """A kernel of one block on an int array s (shared, 256) and out (global)."""
     source = f"""
 extern "C" __global__ void k(int* out)
@@ -94,8 +94,7 @@ extern "C" __global__ void k(int* out)
     {body}
 }}
 """
-    out = np.zeros(n, np.int32)
-    return emulator.launch(source, "k", 2, threads, [out], arch=arch, **options)
+    return emulator.launch(source, "k", 2, threads, [np.zeros(256, np.int32)], arch="sm_80")
 
 
 def test_within_a_warp_a_warp_barrier_is_enough():
@@ -402,7 +401,7 @@ def test_a_later_write_behind_a_warp_barrier_does_not_excuse_the_read():
 # -- barriers ------------------------------------------------------------------------------------
 
 
-def of_blocks(body, arch="sm_80", **options):
+def of_blocks(body, schedule):
     """Findings and out of a kernel of 3 x 2 blocks of 96 threads, in which `odd` are the blocks of
     the second column."""
     source = f"""
@@ -412,7 +411,7 @@ extern "C" __global__ void k(int* out) {{
     out[(blockIdx.y * 3 + blockIdx.x) * 96 + t] = got;
 }}"""
     out = np.zeros((2, 3, 96), np.int32)
-    return emulator.launch(source, "k", (3, 2), 96, [out], arch=arch, **options).findings, out
+    return emulator.launch(source, "k", (3, 2), 96, [out], schedule=schedule).findings, out
 
 
 BAR = 'asm volatile("bar.sync %0, %1;" :: "r"({}), "r"({}) : "memory");'
@@ -443,8 +442,8 @@ BAR = 'asm volatile("bar.sync %0, %1;" :: "r"({}), "r"({}) : "memory");'
 def test_what_is_wrong_at_a_barrier_is_said_of_the_first_block_and_counted_by_blocks(
     body, says, schedule
 ):
-    found, _ = of_blocks(body, schedule=schedule)
-    assert not of_blocks(body.replace("odd", "(0 * odd)"), schedule=schedule)[0]
+    found, _ = of_blocks(body, schedule)
+    assert not of_blocks(body.replace("odd", "(0 * odd)"), schedule)[0]
     named = [f for f in found if any(s.format((1, 0, 0)) in f.message for s in says)]
     assert len(named) == len(says), found
     for f in named:
@@ -477,7 +476,7 @@ def test_a_barrier_tells_its_threads_how_many_say_yes(few, schedule):
     yes = np.zeros((2, 3, 96), bool)
     yes[:, ::2, 50], yes[:, 1, :few] = True, True
     for body, edges in ((whole, (0, 96)), (parts, (0, 32, 96))):
-        found, out = of_blocks(body.replace("\n", " "), schedule=schedule)
+        found, out = of_blocks(body.replace("\n", " "), schedule)
         assert not found, found
         for first, last in itertools.pairwise(edges):
             those = yes[..., first:last]
