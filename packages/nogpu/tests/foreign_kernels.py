@@ -111,12 +111,6 @@ def elements(count: int) -> Callable[[int, int], Any]:
 # -- shared memory in other shapes -----------------------------------------------------------------
 
 plain("the tile of A stored transposed", "transposed_tile", tiles(16, 16), (16, 16), out="c")
-plain("one linear shared array for both tiles", "linear_shared", tiles(8, 8), 64)
-plain(
-    "an extra column against bank conflicts, rows loaded down the columns",
-    "extra_column", tiles(16, 16), (16, 16),
-)  # fmt: skip
-plain("two buffers whose pointers are swapped", "pointer_swap", tiles(8, 8), (8, 8))
 plain(
     "columns of a shared tile permuted by XOR instead of padded", "xor_swizzle", tiles(16, 16), 256
 )
@@ -124,15 +118,6 @@ plain(
     "rank-1 updates: one column of A and one row of B in shared memory at a time",
     "outer_products", tiles(16, 16), (16, 16),
 )  # fmt: skip
-
-
-@foreign("dynamic shared memory, the tile's edge given at run time")
-def dynamic_shared(M: int, N: int, K: int) -> Outcome:
-    edge = 12
-    A, B, C = ints(M, K), ints(K, N), empty(M, N)
-    grid, shared = (cdiv(N, edge), cdiv(M, edge)), 4 * edge * (2 * edge + 1)
-    args = [A, B, C, M, N, K, edge]
-    return go("dynamic_shared", grid, (edge, edge), args, C, A @ B, shared_bytes=shared, **OUT)
 
 
 # -- who computes what -----------------------------------------------------------------------------
@@ -144,10 +129,6 @@ plain(
 )  # fmt: skip
 plain(
     "one dimension for grid and block, rows and columns by / and %", "linear_grid", elements(96), 96
-)
-plain("a grid-stride loop over the elements of C", "grid_stride", lambda M, N: 3, 64)
-plain(
-    "a thread keeps several rows of one column in registers", "rows_in_registers", tiles(32, 5), 32
 )
 plain(
     "threadIdx.z splits k, the layers meet in shared memory",
@@ -250,13 +231,6 @@ def constant_memory(M: int, N: int, K: int) -> Outcome:
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     grid, more = (cdiv(N, 32), cdiv(M, 4)), {"symbols": {"factor": B}, **OUT}
     return go("constant_memory", grid, (32, 4), [A, C, M, N, K], C, A @ B, **more)
-
-
-@foreign("both factors stored transposed")
-def transposed_inputs(M: int, N: int, K: int) -> Outcome:
-    At, Bt, C = ints(K, M), ints(N, K), empty(M, N)
-    grid, args = (cdiv(N, 16), cdiv(M, 16)), [At, Bt, C, M, N, K]
-    return go("transposed_inputs", grid, (16, 16), args, C, At.T @ Bt.T, **OUT)
 
 
 @foreign("columns first, with leading dimensions, alpha and beta")

@@ -34,9 +34,3 @@ def test_its_wrong_twin_is_found(name, twin, schedule):
     assert found, report
     assert any(twin.says in f.message for f in found), report
     assert all(f.line for f in found)
-
-
-def test_there_are_enough():
-    assert len(KERNELS) >= 8
-    assert len({k.habit for k in KERNELS.values()}) == len(KERNELS)
-    assert all(len(k.twins) >= 2 for k in KERNELS.values())
