@@ -99,11 +99,7 @@ def _condition(text: str, known: Mapping[str, str], tile: set[str]) -> bool | No
     if names - set(known):
         raise Unknown(f"#if {text}: no value is known for {sorted(names - set(known))}")
     given = {name: code(known[name], Scope()) for name in names}
-    return bool(_value(code(text, Scope(dict(given)))))
-
-
-def _value(code: str) -> int:
-    return eval(code, dict(ARITHMETIC))  # type: ignore[no-any-return]
+    return bool(eval(code(text, Scope(given)), dict(ARITHMETIC)))
 
 
 # -- expressions -----------------------------------------------------------------------------------
@@ -375,9 +371,8 @@ INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
 
 @dataclass(frozen=True)
 class Asserts:
-    """What a file says of tiles. holds takes the tile sizes in the order of `names`."""
+    """What a file says of tiles. holds takes the tile sizes in the order of the kernel's `params`."""
 
-    names: tuple[str, ...]
     holds: Callable[..., bool]
     count: int
     used: frozenset[str]
@@ -418,4 +413,4 @@ def read(kernel: Kernel) -> Asserts:
         except ZeroDivisionError:
             return False  # no constant expression: the compiler refuses it as well
 
-    return Asserts(names, holds, head.asserts, used)
+    return Asserts(holds, head.asserts, used)
