@@ -51,32 +51,25 @@ def test_what_is_not_stored_says_what_to_install(bare: pytest.MonkeyPatch) -> No
 def test_another_text_name_or_header_is_another_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, asked = 'int x;\n#include "common/vector.cuh"\n', ("a.cu", "sm_75", (), (), ())
-    first = compiled.program_key(held, *asked)
-    assert first == compiled.program_key(held, *asked)
-    assert first != compiled.program_key(held + " ", *asked)
-    assert first != compiled.program_key(held, "b.cu", *asked[1:])
-    header = tmp_path / "vector.cuh"
-    header.write_text("int y;")
-    monkeypatch.setattr(compiled, "headers", lambda _: (header,))
-    edited = compiled.program_key(held, *asked)
-    header.write_text("int z;")
-    assert len({first, edited, compiled.program_key(held, *asked)}) == 3
-
-
-def test_a_header_beside_a_header_decides_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """A header beside a header decides, too."""
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "outer.cuh").write_text('#include "inner.cuh"\n')
-    inner = tmp_path / "common" / "inner.cuh"
     monkeypatch.setattr(project, "include_folders", [tmp_path])
+    held, asked = 'int x;\n#include "common/outer.cuh"\n', ("sm_75", (), ())
+    angular = held.replace('"common/outer.cuh"', "<common/outer.cuh>")
     keys = []
     for text in ("int y;", "int z = 1;"):
-        inner.write_text(text)
-        keys.append(compiled.key('#include "common/outer.cuh"\n', "sm_75", (), ()))
-        keys.append(compiled.key("#include <common/outer.cuh>\n", "sm_75", (), ()))
-    assert len(set(keys)) == 4
+        (tmp_path / "common" / "inner.cuh").write_text(text)
+        for source, name in (
+            (held, "a.cu"),
+            (held + " ", "a.cu"),
+            (held, "b.cu"),
+            (angular, "a.cu"),
+        ):
+            keys.append(compiled.program_key(source, name, *asked, ()))
+            assert keys[-1] == compiled.program_key(source, name, *asked, ())
+        keys += [compiled.key(source, *asked) for source in (held, angular)]
+    assert len(set(keys)) == len(keys) == 12
 
 
 def test_a_refused_source_is_refused_alike(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
