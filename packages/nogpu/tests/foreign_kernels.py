@@ -21,7 +21,6 @@ SHAPES: tuple[Shape, ...] = ((1, 1, 1), (17, 33, 19), (40, 35, 70))
 class Foreign:
     """run(M, N, K) launches the kernel. findings: the kinds that must be reported, no others."""
 
-    name: str
     habit: str
     run: Callable[..., Outcome]
     findings: frozenset[str] = frozenset()
@@ -44,9 +43,7 @@ def foreign(habit: str, *findings: str, shapes: tuple[Shape, ...] = SHAPES, exac
     """Enter a kernel."""
 
     def enter(run: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        KERNELS[run.__name__] = Foreign(
-            run.__name__, habit, run, frozenset(findings), shapes, exact
-        )
+        KERNELS[run.__name__] = Foreign(habit, run, frozenset(findings), shapes, exact)
         return run
 
     return enter
@@ -95,7 +92,7 @@ def plain(
         report = emulator.launch(source, "mm", grid(M, N), block, args, uninitialised=(out,))
         return report, C, A @ B
 
-    KERNELS[name] = Foreign(name, habit, run, frozenset(findings), shapes, exact)
+    KERNELS[name] = Foreign(habit, run, frozenset(findings), shapes, exact)
 
 
 def tiles(cols: int, rows: int) -> Callable[[int, int], Any]:
@@ -146,14 +143,10 @@ def split_k_atomics(M: int, N: int, K: int) -> Outcome:
 @foreign("split-K in two kernels: a workspace, then its reduction")
 def split_k_workspace(M: int, N: int, K: int) -> Outcome:
     A, B, C, W = ints(M, K), ints(K, N), empty(M, N), empty(3, M, N)
-    name, args, grids = (
-        "split_k_workspace",
-        [A, B, W, M, N, K, 3],
-        (cdiv(3 * M * N, 128), cdiv(M * N, 128)),
-    )
-    first, *_ = go(name, grids[0], 128, args, W, W, "partial", uninitialised=("W",))
+    name, args = "split_k_workspace", [A, B, W, M, N, K, 3]
+    first, *_ = go(name, cdiv(3 * M * N, 128), 128, args, W, W, "partial", uninitialised=("W",))
     assert first.ok, first
-    return go(name, grids[1], 128, [W, C, M * N, 3], C, A @ B, "reduce", **OUT)
+    return go(name, cdiv(M * N, 128), 128, [W, C, M * N, 3], C, A @ B, "reduce", **OUT)
 
 
 @foreign("blocks that stay and draw tile numbers from a counter")

@@ -35,7 +35,6 @@ class Twin:
 class Waiting:
     """run(source, M, N, K, **options) launches the kernel. shape: the one for its twins."""
 
-    name: str
     habit: str
     source: str
     run: Callable[..., Outcome]
@@ -52,7 +51,7 @@ def waiting(habit: str, source: str, *twins: Twin, shape: Shape = (17, 19, 33)):
     def enter(run: Callable[..., Outcome]) -> Callable[..., Outcome]:
         for twin in twins:
             assert source.count(twin.old) == 1, (run.__name__, twin.name)
-        KERNELS[run.__name__] = Waiting(run.__name__, habit, source, run, twins, shape)
+        KERNELS[run.__name__] = Waiting(habit, source, run, twins, shape)
         return run
 
     return enter

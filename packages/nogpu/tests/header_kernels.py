@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,7 @@ class HeaderKernel:
     arch: str
     text: str
     run: Callable[..., Outcome]
-    twins: tuple[Twin, ...] = field(default=())
+    twins: tuple[Twin, ...]
 
     def variant(self, number: int) -> tuple[str, str]:
         """Entry and text of a twin; 0 is the kernel itself."""
