@@ -45,11 +45,6 @@ HALF = ("__half", "f2")
 HOPPER = {"arch": "sm_90"}
 
 
-def by_block(values: Any) -> Array:
-    """A number of each block, at its 64 threads."""
-    return np.repeat(np.asarray(values), 64)
-
-
 def fibonacci(n: int) -> int:
     """The numbers of Fibonacci, 0 first."""
     a, b = 0, 1
@@ -135,13 +130,6 @@ KERNELS: dict[str, Fresh] = {
         lambda: (BLOCKS[:, ::-1] + (np.arange(64) + 1) % 64).reshape(-1),
         options={"shared_bytes": 384},
     ),
-    "votes of a block": Fresh(
-        "y[i] = __syncthreads_count(x[i] % 3 == 0) + 1000 * __syncthreads_or(x[i] > 1000)"
-        " + 2000 * __syncthreads_and(x[i] < 1005);",
-        lambda: by_block(
-            (BLOCKS % 3 == 0).sum(1) + 1000 * (BLOCKS > 1000).any(1) + 2000 * (BLOCKS < 1005).all(1)
-        ),
-    ),
     # -- warps
     "lanes that diverge": Fresh(
         "int v = 0;\nif (x[i] & 1) { unsigned m = __activemask(); v = __popc(m); } else v = -1;\n__syncwarp();\n"
@@ -159,12 +147,6 @@ KERNELS: dict[str, Fresh] = {
         "if (t == 32) { v = x[i]; __threadfence_block(); flag = 1; }\n"
         "if (t == 0) { while (!flag) ; __threadfence_block(); y[blockIdx.x] = v; }",
         lambda: [*BLOCKS[:, 32], *[0] * 252],
-    ),
-    # -- headers
-    "barrier object": Fresh(
-        "#include <cuda/barrier>\n----\n__shared__ cuda::barrier<cuda::thread_scope_block> b; __shared__ int s[64];\n"
-        "if (t == 0) init(&b, 64);\n__syncthreads();\ns[t] = x[i]; b.arrive_and_wait(); y[i] = s[(t + 5) % 64];",
-        lambda: np.roll(BLOCKS, -5, 1).reshape(-1),
     ),
     # -- Hopper
     "bulk copy": Fresh(

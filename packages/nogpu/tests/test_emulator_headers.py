@@ -199,12 +199,3 @@ def test_a_header_that_cannot_be_had_says_what_to_do(header, hidden, says, monke
         assert "pip install" not in str(caught.value)
     else:
         assert re.search(says, first), first
-
-
-def test_code_of_headers_within_headers_is_told_by_the_line_that_called_it(groups):
-    """A load inside cg::memcpy_async has the line of the kernel, not that of the line before."""
-    report, _ = groups("copied")
-    line = next(
-        i for i, text in enumerate(GROUPS.split("\n"), 1) if "cg::memcpy_async(block" in text
-    )
-    assert {a.line for a in report.by_line() if (a.space, a.op) == ("global", "load")} == {line}
