@@ -104,6 +104,6 @@ def _environment_stays() -> Iterator[None]:
 
 def shares(item: pytest.Item) -> bool:
     """Whether a test takes a fixture that is made once for its module."""
-    held = getattr(item, "_fixtureinfo", None)
-    found = held.name2fixturedefs.values() if held else ()
+    info = getattr(item, "_fixtureinfo", None)
+    found = info.name2fixturedefs.values() if info else ()
     return any(one.scope == "module" for defs in found for one in defs)

@@ -30,7 +30,11 @@ def test_rows_of_specifications_are_those_of_the_gpus() -> None:
 def test_what_an_sm_holds() -> None:
     found = claimed("01")
     assert len(found) == 3 + 5 and all(found.values())
-    assert machine.held("h200", 1024).fraction == 0.5 != machine.held("t4", 1024).fraction
+    assert (
+        machine.occupancy_of("h200", 1024).fraction
+        == 0.5
+        != machine.occupancy_of("t4", 1024).fraction
+    )
 
 
 def test_a_table_of_parts_adds_up() -> None:
@@ -58,16 +62,16 @@ def test_loops_in_another_order_are_noticed() -> None:
     for n, t in times.items():
         rows = tuple({**r, "kernel": names.get(r["kernel"], r["kernel"])} for r in t.rows)
         swapped[n] = CpuTimes(t.live, t.label, rows)
-    assert refuted("03", f=rates.said(swapped)) == {
+    assert refuted("03", f=rates.numbers(swapped)) == {
         *("order", "ikj_alike", "several_times"),
         *("deeper.order", "deeper.ikj_alike"),
     }
 
 
 def test_sectors_of_a_step_are_compared_with_the_counters() -> None:
-    found = claimed("05", f=inside_l1.said(STEP))
+    found = claimed("05", f=inside_l1.numbers(STEP))
     assert len(found) >= 9 + 5 and all(found.values())
-    wrong = inside_l1.said({"naive": 33.0, "coalesced": 8.0})
+    wrong = inside_l1.numbers({"naive": 33.0, "coalesced": 8.0})
     assert refuted("05", f=wrong) == {"not_the_factor", "deeper.as_counted"}
 
 
@@ -101,7 +105,7 @@ def test_how_blocks_fit() -> None:
 
 
 def test_a_row_for_each_chapter_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = vars(climb.said())
+    numbers = vars(climb.numbers())
     assert numbers["c07"]["best"].startswith("tiled") and numbers["c04"]["best"] == "naive"
     assert numbers["c22"]["t4"] == "does not run"
     assert float(numbers["c13"]["t4"]) <= device.gpu("t4").fp32_peak_gflops / 1e3

@@ -160,9 +160,9 @@ def test_an_end_that_the_clock_meets_is_an_end() -> None:
 
 def test_a_spread_is_told_under_the_names_of_an_entry() -> None:
     spread = protocol.Spread(2.0, 1.0, 3.0, 9)
-    assert protocol.told(spread) == {"ms": 2.0, "q1": 1.0, "q3": 3.0}
-    assert protocol.told(spread, "gain", "gain_") == {"gain": 2.0, "gain_q1": 1.0, "gain_q3": 3.0}
-    assert protocol.told(None) == dict.fromkeys(("ms", "q1", "q3"))
+    assert protocol.fields(spread) == {"ms": 2.0, "q1": 1.0, "q3": 3.0}
+    assert protocol.fields(spread, "gain", "gain_") == {"gain": 2.0, "gain_q1": 1.0, "gain_q3": 3.0}
+    assert protocol.fields(None) == dict.fromkeys(("ms", "q1", "q3"))
 
 
 def test_the_output_is_poisoned_after_the_warm_up_and_before_the_samples() -> None:

@@ -262,10 +262,10 @@ def test_a_tile_that_leaves_later_costs_its_store_once() -> None:
 
 
 def test_what_is_told_of_the_notes_stands_in_them() -> None:
-    assert tries20.said()["within"] < 5 < tries20.said()["percent"]
-    second = tries21.said()
+    assert tries20.noted()["within"] < 5 < tries20.noted()["percent"]
+    second = tries21.noted()
     assert second["four_4096"] < second["first_4096"] and second["least"] < second["most"]
-    said, steps = tries22.said(), tries22.predicted()
+    said, steps = tries22.noted(), tries22.predicted()
     assert said["ideal"] / said["counted"] == pytest.approx(said["busy"] / 100, abs=0.002)
     assert said["at_once"] < said["deferred"] and steps.keys() == {4, 5, 6}
     with pytest.raises(DataError, match=r"data/tries/hopper\.md has nothing like"):

@@ -32,16 +32,16 @@ def side_by_side(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]])
 
 def watched(module: str) -> dict[str, str]:
     """What each check of compute-sanitizer says at the end of `python -m module --launches`."""
-    tool, said = sanitizer.tool_path(), {}
+    tool, logs = sanitizer.tool_path(), {}
     for check in ("memcheck", "racecheck", "synccheck", "initcheck"):
         command = [tool, "--tool", check, "--report-api-errors", "no", sys.executable, "-m"]
         done = subprocess.run(
             [*command, module, "--launches"],
             cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
-        errors, said[check] = sanitizer.read_log(done.stdout + done.stderr, check)
+        errors, logs[check] = sanitizer.read_log(done.stdout + done.stderr, check)
         print(f"{check}: {errors} errors", flush=True)
-    return said
+    return logs
 
 
 def distance(C: Any, want: Any) -> float:
@@ -230,7 +230,7 @@ def _took(
 ) -> dict[str, Any]:  # fmt: skip
     meanwhile = telemetry.between(done.started, done.ended)
     return {
-        **protocol.told(ms), "samples": ms.count,
+        **protocol.fields(ms), "samples": ms.count,
         "ratio": {to: done.ratio(name, to).median for to in others},
         "clock_mhz": meanwhile.clock_mhz, "power_w": meanwhile.power_w,
     }  # fmt: skip

@@ -231,16 +231,16 @@ def stale(record: Mapping[str, Any], other: str = "clang") -> list[str]:
     """What of a record is missing, or is not of today's kernels, mutants and exercises."""
     faults = []
     for section, wanted in todo(other).items():
-        held = {str(next(iter(row.values()))): row for row in record.get(section, ())}
+        stored = {str(next(iter(row.values()))): row for row in record.get(section, ())}
         for identity, _ in wanted:
             name = str(next(iter(identity.values())))
-            row = held.pop(name, None)
+            row = stored.pop(name, None)
             if row is None:
                 faults.append(f"{section}: {name} is not in the record")
                 continue
             moved = [what for what, value in identity.items() if row[what] != value]
             faults += [f"{section}: {name}: its {what} changed" for what in moved]
-        faults += [f"{section}: there is no {name}" for name in held]
+        faults += [f"{section}: there is no {name}" for name in stored]
     return faults
 
 

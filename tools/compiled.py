@@ -54,8 +54,8 @@ class Notes:
 class _Reports(dict[str, toolchain.KernelResources]):
     """Reports that note when one is looked at."""
 
-    def __init__(self, held: Any, note: Any) -> None:
-        super().__init__(held)
+    def __init__(self, reports: Any, note: Any) -> None:
+        super().__init__(reports)
         self.note = note
 
     def __getitem__(self, name: str) -> toolchain.KernelResources:
@@ -172,13 +172,13 @@ def write(folder: Path, name: str, stored: Stored, compiler: str) -> None:
             row["sass"] = texts.setdefault(row["sass"], len(texts))
     recipes = block({key: made for key, (_, made) in stored.programs.items()})
     table = f'{{"compiler": "{compiler}",\n"programs": {recipes},\n"rows": {block(rows)}}}\n'
-    held = {
+    programs = {
         key: [p.ptx, p.names, p.log, p.refused] for key, (p, _) in sorted(stored.programs.items())
     }
     disk.replace_file(folder / f"{name}.json", table.encode())
     archive = folder / f"{name}.xz"
-    if texts or held:
-        packed = json.dumps({"programs": held, "sass": list(texts)}).encode()
+    if texts or programs:
+        packed = json.dumps({"programs": programs, "sass": list(texts)}).encode()
         disk.replace_file(archive, lzma.compress(packed, preset=9))
     else:
         archive.unlink(missing_ok=True)
@@ -204,11 +204,11 @@ def _text(made: dict[str, Any]) -> str | None:
     return text.rstrip() if text and made["bare"] else text
 
 
-def keys_now(held: dict[str, Stored]) -> dict[str, dict[str, str]]:
+def keys_now(files: dict[str, Stored]) -> dict[str, dict[str, str]]:
     """By file and key the key that what is stored has by its recipe and the text of its file now;
     "" where that file is gone. Pages' own texts, which have no recipe, are left out."""
     found: dict[str, dict[str, str]] = {}
-    for name, stored in held.items():
+    for name, stored in files.items():
         for key, made in recipes(stored).items():
             if made is None:
                 continue
@@ -228,24 +228,26 @@ def recipes(stored: Stored) -> dict[str, Recipe]:
     return of | {key: made for key, (_, made) in stored.programs.items()}
 
 
-def stale(held: dict[str, Stored]) -> dict[str, dict[str, Recipe]]:
+def stale(files: dict[str, Stored]) -> dict[str, dict[str, Recipe]]:
     """Of each file the keys, with their recipes, of what was made of a text that its file has no
     more."""
     found = {}
-    for name, keys in keys_now(held).items():
-        made = recipes(held[name])
+    for name, keys in keys_now(files).items():
+        made = recipes(files[name])
         if old := {key: made[key] for key, now in keys.items() if now != key}:
             found[name] = old
     return found
 
 
-def compile_again(held: dict[str, Stored], old: dict[str, dict[str, Recipe]], notes: Notes) -> None:
+def compile_again(
+    files: dict[str, Stored], old: dict[str, dict[str, Recipe]], notes: Notes
+) -> None:
     """Compile what is stale from its recipe and note it; take it from what is held."""
     wanted: dict[str, compiled.Program] = {}
     for name, recipes in old.items():
         for key, made in recipes.items():
-            row = held[name].rows.pop(key, None)
-            held[name].programs.pop(key, None)
+            row = files[name].rows.pop(key, None)
+            files[name].programs.pop(key, None)
             text = _text(made) if made else None
             if made is None or text is None:
                 continue
@@ -299,13 +301,13 @@ def main() -> None:
     parser.add_argument("--pages", nargs="*", help="run these pages, too; all if none is named")
     parser.add_argument("--check", action="store_true", help="say what is stale, write nothing")
     options = parser.parse_args()
-    notes, held = Notes(), read(options.out)
-    old = stale(held)
+    notes, files = Notes(), read(options.out)
+    old = stale(files)
     for name, keys in old.items():
-        print(f"stale: {name}, {len(keys)} of {len(held[name].rows) + len(held[name].programs)}")
+        print(f"stale: {name}, {len(keys)} of {len(files[name].rows) + len(files[name].programs)}")
     if options.check:
         sys.exit(bool(old))
-    if held and options.pages != [] and compiled.compiler() != toolchain.compiler():
+    if files and options.pages != [] and compiled.compiler() != toolchain.compiler():
         raise ConfigError(
             f"{options.out} was made by {compiled.compiler()}, and here is {toolchain.compiler()}: "
             "make all of it anew, python -m tools.compiled --pages"
@@ -314,21 +316,23 @@ def main() -> None:
         own_tiles()
         notes.programs.clear()  # of registers alone: nobody runs them
         if options.pages == []:
-            held = {}
+            files = {}
         else:
-            compile_again(held, old, notes)
+            compile_again(files, old, notes)
         every = sorted((ROOT / "book").glob("*.md")) if options.pages == [] else []
         for page in [*every, *map(reading.page, options.pages or ())]:
             print(page.stem, file=sys.stderr, flush=True)
             reading.run(page.stem)
             kernel_cells(page)
     for name, made in content(notes).items():
-        stored = held.setdefault(name, Stored())
+        stored = files.setdefault(name, Stored())
         for key, row in made.rows.items():  # machine code that a page looked at stays
             stored.rows[key] = stored.rows.get(key, {}) | row
         stored.programs |= made.programs
-    changed = save(held, options.out, toolchain.compiler())
-    print(f"written: {', '.join(changed) or 'nothing'}; {len(held) - len(changed)} files unchanged")
+    changed = save(files, options.out, toolchain.compiler())
+    print(
+        f"written: {', '.join(changed) or 'nothing'}; {len(files) - len(changed)} files unchanged"
+    )
 
 
 if __name__ == "__main__":

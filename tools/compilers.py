@@ -131,10 +131,10 @@ def unexplained(kernel: str, found: Sequence[Mapping[str, Any]], one: str, other
 
 def differences(one: Seen, other: Seen) -> list[str]:
     """What differs, in words; of counts each source line."""
-    said = ["C differs"] if one.C != other.C else []
+    found = ["C differs"] if one.C != other.C else []
     if one.ok != other.ok:
-        said.append(f"right or clean: {one.ok} and {other.ok}")
-    return said + [
+        found.append(f"right or clean: {one.ok} and {other.ok}")
+    return found + [
         f"{d['count']} of line {d['line']} ({d['space']} {d['op']} of {d['array']}): "
         f"{d['one']} and {d['other']}"
         for d in unequal(one, other)

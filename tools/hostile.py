@@ -28,10 +28,12 @@ def but(*changes: tuple[str, str]) -> str:
 def notebook(*texts: str, outputs: str = "", **metadata: Any) -> bytes:
     """A notebook of these code cells below one of words, each with these outputs."""
     cells: list[dict[str, Any]] = [{"cell_type": "markdown", "source": "x"}]
-    told = [{"output_type": "stream", "name": "stdout", "text": outputs}] if outputs else []
+    streams = [{"output_type": "stream", "name": "stdout", "text": outputs}] if outputs else []
     for text in texts:
         source = text.splitlines(keepends=True)
-        cells.append({"cell_type": "code", "source": source, "outputs": told, "metadata": metadata})
+        cells.append(
+            {"cell_type": "code", "source": source, "outputs": streams, "metadata": metadata}
+        )
     return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4}).encode()
 
 

@@ -102,15 +102,15 @@ def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> Mu
         name=of.name, kernel=of.kernel, fault=of.fault, check=check, state=found.state,
         errors=found.errors, summary=found.summary,
         first=found.first or (watching.last_line(found.log) if found.state == "stopped" else ""),
-        wrong=sum(said.get("wrong") or 0 for said in found.launches), seconds=found.seconds,
+        wrong=sum(launch.get("wrong") or 0 for launch in found.launches), seconds=found.seconds,
         source=of.source, recorded=dict(stamp),
     )  # fmt: skip
 
 
 def lacking(data: Record, chosen: Iterable[Subject], check: str) -> list[Subject]:
     """Subjects whose row of one check is missing, or of other code."""
-    held = {(r.name, r.check): r.source for r in data.rows}
-    return [s for s in chosen if held.get((s.name, check)) != s.source]
+    sources = {(r.name, r.check): r.source for r in data.rows}
+    return [s for s in chosen if sources.get((s.name, check)) != s.source]
 
 
 def rounds(

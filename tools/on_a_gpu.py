@@ -136,11 +136,11 @@ def shown_by(outputs: list[Any]) -> dict[str, Any]:
 
 def notebook(path: Path, timeout: float) -> dict[str, Any]:
     """What running a notebook gave: cells, seconds, errors with their cells."""
-    held = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    cells = ["".join(c["source"]) for c in held if c["cell_type"] == "code"]
+    every = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    cells = ["".join(c["source"]) for c in every if c["cell_type"] == "code"]
     done = run(cells, timeout)
-    said = ((i, d["error"] or d["stderr"][:500]) for i, d in enumerate(done))
-    faults = [{"cell": i, "error": error} for i, error in said if error]
+    errors = ((i, d["error"] or d["stderr"][:500]) for i, d in enumerate(done))
+    faults = [{"cell": i, "error": error} for i, error in errors if error]
     return {
         "notebook": path.stem,
         "cells": len(cells),

@@ -48,8 +48,8 @@ def sheets(path: Path) -> dict[str, int]:
     from pypdf import PdfReader
 
     pdf = PdfReader(path)
-    held = ((page.indirect_reference, sheet) for sheet, page in enumerate(pdf.pages, 1))
-    number = {reference.idnum: sheet for reference, sheet in held if reference is not None}
+    references = ((page.indirect_reference, sheet) for sheet, page in enumerate(pdf.pages, 1))
+    number = {reference.idnum: sheet for reference, sheet in references if reference is not None}
     root: Any = pdf.trailer["/Root"]
     places = root.get("/Dests", {})
     return {name[1:]: number[places[name].get_object()[0].idnum] for name in places}

@@ -81,11 +81,11 @@ def as_read(kind: str, title: str, body: str) -> str:
     if kind == "kernel":
         listing = read_kernel(title, body.splitlines())
         return pages.show_kernel(listing.kernel, **listing.keywords).text
-    asked = read_quiz(title, body.splitlines())
-    shown = pages.quiz(asked.question, asked.options, answer=asked.answer)
+    quiz = read_quiz(title, body.splitlines())
+    shown = pages.quiz(quiz.question, quiz.options, answer=quiz.answer)
     reasons = [
-        f"  {'right' if option in asked.answer else 'wrong'}: {why}"
-        for option, why in asked.options.items()
+        f"  {'right' if option in quiz.answer else 'wrong'}: {why}"
+        for option, why in quiz.options.items()
     ]
     return "\n".join([shown.text, *reasons])
 
@@ -141,10 +141,10 @@ def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, s
                 done.append(("output", "" if hidden else shown))
     finally:
         os.chdir(kept)
-    said = [
+    pairs = [
         (kind, _filled(text, pages) if kind in ("prose", "quiz") else text) for kind, text in done
     ]
-    return [(kind, text) for kind, text in said if text.strip()]
+    return [(kind, text) for kind, text in pairs if text.strip()]
 
 
 def _text(value: Any) -> str:

@@ -49,15 +49,15 @@ def chapters() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.split(",")[0] for name in CHAINS))
 
 
-def chapters_for(arch: str, asked: Sequence[str] | None) -> tuple[str, ...]:
+def chapters_for(arch: str, chosen: Sequence[str] | None) -> tuple[str, ...]:
     """The chapters of which a GPU of an architecture times the links: those asked for, or all.
 
     Raises ConfigError for one whose kernels it does not run.
     """
     able = ("25",) if arch.startswith("sm_100") else chapters()
-    if wrong := [chapter for chapter in asked or () if chapter not in able]:
+    if wrong := [chapter for chapter in chosen or () if chapter not in able]:
         raise ConfigError(f"--chapter {wrong[0]}: this GPU ({arch}) times {', '.join(able)}")
-    return tuple(asked or able)
+    return tuple(chosen or able)
 
 
 def sizes(chapter: str) -> tuple[int, ...]:
@@ -210,18 +210,18 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def faults(record: Mapping[str, Any]) -> list[str]:
     """A sentence for each step that is wrong somewhere, or that a check reports."""
-    said = [
+    lines = [
         f"{row['kernel']}: {row['wrong']} + {row['shifted_wrong']} elements are wrong"
         for row in record["shapes"]
         if row["wrong"] or row["shifted_wrong"]
     ]
     caught = {row["check"] for row in record["controls"] if row["errors"]}
-    said += [
+    lines += [
         f"{check} reports no kernel with a known fault: it says nothing of the steps"
         for check in dict.fromkeys(row["check"] for row in record["sanitizer"])
         if check not in caught
     ]
-    return said + [
+    return lines + [
         f"{row['kernel']} under {row['check']}: {row['state']}, {row['errors']} errors, "
         f"{row['wrong']} wrong elements"
         for row in record["sanitizer"]

@@ -240,10 +240,10 @@ def results(i: Instruction, run: Run) -> Array:
 
 def read(path: Path = FILE) -> dict[str, Array]:
     """The recorded bits of every instruction, as `results` gives them."""
-    held = json.loads(path.read_text(encoding="utf-8"))["results"]
+    recorded = json.loads(path.read_text(encoding="utf-8"))["results"]
     return {
         name: np.frombuffer(base64.b64decode(text), "<u4").reshape(CASES, -1)
-        for name, text in held.items()
+        for name, text in recorded.items()
     }
 
 
@@ -256,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         campaign.require_gpu()
         session = campaign.RecordingSession()
         stamp = stamps.stamp(session.versions(), stamps.commit())
-        told = {i.name: results(i, on_a_gpu) for i in INSTRUCTIONS}
+        words = {i.name: results(i, on_a_gpu) for i in INSTRUCTIONS}
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -264,12 +264,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "gpu": session.gpu.name,
         "recorded": stamp,
         "results": {
-            n: base64.b64encode(x.astype("<u4").tobytes()).decode() for n, x in told.items()
+            n: base64.b64encode(x.astype("<u4").tobytes()).decode() for n, x in words.items()
         },
     }
     replace_file(options.out, json.dumps(record, indent=1) + "\n")
     for i in INSTRUCTIONS:
-        same = results(i, in_the_emulator) == told[i.name]
+        same = results(i, in_the_emulator) == words[i.name]
         print(
             f"{i.name:18s} {int((~same).sum()):6d} of {same.size} registers have other bits in the"
             " emulator"

@@ -28,12 +28,12 @@ _INCLUDE = ('#include "common/tile_order.cuh"', '#include "common/tried.cuh"')
 _FILL = "                    fill(ring[at.stage]"
 
 
-def _told(when: str, tile: str, step: str) -> tuple[tuple[str, str], ...]:
+def _prefetch(when: str, tile: str, step: str) -> tuple[tuple[str, str], ...]:
     """Edits by which the producer tells L2 of this block's boxes of a step of a tile."""
     m0 = f"({tile}.row * CLUSTER_M + place.row) * BM + place.col * A_PART"
     n0 = f"({tile}.col * CLUSTER_N + place.col) * BN + place.row * B_PART"
-    told = f"prefetch_step<A_PART, B_PART>(&A_map, &B_map, {m0}, {n0}, ({step}) * BK);"
-    return _INCLUDE, (_FILL, f"if ({when}) {{ {told} }}\n{_FILL}")
+    call = f"prefetch_step<A_PART, B_PART>(&A_map, &B_map, {m0}, {n0}, ({step}) * BK);"
+    return _INCLUDE, (_FILL, f"if ({when}) {{ {call} }}\n{_FILL}")
 
 
 def _leaves(box: str, when: str, begin: str) -> tuple[tuple[str, str], ...]:
@@ -73,10 +73,10 @@ CHANGES: Mapping[str, Change] = {
     "bands of 4": Change({"GROUP_M": 4}),
     "bands of 16": Change({"GROUP_M": 16}),
     "Hilbert": Change({}, (_INCLUDE, ("tile_at<", "hilbert_at<"))),
-    "L2 told 8 steps ahead": Change({}, _told("step + 8 < steps", "tile", "step + 8")),
+    "L2 told 8 steps ahead": Change({}, _prefetch("step + 8 < steps", "tile", "step + 8")),
     "L2 told of the next tile": Change(
         {},
-        _told(
+        _prefetch(
             "step + 8 >= steps && index + stride < rows * cols",
             "tile_at<GROUP_M>(index + stride, rows, cols)",
             "step + 8 - steps",

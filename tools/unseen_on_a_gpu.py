@@ -78,8 +78,8 @@ def timed(session: Session, kernel: unseen.Unseen, gpu: str) -> dict[str, Any]:
     took = protocol.spread(done.ms[kernel.name])
     bound = unseen.facts(kernel, gpu).ms
     print(f"{kernel.name:16s} {took.median:8.4f} ms, bound {bound:8.4f}", flush=True)
-    told = {"kernel": kernel.name, "file": kernel.file, **protocol.told(took)}
-    return {**told, "bound_ms": bound}
+    row = {"kernel": kernel.name, "file": kernel.file, **protocol.fields(took)}
+    return {**row, "bound_ms": bound}
 
 
 def main(given: Sequence[str] | None = None) -> int:

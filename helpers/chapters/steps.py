@@ -55,10 +55,10 @@ def tried() -> dict[str, dict[str, float]]:
 def shown_tried(caption: str) -> Html:
     """The table of what was tried."""
     formats = {"share": ".1f", "gain": "+.1f", "share_8192": ".1f", "gain_8192": "+.1f"}
-    said = {name: HEADERS[name] for name in ("share", "gain", "gain_8192")}
+    headers = {name: HEADERS[name] for name in ("share", "gain", "gain_8192")}
     return table(
         [{"change": change, **values} for change, values in tried().items()],
-        headers={"change": "hopper_5", **said, "share_8192": "% of cuBLAS at 8192"},
+        headers={"change": "hopper_5", **headers, "share_8192": "% of cuBLAS at 8192"},
         formats=formats,
         caption=caption,
         note=f"In turn; medians of pairs. {validated.stamp(TRIED)}",

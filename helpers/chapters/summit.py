@@ -93,7 +93,7 @@ def named(row: dict[str, Any]) -> str:
     return name + tried + FORMS[row["form"]]
 
 
-def said() -> dict[str, Any]:
+def numbers() -> dict[str, Any]:
     """What the page says of the record: percent of the library's best of the call's BF16 and e4m3
     at squares; of the best of other repositories at least; and of the slowest case.
     """

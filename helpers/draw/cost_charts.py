@@ -52,7 +52,7 @@ def scorecard(of: Bounds | Sequence[Bounds]) -> Figure:
             y = _panel(canvas, at, b, y)
         return canvas.end(y)
 
-    alt = " ".join(_told(b) for b in every)
+    alt = " ".join(_in_words(b) for b in every)
     return both(draw, alt, _caption(every))
 
 
@@ -127,7 +127,7 @@ def _percent(b: Bounds) -> str:
     return f"{100 * (b.share or 0.0):.0f} %"
 
 
-def _told(b: Bounds) -> str:
+def _in_words(b: Bounds) -> str:
     parts = "; ".join(f"{x.resource} {_milliseconds(x.ms)}" for x in b.values())
     end = "Nothing is measured there: a prediction."
     if b.measured:
@@ -246,14 +246,14 @@ def all_roofs(
 
     titles = {name: words for name, words, *_ in levels}
     roofs = "; ".join(f"{words} {number(slopes[name])} GB/s" for name, words in titles.items())
-    told = []
+    described = []
     for b in every:
         own = (f"{number(x)} FLOP/byte of {titles[name]}" for a, name, x in places if a is b)
         rate = f"{b.kernel} {number(_rate(b))} GFLOP/s"
-        told.append(f"{rate} at {', '.join(own)}, bound by {b.binding}")
+        described.append(f"{rate} at {', '.join(own)}, bound by {b.binding}")
     alt = (
         f"Roofline of {card.name} at {shape_text(*every[0].size)} with the roofs of {roofs}; and "
-        f"the {pipe}, {number(peak)} GFLOP/s. {'; '.join(told)}."
+        f"the {pipe}, {number(peak)} GFLOP/s. {'; '.join(described)}."
     )
     caption = (
         f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one "

@@ -69,7 +69,7 @@ def holds(**conditions: bool) -> None:
     marked = {key: [m for m in marks(page) if m.key == key] for key in false}
     stated = {key: condition for _, key, condition in conditions_of(page)}
     caller = sys._getframe(1)
-    told = {
+    reasons = {
         key: _because(stated[key], caller.f_globals, caller.f_locals) if key in stated else ""
         for key in false
     }
@@ -77,11 +77,12 @@ def holds(**conditions: bool) -> None:
         for key in false:
             for words in [m.words for m in marked[key]] or [key]:
                 print(
-                    f"Here it is otherwise than the text says: “{words}” does not hold.{told[key]}"
+                    f"Here it is otherwise than the text says: “{words}” does not"
+                    f" hold.{reasons[key]}"
                 )
         return
     places = [
-        f"  {where}“{words}”.{told[key]}"
+        f"  {where}“{words}”.{reasons[key]}"
         for key in false
         for where, words in [(f"book/{name}:{m.line}: ", m.words) for m in marked[key]]
         or [("", key)]

@@ -105,8 +105,8 @@ def _on(card: Gpu, name: str, after: str | None, size: tuple[int, int, int], her
         f"{card.boost_mhz:,d} MHz it takes at least {number(b.ms)} ms, so "
         f"{number(b.gflops)} G{kernel.flop_item}/s at most."
     ]
-    if (held := costs.powered(b)) is not None:
-        later, source = held
+    if (powered := costs.powered(b)) is not None:
+        later, source = powered
         words.append(
             f"While its multipliers are busy, {card.watts} W leave it about"
             f" {later.gpu.boost_mhz:,d} MHz (from what {source}); at that clock it takes at least"

@@ -60,7 +60,7 @@ def run_cell(text: str, page: str = "") -> str:
     """
     began = time.perf_counter()
     before = _stored_cell(text, page)
-    shown = before or _told(lambda: _cell(text, page))
+    shown = before or _explained(lambda: _cell(text, page))
     answer = {
         "html": shown.html,
         "ok": shown.ok,
@@ -192,7 +192,7 @@ def _exercise(text: str) -> Shown:
 
 def _answer(text: str) -> tuple[str, str]:
     """Number and kernel of an exercise's cell. Raises ConfigError for a cell of another form."""
-    asked = 'an exercise is its kernel in quotes, and its check: mine = """...""" and below it'
+    usage = 'an exercise is its kernel in quotes, and its check: mine = """...""" and below it'
     try:
         match ast.parse(text).body:
             case [
@@ -201,8 +201,8 @@ def _answer(text: str) -> tuple[str, str]:
             ] if given == name:
                 return id, source
     except (SyntaxError, ValueError) as error:
-        raise ConfigError(f'{asked} check("06.2", mine). This cell is no Python: {error}') from None
-    raise ConfigError(f'{asked} check("06.2", mine). Other Python runs in the notebook')
+        raise ConfigError(f'{usage} check("06.2", mine). This cell is no Python: {error}') from None
+    raise ConfigError(f'{usage} check("06.2", mine). Other Python runs in the notebook')
 
 
 # -- labs ------------------------------------------------------------------------------------------
@@ -285,11 +285,11 @@ def sliders_need_compiler(call: str, values: str) -> bool:
 
 @lru_cache(maxsize=32)
 def _stored_tile(call: str, values: str) -> str | None:
-    shown = _before(lambda: Shown(_tile(call, values, told=False)))
+    shown = _before(lambda: Shown(_tile(call, values, explained=False)))
     return shown.html if shown else None
 
 
-def _tile(call: str, values: str, told: bool = True) -> str:
+def _tile(call: str, values: str, explained: bool = True) -> str:
     from helpers.page import live
 
     kernel, size = _slid(call, values)
@@ -298,7 +298,7 @@ def _tile(call: str, values: str, told: bool = True) -> str:
     try:
         return live.counted(kernel)
     except Exception as error:  # the page has nobody else to tell
-        if isinstance(error, ToolchainError) and not told:
+        if isinstance(error, ToolchainError) and not explained:
             raise
         return live.failure(kernel, error)
 
@@ -359,7 +359,7 @@ def _before(make: Callable[[], Shown]) -> Shown | None:
     return None if isinstance(shown.fault, ToolchainError) else shown
 
 
-def _told(make: Callable[[], Shown]) -> Shown:
+def _explained(make: Callable[[], Shown]) -> Shown:
     """What `make` gives, or its error."""
     try:
         return make()

@@ -203,10 +203,10 @@ ABOUT = {"global": GLOBAL, "shared": SHARED}
 """Columns of `counters_table`: their words, and what ncu was asked for."""
 COUNTED = {
     (op, place): {
-        "requests": f"{{{place}_{op}_{asked}}}",
+        "requests": f"{{{place}_{op}_{requests}}}",
         f"{costs} each": f"{{{place}_{op}_{costs}}} over these",
     }
-    for place, asked, costs in (
+    for place, requests, costs in (
         ("global", "requests", "sectors"), ("shared", "instructions", "wavefronts")
     )
     for op in ("load", "store")

@@ -120,8 +120,8 @@ def table(
         ]
         names = {thing: thing for thing in (title(first), *things)}
         return _table(sides, list(names), names, {}, set(things), caption, note, folded)
-    held = {name: [row.get(name) for row in records] for name in chosen}
-    numeric = {n for n, of in held.items() if all(_missing(v) or _is_number(v) for v in of)}
+    values = {name: [row.get(name) for row in records] for name in chosen}
+    numeric = {n for n, of in values.items() if all(_missing(v) or _is_number(v) for v in of)}
     titles = {name: title(name) for name in chosen}
     return _table(records, chosen, titles, formats, numeric, caption, note, folded)
 

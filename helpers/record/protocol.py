@@ -83,7 +83,7 @@ class Spread:
     count: int
 
 
-def told(of: Spread | None, median: str = "ms", prefix: str = "") -> dict[str, Any]:
+def fields(of: Spread | None, median: str = "ms", prefix: str = "") -> dict[str, Any]:
     """Median and quartiles under the names that an entry has for them: ms, q1 and q3; or, as with
     "gain" and "gain_", gain, gain_q1 and gain_q3. None each where there is no spread."""
     names = (median, f"{prefix}q1", f"{prefix}q3")

@@ -48,5 +48,5 @@ def times(kernel: Kernel, gpu: str) -> Times:
         if e["source"] == source and e["ms"] is not None and set(e["params"]) == set(kernel.params)
     ]
     swept = any(e["source"] == source for e in record.find("sweep", kernel=kernel.name, **size))
-    told = label(record.gpu["name"], entries) if entries else ""
-    return Times({key(e): e["ms"] for e in entries}, told, swept)
+    note = label(record.gpu["name"], entries) if entries else ""
+    return Times({key(e): e["ms"] for e in entries}, note, swept)

@@ -57,7 +57,7 @@ def of_plan(p: Geometry, what: str, *, cubin: bytes = b"", cold: bool = False) -
 def of_library(
     name: str, what: str, *, out_dtype: str = "float32", judged: bool = False
 ) -> Contender:
-    """A cuBLAS product. what: where its rate is told of; its result is told of by its title."""
+    """A cuBLAS product. what: where its rate is found of; its result is found of by its title."""
     b = BASELINES[name]
 
     def prepare(session: Session, problem: Problem, C: Any) -> Operation:
@@ -96,9 +96,9 @@ class Trial:
         """What an entry says of a contender that was judged: time, rate, share of cuBLAS, error."""
         ms, share = self.ms[name], self.ratio(name, "baseline")
         worst, over = self.errors[name]
-        told = {"gflops": self.rates[name], "pairs": ms.count, "max_error": worst}
-        told |= {"error_over_tolerance": over, **protocol.told(share, "cublas_ratio", "ratio_")}
-        return told | protocol.told(ms)
+        found = {"gflops": self.rates[name], "pairs": ms.count, "max_error": worst}
+        found |= {"error_over_tolerance": over, **protocol.fields(share, "cublas_ratio", "ratio_")}
+        return found | protocol.fields(ms)
 
 
 @dataclass(frozen=True)

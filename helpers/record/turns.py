@@ -40,7 +40,7 @@ class Turns:
         source = f"measured here, {self.gpu}"
         return [
             {
-                "kernel": self.names[who], "m": m, "n": n, "k": k, **protocol.told(ms),
+                "kernel": self.names[who], "m": m, "n": n, "k": k, **protocol.fields(ms),
                 "gflops": self.rates[who], "origin": "measured", "source": source,
             }
             for who, ms in self.ms.items()

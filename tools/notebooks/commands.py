@@ -126,20 +126,20 @@ def fresh(
     watching.freeze(ROOT)
     book = read_book(root)
     made = export(root)
-    held = storing.records(root)
+    records = storing.records(root)
     wanted = chosen(again, made)
     found: dict[Path, Run] = {}
     for path, bare in made.items():
         if path in wanted:
             continue
-        page = held.get(path.stem)
+        page = records.get(path.stem)
         old = carried(bare, committed(path)) if storing.is_of(page, bare) else None
         if old is not None and page is not None:
             found[path] = Run(old, page["glued"], page["inputs"], page["seconds"])
         elif (run := storing.kept(root, path.stem, bare)) is not None:
             found[path] = replace(run, notebook=carried(bare, run.notebook) or run.notebook)
     waiting = [path for path in made if path not in found]
-    seconds = {path: held.get(path.stem, {}).get("seconds", TYPICAL) for path in waiting}
+    seconds = {path: records.get(path.stem, {}).get("seconds", TYPICAL) for path in waiting}
     waiting.sort(key=lambda path: -seconds[path])
     failures = []
     paces: list[float] = []  # how many times its usual seconds a page took here
@@ -150,7 +150,7 @@ def fresh(
         )
         of_reason: dict[str, list[str]] = {}
         for path in sorted(set(waiting) - wanted):
-            why = reason(path, made[path], held.get(path.stem))
+            why = reason(path, made[path], records.get(path.stem))
             of_reason.setdefault(why, []).append(path.stem)
         for why, stems in of_reason.items():
             say(f"{why}: {', '.join(stems) if len(stems) <= MANY else f'{len(stems)} pages'}")
@@ -215,7 +215,7 @@ def update(
     runs, failures = fresh(root, again, say)
     made = export(root)
     known = storing.records(root).items()
-    held = {stem: page for stem, page in known if root / "book" / f"{stem}.ipynb" in made}
+    records = {stem: page for stem, page in known if root / "book" / f"{stem}.ipynb" in made}
     changed = []
     for path in orphans(made, root):
         path.unlink()
@@ -228,10 +228,10 @@ def update(
             replace_file(path, text_of(new))
             changed.append(path)
         now = storing.record(run)
-        before = held.get(path.stem, {})
+        before = records.get(path.stem, {})
         if any(before.get(name) != now[name] for name in ("key", "glued", "inputs")):
-            held[path.stem] = now
-    if storing.write_records(root, held):
+            records[path.stem] = now
+    if storing.write_records(root, records):
         changed.append(root / "book" / "runs.json")
     if failures:
         raise ExportError("\n\n".join(failures))

@@ -399,9 +399,9 @@ class Exporter:
         page = self.book.pages.get(label.removesuffix(".md"))
         if page is None:
             raise self.unknown("page", label, self.book.pages, line)
-        said = re.search(r"[Cc]hapter (\d+)", text)
+        named = re.search(r"[Cc]hapter (\d+)", text)
         number = re.match(r"(?:deeper_)?(\d+)", page.stem)
-        if not text or (said and (not number or int(said[1]) != int(number[1]))):
+        if not text or (named and (not number or int(named[1]) != int(number[1]))):
             # The title that would stand there is too long for a sentence.
             wrong = "with no text" if not text else f"with the text {text!r}"
             advice = "Write {doc}`chapter 5 <05_coalescing>`."

@@ -185,8 +185,8 @@ def code_cells(*notebooks: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], 
 
 def source_of(notebook: Mapping[str, Any]) -> str:
     """The chapter that a notebook is made from, or the lab that it is for."""
-    told = notebook["metadata"]["tile_by_tile"]
-    return str(told["generated_from"] if "generated_from" in told else f"lab {told['lab']}")
+    about = notebook["metadata"]["tile_by_tile"]
+    return str(about["generated_from"] if "generated_from" in about else f"lab {about['lab']}")
 
 
 def first_words(cell: Mapping[str, Any]) -> str:

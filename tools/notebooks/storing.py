@@ -57,11 +57,11 @@ def whole(run: Run, page: str) -> Run:
 def records(root: Path) -> dict[str, Record]:
     """What book/runs.json holds of each page; nothing of a file that is not there or is damaged."""
     try:
-        held = json.loads((root / "book" / "runs.json").read_text(encoding="utf-8"))
-        common, sums = held["inputs"], held["sums"]
+        content = json.loads((root / "book" / "runs.json").read_text(encoding="utf-8"))
+        common, sums = content["inputs"], content["sums"]
         return {
             stem: {**page, "inputs": sorted([*common, *page["inputs"]]), "sums": sums}
-            for stem, page in held["pages"].items()
+            for stem, page in content["pages"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -72,7 +72,7 @@ def write_records(root: Path, pages: Mapping[str, Record]) -> bool:
     whether it changed."""
     sets = [set(page["inputs"]) for page in pages.values()]
     common = set.intersection(*sets) if sets else set()
-    held = {
+    content = {
         "inputs": sorted(common),
         "sums": watching.sums(sorted(set().union(*sets)), ROOT),
         "pages": {
@@ -83,7 +83,7 @@ def write_records(root: Path, pages: Mapping[str, Record]) -> bool:
             for stem, page in sorted(pages.items())
         },
     }
-    text = json.dumps(held, indent=0, ensure_ascii=False) + "\n"
+    text = json.dumps(content, indent=0, ensure_ascii=False) + "\n"
     path = root / "book" / "runs.json"
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
@@ -93,13 +93,13 @@ def write_records(root: Path, pages: Mapping[str, Record]) -> bool:
 
 def record(run: Run) -> Record:
     """What runs.json holds of a run."""
-    held = {"key": key(run.notebook, run.inputs), "seconds": run.seconds}
-    return {**held, "glued": run.glued, "inputs": run.inputs}
+    entry = {"key": key(run.notebook, run.inputs), "seconds": run.seconds}
+    return {**entry, "glued": run.glued, "inputs": run.inputs}
 
 
-def is_of(held: Record | None, bare: Notebook) -> bool:
+def is_of(page: Record | None, bare: Notebook) -> bool:
     """Whether this record is of a run of these code cells on the inputs as they are now."""
-    return held is not None and held["key"] == key(bare, held["inputs"])
+    return page is not None and page["key"] == key(bare, page["inputs"])
 
 
 def changed(page: Record) -> str:
@@ -115,8 +115,8 @@ def changed(page: Record) -> str:
 
 def keep(root: Path, stem: str, run: Run) -> None:
     """Keep a run in _build/runs/."""
-    held = {**asdict(run), "key": key(run.notebook, run.inputs)}
-    replace_file(root / "_build" / "runs" / f"{stem}.json", json.dumps(held, ensure_ascii=False))
+    content = {**asdict(run), "key": key(run.notebook, run.inputs)}
+    replace_file(root / "_build" / "runs" / f"{stem}.json", json.dumps(content, ensure_ascii=False))
 
 
 def kept(root: Path, stem: str, bare: Notebook) -> Run | None:
@@ -124,9 +124,9 @@ def kept(root: Path, stem: str, bare: Notebook) -> Run | None:
     None."""
     try:
         text = (root / "_build" / "runs" / f"{stem}.json").read_text(encoding="utf-8")
-        held = json.loads(text)
-        fits = is_of(held, bare)
-        run = Run(held["notebook"], held["glued"], held["inputs"], held["seconds"])
+        content = json.loads(text)
+        fits = is_of(content, bare)
+        run = Run(content["notebook"], content["glued"], content["inputs"], content["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return run if fits else None

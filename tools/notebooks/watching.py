@@ -103,10 +103,10 @@ def inputs(log: Path) -> list[str]:
 def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
     """A name for a page's code cells and the contents of its inputs: what a run's outputs follow
     from."""
-    told = hashlib.sha256("\0".join(code).encode())
+    digest = hashlib.sha256("\0".join(code).encode())
     for name in read:
-        told.update(f"\0{name}\0{_content(root, name)}".encode())
-    return told.hexdigest()[:32]
+        digest.update(f"\0{name}\0{_content(root, name)}".encode())
+    return digest.hexdigest()[:32]
 
 
 def sums(read: Iterable[str], root: Path) -> dict[str, str]:

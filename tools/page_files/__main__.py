@@ -36,10 +36,10 @@ def files() -> dict[str, tuple[str, bytes]]:
     found: dict[str, tuple[str, bytes]] = {}
     licences = []
     for row in rows:
-        held = bring(row, lambda text: print(f"[page] {text}", flush=True))
-        own = [content.decode() for file, content in held.items() if not file.to]
+        contents = bring(row, lambda text: print(f"[page] {text}", flush=True))
+        own = [content.decode() for file, content in contents.items() if not file.to]
         licences.append("\n\n".join([_named(row), *own]))
-        for file, content in held.items():
+        for file, content in contents.items():
             if file.to:
                 if row.imported:
                     content = linked(content.decode(), file.to, places).encode()
@@ -65,8 +65,8 @@ def lock(whole: bytes, places: dict[str, tuple[str, bytes]]) -> bytes:
     """
     listed = json.loads(whole)
     numpy = listed["packages"]["numpy"]
-    held = places.get(numpy["file_name"], ("", b""))[1]
-    if hashlib.sha256(held).hexdigest() != numpy["sha256"]:
+    wheel = places.get(numpy["file_name"], ("", b""))[1]
+    if hashlib.sha256(wheel).hexdigest() != numpy["sha256"]:
         raise DataError(
             f"Pyodide's list has another NumPy ({numpy['file_name']}, SHA-256 {numpy['sha256']}) than "
             f"{TABLE}: take both of one release"

@@ -86,9 +86,9 @@ def bring(package: Package, say: Callable[[str], None] = print) -> dict[File, by
     nothing is kept.
     """
     kept = folder()
-    held = _kept(package, kept) if kept else None
-    if held is not None:
-        return held
+    cached = _kept(package, kept) if kept else None
+    if cached is not None:
+        return cached
     complaints = []
     for source in package.sources:
         say(f"fetching {package.name} {package.version}: {source}")
@@ -115,7 +115,7 @@ def bring(package: Package, say: Callable[[str], None] = print) -> dict[File, by
 
 def _kept(package: Package, kept: Path) -> dict[File, bytes] | None:
     """The files as the cache has them, or None if one is not there or not itself any more."""
-    held = {}
+    contents = {}
     for file in package.files:
         try:
             content = (kept / file.sha256).read_bytes()
@@ -123,8 +123,8 @@ def _kept(package: Package, kept: Path) -> dict[File, bytes] | None:
             return None
         if file.fault(content):
             return None
-        held[file] = content
-    return held
+        contents[file] = content
+    return contents
 
 
 class _NotThere(Exception):
@@ -166,8 +166,10 @@ def _call(command: Sequence[str]) -> None:
         hint = " (it comes with Node.js)" if command[0] == "npm" else ""
         raise _NotThere(f"there is no {command[0]} on this machine{hint}") from None
     if ended.returncode:
-        said = [line for line in ended.stderr.splitlines() if line.strip()]
-        raise _NotThere(said[-1].strip() if said else f"{command[0]} ended with {ended.returncode}")
+        lines = [line for line in ended.stderr.splitlines() if line.strip()]
+        raise _NotThere(
+            lines[-1].strip() if lines else f"{command[0]} ended with {ended.returncode}"
+        )
 
 
 Members = Iterator[tuple[str, Callable[[], bytes]]]
@@ -180,10 +182,10 @@ def _of_tar(archive: tarfile.TarFile) -> Members:
             yield member.name, opened.read
 
 
-def _members(held: Members, files: Sequence[File]) -> dict[File, bytes]:
+def _members(members: Members, files: Sequence[File]) -> dict[File, bytes]:
     """Those of the files that an archive has; it is read no further than to the last of them."""
     found: dict[File, bytes] = {}
-    for name, read in held:
+    for name, read in members:
         for file in files:
             if f"/{name}".endswith(f"/{file.member}"):
                 found[file] = read()

@@ -48,13 +48,13 @@ def archive() -> bytes:
 
 def pack(content_of: Mapping[str, bytes]) -> bytes:
     """An archive of these contents by path; their order and the day do not matter."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
         for name, content in sorted(content_of.items()):
             info = zipfile.ZipInfo(name)  # of 1980: no date of this build
             info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             packed.writestr(info, content)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def files() -> dict[str, bytes]:
@@ -76,8 +76,8 @@ def files() -> dict[str, bytes]:
             found[path.relative_to(ROOT).as_posix()] = path.read_bytes()
     for name, text in read_pages().items():
         found[f"book/{name}.md"] = text.encode()
-    asked = [*cells(), *((kernel, None) for kernel in sliders())]
-    for name, content in (programs(asked) | whole(sources())).items():
+    requests = [*cells(), *((kernel, None) for kernel in sliders())]
+    for name, content in (programs(requests) | whole(sources())).items():
         found[f"data/compiled/{name}"] = _json(content)
     found[f"data/measurements/{DEFAULT_GPU}.json"] = _json(times(sliders()))
     return found
@@ -194,7 +194,7 @@ def sliders() -> list[Kernel]:
     return [find(name) for name in names]
 
 
-def programs(asked: Sequence[tuple[Kernel, str | None]]) -> dict[str, dict[str, Any]]:
+def programs(requests: Sequence[tuple[Kernel, str | None]]) -> dict[str, dict[str, Any]]:
     """Files of stored programs and resources of these texts in place of a kernel's (None: its own),
     and of the book's kernel with its own tile beside them.
 
@@ -203,14 +203,14 @@ def programs(asked: Sequence[tuple[Kernel, str | None]]) -> dict[str, dict[str, 
     assert project.stored is not None
     compiler = compiled.compiler()
     found: dict[str, dict[str, Any]] = {}
-    for kernel, text in asked:
+    for kernel, text in requests:
         arch = roomy_arch(kernel)
         own, book = plan(kernel, 4096), plan(find(kernel.name), 4096)
         for launch in (own if text is None else own.with_source(text), book):
             k, macros = launch.kernel, tuple(sorted(launch.defines.items()))
             name = compiled.file_of(k.source)
             table = found.setdefault(f"{name}.json", {"compiler": compiler, "rows": {}})
-            held = found.setdefault(f"{name}.unpacked", {"programs": {}, "sass": []})
+            unpacked = found.setdefault(f"{name}.unpacked", {"programs": {}, "sass": []})
             request = (k.source, k.source_name, arch, macros, (), ())
             made = compiled.program(*request)
             if made is None:
@@ -219,7 +219,7 @@ def programs(asked: Sequence[tuple[Kernel, str | None]]) -> dict[str, dict[str, 
                     "starts with it: python -m tools.compiled --pages"
                 )
             row = [made.ptx, dict(made.names), made.log, list(made.refused)]
-            held["programs"][compiled.program_key(*request)] = row
+            unpacked["programs"][compiled.program_key(*request)] = row
             if (known := compiled.find(k.source, arch, macros, ())) is not None:
                 table["rows"][known.key] = {
                     "kernels": {n: list(r) for n, r in known.kernels.items()}
@@ -245,8 +245,8 @@ def whole(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
         rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
         plain = {key: {"kernels": row["kernels"]} for key, row in rows.items()}
         found[f"{name}.json"] = {"compiler": compiled.compiler(), "rows": plain}
-        held = {k: [p.ptx, dict(p.names), p.log, list(p.refused)] for k, p in stored.items()}
-        found[f"{name}.unpacked"] = {"programs": held, "sass": []}
+        programs = {k: [p.ptx, dict(p.names), p.log, list(p.refused)] for k, p in stored.items()}
+        found[f"{name}.unpacked"] = {"programs": programs, "sass": []}
     return found
 
 

@@ -46,13 +46,13 @@ def specifications(keys: Sequence[str] = CARDS) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def held(key: str, threads: int) -> Occupancy:
+def occupancy_of(key: str, threads: int) -> Occupancy:
     """Blocks of 40 registers a thread and 8 KB of shared memory on an SM of a GPU."""
     limits = device.gpu(key).limits
     return model.occupancy(limits, threads=threads, registers=40, shared_bytes=8 * KB)
 
 
-def said() -> SimpleNamespace:
+def numbers() -> SimpleNamespace:
     """Lanes, threads and memories of a T4 (t4) and an H200 (h200); registers_kb, all_..._mb: the
     H200's.
 
@@ -79,7 +79,7 @@ def said() -> SimpleNamespace:
         per_float={key: 4 * device.gpu(key).ridge for key in CARDS},
         n_needed=6 * h200.ridge,
         by_registers=h200.limits.registers_per_sm / (40 * device.WARP),
-        warps_64=held("h200", 64).warps,
+        warps_64=occupancy_of("h200", 64).warps,
         shared_plain=device.gpu("rtx3070_laptop").limits.shared_per_sm // (8 * KB),
-        shared_kept=held("rtx3070_laptop", 64).blocks,
+        shared_kept=occupancy_of("rtx3070_laptop", 64).blocks,
     )

@@ -60,7 +60,7 @@ def noise(of: Measurement) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def asked(of: Measurement) -> dict[str, Any]:
+def numbers(of: Measurement) -> dict[str, Any]:
     """What the text says of a measurement: times in ms, shares of the kernel in percent, copies in
     GB/s."""
     kernel, first = (of.value("tiled_32", 1024, column) for column in ("ms", "first_ms"))

@@ -19,7 +19,7 @@ def table_rows(times: dict[int, CpuTimes]) -> list[dict[str, Any]]:
     return [row for n in times for row in times[n].rows]
 
 
-def said(times: dict[int, CpuTimes]) -> SimpleNamespace:
+def numbers(times: dict[int, CpuTimes]) -> SimpleNamespace:
     """Rates in GFLOP/s by size (n512, n1024, n1025) and kernel, and how they compare.
 
     spread: the best loop over the worst at 512; numpy_gain: NumPy over the best loop there. odd:

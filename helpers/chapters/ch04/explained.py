@@ -10,7 +10,7 @@ from nogpu import device
 SIZE = 4096
 
 
-def said() -> SimpleNamespace:
+def numbers() -> SimpleNamespace:
     """Times in ms of the naive kernel at 4096: floor (its arithmetic), dram, bound, naive_ms.
 
     binding: the resource of the bound, share: the bound over the time. pieces: what L1 hands to a

@@ -18,7 +18,7 @@ def of_a_step(traces: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], d
     return each, {name: sum(of.values()) for name, of in each.items()}
 
 
-def said(step: Mapping[str, float]) -> SimpleNamespace:
+def numbers(step: Mapping[str, float]) -> SimpleNamespace:
     """Factors at 1024, 1025 and 4096, clocks cancelled; wavefronts of a step; what ncu counts.
 
     step: sectors of a step of the inner loop by kernel, as the emulator counts them: of one request

@@ -20,10 +20,10 @@ def cut() -> SimpleNamespace:
     cut: bytes that warps ask for without tiles over those with tiles of 32. gain: recorded, clock
     cancelled. reads_each: loads of one element of B without tiles, one for each row of C.
     """
-    asked = {name: model.traffic(name, 4096, 4096, 4096).block for name in PAIR}
+    traffic = {name: model.traffic(name, 4096, 4096, 4096).block for name in PAIR}
     rec = measure(list(PAIR), sizes=4096, gpu="h200")
     return SimpleNamespace(
-        cut=asked["coalesced"] / asked["tiled_32"],
+        cut=traffic["coalesced"] / traffic["tiled_32"],
         gain=rec.gain("tiled_32", "coalesced", 4096),
         intensity={name: model.arithmetic_intensity(name, 4096, 4096, 4096) for name in PAIR},
         reads_each=4096,

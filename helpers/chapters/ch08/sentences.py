@@ -74,5 +74,5 @@ def both_orders(exchanged: str) -> list[dict[str, str | int]]:
 def lab_report() -> SimpleNamespace:
     """How many times as fast as the tiled kernel the column is at 8192: as document L prints it,
     by L's rates, and in the record of the H200."""
-    [said, *_] = published(document="L", metric="speedup", rung="block_1d")
-    return SimpleNamespace(l_printed=said["printed"], **at_8192("block_1d", "tiled_32"))
+    [quoted, *_] = published(document="L", metric="speedup", rung="block_1d")
+    return SimpleNamespace(l_printed=quoted["printed"], **at_8192("block_1d", "tiled_32"))

@@ -74,5 +74,5 @@ def of_the_record() -> SimpleNamespace:
 def of_the_documents() -> SimpleNamespace:
     """How many times as fast as the kernel before at 8192: as document L prints it, and here."""
     rows = published(document="L", rung="vectorised", metric="speedup")
-    said = [row["printed"] for row in rows if row["note"] == "against 2D block tiling"]
-    return SimpleNamespace(l_gain=said[0], h_gain=gain("vectorised", "block_2d", 8192))
+    printed = [row["printed"] for row in rows if row["note"] == "against 2D block tiling"]
+    return SimpleNamespace(l_gain=printed[0], h_gain=gain("vectorised", "block_2d", 8192))

@@ -29,9 +29,9 @@ def of_the_record(known: Steps) -> SimpleNamespace:
     top = {row["kernel"]: row for row in tuned_rows(NAMES, known)}
     ahead = [100 * (top[n]["best"] / top["vectorised"]["best"] - 1) for n in NAMES[1:]]
     sides = ("BM", "BN", "BK", "TM", "TN")
-    [said] = published(document="S", rung="tiled_pad_rows", metric="gflops_high")
-    asked = {row["kernel"]: row for row in stalls(list(NAMES), gpu="h200")}
-    held = [asked[n]["waits"]["dispatch_stall"] for n in NAMES[1:]]
+    [quoted] = published(document="S", rung="tiled_pad_rows", metric="gflops_high")
+    stalled = {row["kernel"]: row for row in stalls(list(NAMES), gpu="h200")}
+    dispatch = [stalled[n]["waits"]["dispatch_stall"] for n in NAMES[1:]]
     study = measure(["tiled_pad_rows", "tiled_32"], sizes=2048, gpu="h200")
     card, tile = costs.bounds("double_buffer", 4096, gpu="h200"), catalog["double_buffer"].params
     return SimpleNamespace(
@@ -54,16 +54,16 @@ def of_the_record(known: Steps) -> SimpleNamespace:
         large={n: row["large"] for n, row in top.items()},
         ahead_least=min(ahead),
         ahead_most=max(ahead),
-        waits={n: row["waits"]["long_scoreboard"] for n, row in asked.items()},
-        gates={n: row["waits"]["barrier"] for n, row in asked.items()},
-        issues={n: row["issue_percent"] for n, row in asked.items()},
-        longest_wait={n: max(row["waits"], key=row["waits"].get) for n, row in asked.items()},
-        idle=100 - asked["double_buffer"]["issue_percent"],
-        held_least=min(held),
-        held_most=max(held),
+        waits={n: row["waits"]["long_scoreboard"] for n, row in stalled.items()},
+        gates={n: row["waits"]["barrier"] for n, row in stalled.items()},
+        issues={n: row["issue_percent"] for n, row in stalled.items()},
+        longest_wait={n: max(row["waits"], key=row["waits"].get) for n, row in stalled.items()},
+        idle=100 - stalled["double_buffer"]["issue_percent"],
+        held_least=min(dispatch),
+        held_most=max(dispatch),
         ratio=counters("double_buffer", 1024)[0]["multiply_adds_per_wavefront"],
         delivered=100 * card[costs.L1].ms / rec.value("double_buffer", 4096),
         across=tile["BN"] // tile["TN"],
-        s_rate=said["value"],
+        s_rate=quoted["value"],
         s_gain=study.gain("tiled_pad_rows", "tiled_32", 2048),
     )

@@ -65,8 +65,8 @@ def cover(kernels: Sequence[str], arch: str = "sm_90") -> dict[str, tuple[int, i
         made = toolchain.compile(k.source, name=k.file, arch=arch, defines=values)
         code = toolchain.main_loop(*toolchain.sass_instructions(made.cubin, k.entry))
         ops = [i.opcode.split(".")[0] for i in code]
-        asked = max(i for i, op in enumerate(ops) if op in ("LDG", "LDGSTS"))
-        around = ops[asked + 1 :] + (ops[:asked] if "STS" in ops else [])
+        last_load = max(i for i, op in enumerate(ops) if op in ("LDG", "LDGSTS"))
+        around = ops[last_load + 1 :] + (ops[:last_load] if "STS" in ops else [])
         needed = around.index("STS") if "STS" in around else len(around)
         found[name] = around[:needed].count("FFMA"), ops.count("FFMA")
     return found

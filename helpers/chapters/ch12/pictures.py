@@ -68,7 +68,7 @@ def _grid(canvas: Canvas, y: float, report: Any) -> float:
     return y
 
 
-def _told(report: Any) -> tuple[str, dict[str, int]]:
+def _counted(report: Any) -> tuple[str, dict[str, int]]:
     """The finding of a lane map in words, and the wavefronts of a read of A and of B."""
     words = {name: first_read(report, f"{name}_tile") for name in ("A", "B")}
     rows, columns = words.values()
@@ -79,13 +79,13 @@ def _told(report: Any) -> tuple[str, dict[str, int]]:
         parts = [f"{lanes_text(p.lanes)} {counted(p.groups, 'group')}" for p in served]
         costs.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
     finding = "; ".join(costs)
-    told = (
+    sentence = (
         f"A warp's 32 lanes over its part of C, {len(set(rows))} rows of thread tiles by"
         f" {len(set(columns))} columns of them: lane 0 has row {rows[0]}, column {columns[0]},"
         f" lane 1 row {rows[1]}, column {columns[1]}, lane 2 row {rows[2]}, column"
         f" {columns[2]}. {finding[0].upper()}{finding[1:]}"
     )
-    return told, waves
+    return sentence, waves
 
 
 def lane_map(report: Any) -> Figure:
@@ -98,7 +98,7 @@ def lane_map(report: Any) -> Figure:
     read.
     """
     cases = report if isinstance(report, Mapping) else {"": report}
-    told = {title: _told(each) for title, each in cases.items()}
+    counted = {title: _counted(each) for title, each in cases.items()}
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
@@ -109,11 +109,11 @@ def lane_map(report: Any) -> Figure:
             y = _grid(canvas, y, each)
         return canvas.end(y - 6)
 
-    parts = [f"{title}: {words}" if title else words for title, (words, _) in told.items()]
+    parts = [f"{title}: {words}" if title else words for title, (words, _) in counted.items()]
     alt = f"{'. '.join(parts)}; a group is four floats."
     costs = [
         f"{title}: " * bool(title) + f"{waves['A']} wavefronts for A, {waves['B']} for B"
-        for title, (_, waves) in told.items()
+        for title, (_, waves) in counted.items()
     ]
     caption = (
         "The number in a cell is a lane, and the cell is where its thread tile begins. A read "

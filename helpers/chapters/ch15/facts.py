@@ -23,7 +23,7 @@ class Candidates:
     def __init__(self) -> None:
         self.kernel, self.gpu = catalog["fp32_best"], device.gpu("h200")
         self.tiles = [{**self.kernel.params, **tile} for tile in self.kernel.candidates]
-        self.held = [
+        self.resident = [
             resources("fp32_best", arch="sm_90", **tile).occupancy.blocks
             for tile in self.kernel.candidates
         ]
@@ -33,7 +33,7 @@ class Candidates:
         """What the formula says of each candidate for a shape (M, N, K)."""
         return [
             model.rounds(self.kernel, *shape, gpu=self.gpu, resident=blocks, **tile)
-            for tile, blocks in zip(self.kernel.candidates, self.held, strict=True)
+            for tile, blocks in zip(self.kernel.candidates, self.resident, strict=True)
         ]
 
     def peaks(self, size: int) -> list[float]:
@@ -42,8 +42,8 @@ class Candidates:
 
     def promised(self) -> list[float]:
         """How many times as fast the chosen tile should be, for each ragged shape."""
-        told = [self.rounds(shape) for shape in ragged_shapes()]
-        return [r[0].clocks / min(each.clocks for each in r) for r in told]
+        each_shape = [self.rounds(shape) for shape in ragged_shapes()]
+        return [r[0].clocks / min(each.clocks for each in r) for r in each_shape]
 
     def table(self) -> Row:
         """`peaks` for a table."""

@@ -94,7 +94,7 @@ def source(found: Everywhere) -> str:
     return load("h200").label(found.entries)
 
 
-def told(found: Everywhere | None, library: str) -> str:
+def in_words(found: Everywhere | None, library: str) -> str:
     """What a record says of the drawn shapes, in a sentence; "" without one."""
     if found is None:
         return ""

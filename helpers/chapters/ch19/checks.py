@@ -41,9 +41,9 @@ def warp_tile(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         hint = "return (WM, WN), both of 16, 32, 64 or 128, or None"
         if isinstance(got, tuple) and len(got) == 2 and all(edge in EDGES for edge in got):
             wm, wn = got
-            asked, sums = need(flop, wm, wn), wm * wn // 32
-            if asked > delivered:
-                hint = f"{wm} x {wn} asks for {asked:g} bytes a clock, and {delivered} are there"
+            needed, sums = need(flop, wm, wn), wm * wn // 32
+            if needed > delivered:
+                hint = f"{wm} x {wn} asks for {needed:g} bytes a clock, and {delivered} are there"
             elif sums > registers:
                 hint = f"a lane of {wm} x {wn} keeps {sums} sums, and {registers} is the most"
             else:

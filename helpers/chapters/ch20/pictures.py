@@ -30,7 +30,7 @@ class Turn:
     """
 
     fill: int
-    asked: int
+    issued: int
     landed: int
     read: int
     done: int
@@ -84,7 +84,7 @@ def turns(trace: Trace) -> Figure:
         for i, of_stage in enumerate(stages.values()):
             y = canvas.row_name(left, y, thick, f"stage {i}")
             for turn in of_stage:
-                bar(copies, turn.asked, turn.landed, str(turn.fill))
+                bar(copies, turn.issued, turn.landed, str(turn.fill))
                 bar(waits, turn.landed, turn.read, "")
                 bar(reads, turn.read, turn.done, str(turn.fill))
             y += thick + gap
@@ -102,13 +102,13 @@ def turns(trace: Trace) -> Figure:
     all_of = [turn for of_stage in stages.values() for turn in of_stage]
     first = min(turn.read for turn in all_of)
     early = sum(
-        now.done > after.asked for of_stage in stages.values() for now, after in pairwise(of_stage)
+        now.done > after.issued for of_stage in stages.values() for now, after in pairwise(of_stage)
     )
     alt = (
         f"The ring of a block of {name} in the emulator, in the order of its steps: {filled}. "
-        f"{sum(turn.asked < first for turn in all_of)} copies are asked for before the first stage "
-        f"is read. {early or 'No'} stage{'s are' if early > 1 else ' is'} asked for again before "
-        "the reads of what lay there have ended."
+        f"{sum(turn.issued < first for turn in all_of)} copies are asked for before the first "
+        f"stage is read. {early or 'No'} stage{'s are' if early > 1 else ' is'} asked for again "
+        "before the reads of what lay there have ended."
     )
     caption = (
         f"A block of {name} in the emulator; bars of a stage carry the number of its fill. Left to "

@@ -12,7 +12,7 @@ from nogpu import device
 PAIR = ("mma_pipelined", "mma_tma")
 
 
-def said() -> dict[str, float]:
+def noted() -> dict[str, float]:
     """The prediction of mma_tma at 4096, % of cuBLAS, give or take `within`, written before it ran,
     with thousands of clocks: `all` of mma_pipelined, `alone_k` of its multiply-adds, `left` at
     most. `alone`: TFLOP/s of mma.sync m16n8k16 with nothing to feed it."""
@@ -46,9 +46,9 @@ def found() -> dict[str, Any]:
 
 
 def _waits() -> dict[str, Any]:
-    asked = {row["kernel"]: row["waits"] for row in stalls(PAIR, gpu="h200")}
-    if len(asked) < len(PAIR):
+    rows = {row["kernel"]: row["waits"] for row in stalls(PAIR, gpu="h200")}
+    if len(rows) < len(PAIR):
         return {}
-    reasons = {why: part for why, part in asked["mma_tma"].items() if why != "issues"}
+    reasons = {why: part for why, part in rows["mma_tma"].items() if why != "issues"}
     most = sorted(reasons, key=lambda why: -reasons[why])[:2]
-    return {**{name: waits["barrier"] for name, waits in asked.items()}, "most": " ".join(most)}
+    return {**{name: waits["barrier"] for name, waits in rows.items()}, "most": " ".join(most)}

@@ -105,8 +105,8 @@ def _hint(messages: str) -> str:
             "the Tensor Cores may see what lay in the tiles before. Each thread says of its own "
             "stores that an engine may read them, and then all of them meet"
         )
-    told = ("while the product of line", "may still read it", "wait_group")
-    if any(words in messages for words in told):
+    phrases = ("while the product of line", "may still read it", "wait_group")
+    if any(words in messages for words in phrases):
         return (
             "wgmma runs on its own. Until a wait has covered its group nobody may refill the tiles "
             "or read the sums"

@@ -13,7 +13,7 @@ from helpers.record import load, measure
 STEPS = ("hopper_1", "hopper_2", "hopper_3")
 
 
-def said() -> dict[str, float]:
+def noted() -> dict[str, float]:
     """Of step 2 with four stages, so one block an SM, and of step 1, % of cuBLAS in one run at 4096
     and 8192; `least` and `most` of step 2 at 8192 in all runs; `beside`: bytes a clock of copies
     beside which wgmma ran no slower."""

@@ -112,7 +112,7 @@ def times() -> list[dict[str, Any]]:
     ]
 
 
-def said() -> dict[str, float]:
+def noted() -> dict[str, float]:
     """What the notes of the tuning runs say of 4096, in percent of the kernel's time: what went
     when scales came through the `ring`; what would go without `promotion`, without `scales` and
     without the `store`; what comes where `pairs` share a tile, at 8192 too.

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from helpers.chapters import steps
-from helpers.chapters.ch22.tries import said
+from helpers.chapters.ch22.tries import noted
 from helpers.chapters.facts import recorded
 from helpers.ladder import cuts, hopper, shares
 from helpers.ladder.rungs import catalog, lay_out
@@ -130,7 +130,7 @@ def cut_at(size: int) -> bool:
 def twice() -> list[dict[str, Any]]:
     """Step 5 at 8192 as it was recorded, and launched without a pause in the tuning notes: TFLOP/s,
     MHz and W as nvidia-smi had them, % of cuBLAS."""
-    notes = said()
+    notes = noted()
     rate, clock, power = (
         recorded("hopper_5", 8192, column) for column in ("gflops", "clock_mhz", "power_w")
     )
@@ -145,7 +145,7 @@ def twice() -> list[dict[str, Any]]:
 
 def at_clock(mhz: float) -> float:
     """TFLOP/s of hopper_5 at 8192, were each clock of its SMs as the one that the notes counted."""
-    notes, blocks = said(), lay_out("hopper_5", 8192, 8192, 8192).grid[0]
+    notes, blocks = noted(), lay_out("hopper_5", 8192, 8192, 8192).grid[0]
     peak = H200.peak_gflops("bf16") / 1e3 * mhz / H200.boost_mhz
     return peak * blocks / H200.sms * notes["ideal"] / notes["counted"]
 
@@ -153,7 +153,7 @@ def at_clock(mhz: float) -> float:
 def left_of_peak() -> list[dict[str, Any]]:
     """What remains of the peak, TFLOP/s and %, as the limits of hopper_5 at 8192 are taken off one
     by one, in the run in which it counted its clocks."""
-    notes, peak = said(), H200.peak_gflops("bf16") / 1e3
+    notes, peak = noted(), H200.peak_gflops("bf16") / 1e3
     blocks = lay_out("hopper_5", 8192, 8192, 8192).grid[0]
     used = peak * blocks / H200.sms
     left = (

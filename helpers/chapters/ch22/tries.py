@@ -33,7 +33,7 @@ def predicted() -> dict[int, float]:
     return {4: points[4], 5: points[5] + deferred, 6: stream_k}
 
 
-def said() -> dict[str, float]:
+def noted() -> dict[str, float]:
     """What the runs say of step 5, all at 8192 but the last two lines.
 
     `counted` clocks a step of k where `ideal` would do, so that the Tensor Cores are `busy` %, at

@@ -141,8 +141,8 @@ def occupancy(p: Geometry) -> device.Occupancy:
     """Blocks of a launch that an SM can have at work, and what limits them: registers by ptxas,
     shared memory, warps, and columns of tensor memory, for which a block waits once it runs.
     """
-    held = usage.resources_of(p, p.kernel.min_arch).occupancy
-    by = {**held.by, "tensor memory": COLUMNS // work(p).allocated}
+    resident = usage.resources_of(p, p.kernel.min_arch).occupancy
+    by = {**resident.by, "tensor memory": COLUMNS // work(p).allocated}
     blocks = min(by.values())
     warps = blocks * cdiv(p.threads, WARP)
     limits = tuple(name for name, n in by.items() if n == blocks)
@@ -201,11 +201,12 @@ def account(*size: int) -> list[dict[str, Any]]:
     rows = []
     for name in (*rungs.blackwell, "scaled"):
         p = plan(name, *size)
-        w, held, b = work(p), occupancy(p), predicted(p)
-        sent = bounding.distinct_bytes(p, held.blocks, B200) * w.operands / (2 * p.K * (p.M + p.N))
+        w, limits, b = work(p), occupancy(p), predicted(p)
+        distinct = bounding.distinct_bytes(p, limits.blocks, B200)
+        sent = distinct * w.operands / (2 * p.K * (p.M + p.N))
         rows.append({
             "kernel": p.kernel.name, "steps": w.steps, "copied": w.copied / 1e6,
-            "sent": sent / 1e6, "allocated": w.allocated, "resident": held.blocks,
+            "sent": sent / 1e6, "allocated": w.allocated, "resident": limits.blocks,
             "busiest": int(b.waves.busiest), "pipe": b[b.pipe].ms, "reads": b["shared memory"].ms,
             "dram": b[costs.DRAM].ms, "ms": b.ms,
             "binding": "products" if b.binding == b.pipe else b.binding,

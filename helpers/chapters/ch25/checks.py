@@ -108,8 +108,8 @@ def _product(answer: object, blocks: int, hints: Hints, wrong: str) -> Iterator[
     except TileError as error:
         yield raised("the kernel runs", error)
         return
-    said = " ".join(f.message for f in report.findings)
-    words, hint = next(((w, h) for w, h in hints if w in said), ("", ""))
+    messages = " ".join(f.message for f in report.findings)
+    words, hint = next(((w, h) for w, h in hints if w in messages), ("", ""))
     first = [f for f in report.findings if words in f.message][:1]
     yield Check(
         not report.findings,

@@ -29,7 +29,7 @@ def _printed(**wanted: str | int) -> list[Row]:
     return [*published(**wanted)]
 
 
-def said(document: str, metric: str, **wanted: str | int) -> float:
+def quoted(document: str, metric: str, **wanted: str | int) -> float:
     """The first number that a document prints of a metric."""
     return float(_printed(document=document, metric=metric, **wanted)[0]["value"])
 
@@ -70,28 +70,28 @@ def lab_card() -> Facts:
     out = Facts()
     rows = _printed(document="L", kind="specified")
     spec = {str(r["metric"]).removeprefix("spec_"): float(r["value"]) for r in rows}
-    peak, bandwidth = said("L", "peak"), said("L", "bandwidth")
+    peak, bandwidth = quoted("L", "peak"), quoted("L", "bandwidth")
     out.say(
         l_sms=int(spec["sms"]), l_mhz=int(spec["memory_clock"]), l_bus=int(spec["bus_width"]),
         l_gbs=2 * spec["memory_clock"] * spec["bus_width"] / 8e3, l_peak=peak,
         l_lanes=LAPTOP.fp32_lanes_per_sm, l_ints=LAPTOP.fp32_lanes_per_sm // 2,
-        l_ridge=said("L", "ridge"), l_ridge_right=1e3 * peak / bandwidth,
+        l_ridge=quoted("L", "ridge"), l_ridge_right=1e3 * peak / bandwidth,
         l_ridge_binary=1e12 * peak / (bandwidth * 2**30), l_grid_x=int(spec["max_grid_x"]),
         l_grid_y=int(spec["max_grid_y"]), l_block_z=int(spec["max_block_z"]),
         l_mb=int(spec["global_memory"]),
     )  # fmt: skip
     limits = LAPTOP.limits
-    held = {
+    stated = {
         "sms": LAPTOP.sms, "max_threads_per_sm": limits.max_threads_per_sm,
         "max_warps_per_sm": limits.max_warps_per_sm, "l2": LAPTOP.l2_bytes / 1024,
         "shared_per_block": limits.shared_per_block / 1024,
         "shared_per_sm": limits.shared_per_sm / 1024,
         "registers_per_block": limits.registers_per_sm,
     }  # fmt: skip
-    right = held.items() <= spec.items() and abs(LAPTOP.fp32_peak_gflops / 1e3 - peak) < 0.05
+    right = stated.items() <= spec.items() and abs(LAPTOP.fp32_peak_gflops / 1e3 - peak) < 0.05
     out.check("card", right)
-    out.check("ridge", said("L", "ridge") < 0.95 * 1e3 * peak / bandwidth)
-    out.check("lanes", LAPTOP.fp32_lanes_per_sm == 128 == 4 * said("L", "fp32_lanes"))
+    out.check("ridge", quoted("L", "ridge") < 0.95 * 1e3 * peak / bandwidth)
+    out.check("lanes", LAPTOP.fp32_lanes_per_sm == 128 == 4 * quoted("L", "fp32_lanes"))
     return out
 
 
@@ -99,10 +99,10 @@ def copies_shown() -> Row:
     """L's two kernels with their copies, and what overlapping could save of each total at most."""
     rows = []
     for rung, name in (("naive", "MatmulXrow"), ("coalesced", "MatmulYrow")):
-        part = {p: said("L", f"time_{p}", rung=rung) for p in ("h2d", "kernel", "d2h", "total")}
+        part = {p: quoted("L", f"time_{p}", rung=rung) for p in ("h2d", "kernel", "d2h", "total")}
         half = part["h2d"] / 2
         steps = {"B": half, "A": half, "kernel": part["kernel"], "C": part["d2h"]}
-        rows.append({"rung": name, **part, "gflops": said("L", "gflops", rung=rung),
+        rows.append({"rung": name, **part, "gflops": quoted("L", "gflops", rung=rung),
                      "share": 100 * (part["h2d"] + part["d2h"]) / sum(steps.values()),
                      "most": 100 * (1 - bound(steps) / sum(steps.values()))})  # fmt: skip
     return {
@@ -131,7 +131,7 @@ def lab_rows() -> Facts:
     warps, flop_step = 33, 64  # a warp's step of naive: 32 words of A in one bank and one row of B
     lookups = {g.key: r * 1e3 * warps / flop_step / g.sms / g.boost_mhz
                for g, r in ((LAPTOP, doc["naive"]), (H200, recorded("naive", SIZE)))}  # fmt: skip
-    ints = {n: said("L", "time_total", rung=f"{n}_int") / said("L", "time_total", rung=n)
+    ints = {n: quoted("L", "time_total", rung=f"{n}_int") / quoted("L", "time_total", rung=n)
             for n in ("naive", "coalesced")}  # fmt: skip
     here = {n: gain(n, f"{n}_int", 4096) for n in ints}
     dram_ms = counted("naive")["dram_read_bytes"] / H200.bandwidth_gbs / 1e6
@@ -166,7 +166,7 @@ def lab_tiles() -> Facts:
     plain, small, large = (model.arithmetic_intensity(n, SIZE, SIZE, SIZE) for n in names)
     fill = {(n, g.key): resources(n, arch=g.arch).occupancy.fraction
             for n in names for g in (LAPTOP, H200)}  # fmt: skip
-    observed = doc["coalesced"] / said("L", "bandwidth")
+    observed = doc["coalesced"] / quoted("L", "bandwidth")
     out.say(
         l_32=doc["tiled_32"] / doc["coalesced"],
         h_16=gain("tiled_16", "coalesced", SIZE), h_32=gain("tiled_32", "coalesced", SIZE),
@@ -222,8 +222,8 @@ def ladder_shown() -> Row:
 
 def lab_points() -> list[Row]:
     """L's FP32 kernels as points for a roofline."""
-    doc, told = printed_rates("L"), {"origin": "published", "source": "published in document L"}
-    return [{"kernel": n, "size": SIZE, "gflops": doc[n], **told} for n in L_RUNGS[:-1]]
+    doc, source = printed_rates("L"), {"origin": "published", "source": "published in document L"}
+    return [{"kernel": n, "size": SIZE, "gflops": doc[n], **source} for n in L_RUNGS[:-1]]
 
 
 def lab_gains() -> list[Row]:
@@ -234,10 +234,10 @@ def lab_gains() -> list[Row]:
         ("recorded", here.label, {n: recorded(n, SIZE) for n in L_RUNGS}),
         ("published", "published in document L", printed_rates("L")),
     ):
-        told = {"size": SIZE, "origin": origin, "source": source}
+        common = {"size": SIZE, "origin": origin, "source": source}
         gains = {n: of[n] / of["coalesced"] for n in L_RUNGS}
         known = {n: gain for n, gain in gains.items() if not math.isnan(gain)}
-        out += [{"kernel": n, "gain_over_coalesced": gain, **told} for n, gain in known.items()]
+        out += [{"kernel": n, "gain_over_coalesced": gain, **common} for n, gain in known.items()]
     return out
 
 
@@ -441,7 +441,7 @@ def study() -> Facts:
     built = [resources(n, arch="sm_90") for n in ("coarsened", "privatised_2", "privatised_4")]
     six_large = doc["tiled_pad_rows", "32x32", 2048]
     out.say(
-        s_sms=int(said("S", "spec_sms")), s_odd=100 * (1 - odd), h_loss=1 / here["coarsened"],
+        s_sms=int(quoted("S", "spec_sms")), s_odd=100 * (1 - odd), h_loss=1 / here["coarsened"],
         s_32=tile[2048, "32x32"], s_16=tile[2048, "16x16"], s_v6=six_large,
         s_half=median(halves.values()), s_b=sectors("coarsened", "B"), banks_tbs=banks / 1e3,
         dram_tbs=H200.bandwidth_gbs / 1e3, banks_over=banks / H200.bandwidth_gbs,
@@ -521,7 +521,7 @@ def tuning() -> Facts:
     slope = RTX.bandwidth_gbs * model.arithmetic_intensity("tiled_32", 1024, 1024, 1024)
     rows = trace("tiled_8", M=64, N=64, K=64).by_line()
     loads = [r for r in rows if r.space == "global" and r.op == "load"]
-    flop, held = 2 * 1024**3, resources("tiled_32", arch="sm_89").occupancy
+    flop, resident = 2 * 1024**3, resources("tiled_32", arch="sm_89").occupancy
     minutes = float(str(cpu[1024]["printed"])) / 6e4
     out.say(
         p_printed=first["a"], p_slow=flop / first["a"] / 1e6, p_fast=flop / first["a"] / 1e3,
@@ -530,8 +530,8 @@ def tuning() -> Facts:
         ijk_1024=ijk[1024], ijk_1025=ijk[1025], p_pad_1024=100 * (first["a"] / padded["a"] - 1),
         p_pad_1025=100 * (first["b"] / padded["b"] - 1),
         h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1), p_fill=padded["filled"],
-        p_fill_rect=rect["filled"], p_formula=100 * held.fraction, p_busy=padded["busy"],
-        p_by_shared=held.by["shared memory"], p_busy_rect=rect["busy"],
+        p_fill_rect=rect["filled"], p_formula=100 * resident.fraction, p_busy=padded["busy"],
+        p_by_shared=resident.by["shared memory"], p_busy_rect=rect["busy"],
         p_l1=profile["l1_throughput", "8x8"], p_fill_8=profile["occupancy", "8x8"],
         p_warps=int(profile["theoretical_warps", "8x8"]),
         p_blocks=int(profile["blocks_per_sm", "8x32"]), p_times=6e4 * minutes / first["a"],

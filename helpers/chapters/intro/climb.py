@@ -52,7 +52,7 @@ def best() -> list[str]:
     return [name for chapter in CHAPTERS if (name := row(chapter)["best"]) in catalog]
 
 
-def said() -> SimpleNamespace:
+def numbers() -> SimpleNamespace:
     """The rows by chapter (c04 and so on); the GPU of the record; the first and the fastest float32
     kernel: ms, rates, share of cuBLAS; the worst share of fp32_best on a ragged shape (ragged), and
     the best of chapter 7 over the tile of 32 (seventh) and the coalesced kernel over its roof

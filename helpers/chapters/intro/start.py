@@ -52,7 +52,7 @@ def race() -> Html:
         raise DataError(
             f"{END} is not the fastest float32 rung of {m.label}: end the race with that"
         )
-    rows, told = [], []
+    rows, lines = [], []
     for name, changes in RUNGS.items():
         done = min(whole / times[name], 1.0)
         seconds = SECONDS * min(times[name] / whole, 1.0)
@@ -62,10 +62,10 @@ def race() -> Html:
             f'<i><b style="width:{100 * done:.2f}%;animation-duration:{seconds:.2f}s"></b></i>'
             f"<span>{ms}</span></p>"
         )
-        told.append(f"{changes} ({name}) {ms}, {100 * done:.0f} % done")
+        lines.append(f"{changes} ({name}) {ms}, {100 * done:.0f} % done")
     words = (
         f"Eight kernels start the same product of {SIZE} by {SIZE} matrices at once, slowed down; "
-        f"how far each has come when the fastest float32 kernel has finished: {'; '.join(told)}."
+        f"how far each has come when the fastest float32 kernel has finished: {'; '.join(lines)}."
     )
     caption = (
         f"Eight kernels of this book start one product of {SIZE} by {SIZE} matrices at the same "

@@ -41,10 +41,10 @@ def steps(one: Lab) -> dict[str, float]:
     solved = [s.text for s in tried if s.kind == "solution" and s.variant == variant.name]
     if not solved:
         return {}
-    told = " ".join([one.task, variant.words, *one.hints, *(p.words + p.ask for p in one.parts)])
+    words = " ".join([one.task, variant.words, *one.hints, *(p.words + p.ask for p in one.parts)])
     before, after = (_code(text) for text in (one.starter(variant), solved[0]))
     amounts = {
-        "read": len(told.split()),
+        "read": len(words.split()),
         "write": sum(row.startswith("+ ") for row in difflib.ndiff(before, after)),
         "count": sum(p.limit is not None or p.least is not None for p in one.parts),
         "fill": sum(p.rows * len(p.table) for p in one.parts),
@@ -147,8 +147,8 @@ def _timed() -> list[dict[str, Any]]:
 def times_table() -> dict[str, Any]:
     """Points beside times of what labs are rehearsed on, graded on a GPU, as what `pages.table`
     takes."""
-    held, timed = _record("labs_h200.json"), _timed()
-    on = held["machine"]
+    run, timed = _record("labs_h200.json"), _timed()
+    on = run["machine"]
     every = Counter((row["lab"], row["variant"]) for row in timed)
     shown = {lab: variant for (lab, variant), _ in reversed(every.most_common())}
     rows = [
@@ -160,9 +160,9 @@ def times_table() -> dict[str, Any]:
         for row in timed
         if row["variant"] == shown[row["lab"]]
     ]  # fmt: skip
-    said = (
+    note = (
         f"{on['gpu']}, driver {on['driver']}, CUDA {on['cuda']}, cuBLAS {on['cublas']},"
-        f" {on['date']}, commit {', '.join(sorted({row['commit'] for row in held['rows']}))}, by"
+        f" {on['date']}, commit {', '.join(sorted({row['commit'] for row in run['rows']}))}, by"
         " python -m tools.labs_on_a_gpu. Points as the rubrics were then, without the written part;"
         f" of each lab one variant, {len(timed)} kernels in all."
     )
@@ -172,7 +172,7 @@ def times_table() -> dict[str, Any]:
         "caption": "Labs graded with --gpu: what is right and clean.",
         "headers": {**faster, "rung": "beside"},
         "formats": {"points": "g", "ms": ".3g", **dict.fromkeys(faster, ".2f")},
-        "note": said,
+        "note": note,
     }
 
 
@@ -197,41 +197,41 @@ def at_the_top(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
 
 def class_table() -> dict[str, Any]:
     """What a class took on the machine that graded it, as what `pages.table` takes."""
-    held = _record("classroom.json")
+    run = _record("classroom.json")
     figures = {
-        "students, a tenth of them hostile": f"{held['students']}",
-        "minutes in all": f"{held['minutes']:.1f}",
-        "seconds of processor time for each submission": f"{held['cpu_seconds_a_submission']:.1f}",
-        "runs that were killed, and went on": f"{held['killed']}",
-        "results that this, or a hostile neighbour, changed": f"{len(held['changed'])}",
-        "files in which the course's secret stands": f"{len(held['leaks'])}",
+        "students, a tenth of them hostile": f"{run['students']}",
+        "minutes in all": f"{run['minutes']:.1f}",
+        "seconds of processor time for each submission": f"{run['cpu_seconds_a_submission']:.1f}",
+        "runs that were killed, and went on": f"{run['killed']}",
+        "results that this, or a hostile neighbour, changed": f"{len(run['changed'])}",
+        "files in which the course's secret stands": f"{len(run['leaks'])}",
     }
-    said = (
-        f"{held['cores']} cores ({held['cpu']}), {held['workers']} workers, load {held['load']:g},"
-        f" {held['compiler']}, {held['date']}, by python -m tools.classroom."
+    note = (
+        f"{run['cores']} cores ({run['cpu']}), {run['workers']} workers, load {run['load']:g},"
+        f" {run['compiler']}, {run['date']}, by python -m tools.classroom."
     )
     rows = [{"what": what, "figure": figure} for what, figure in figures.items()]
-    return {"rows": rows, "caption": f"A class graded in lab {held['lab']}.", "note": said}
+    return {"rows": rows, "caption": f"A class graded in lab {run['lab']}.", "note": note}
 
 
 def exploits_table() -> dict[str, Any]:
     """What was tried against the grader, what holds it, and what it needs to pass, as what
     `pages.table` takes."""
-    held = _record("exploits.json")
+    run = _record("exploits.json")
     rows = [
         {
             "no": str(row["number"]), "tries": row["tries"], "by": row["held_by"],
-            "points": f"{row['points']} of {held['of']}" if row["points"] >= 0 else "none to get",
+            "points": f"{row['points']} of {run['of']}" if row["points"] >= 0 else "none to get",
             "off": row["never"] or row["off"],
         }
-        for row in held["rows"]
+        for row in run["rows"]
         if row["held"]
     ]  # fmt: skip
-    controls = [row["control"] for row in held["rows"] if row["control"] is not None]
-    said = (
-        f"{len(rows)} of {len(held['rows'])} are held, and with the one defence switched off"
-        f" {sum(controls)} of {len(controls)} pass. {held['compiler']}, {held['date']}, commit"
-        f" {held['commit']}, by python -m tools.exploits."
+    controls = [row["control"] for row in run["rows"] if row["control"] is not None]
+    note = (
+        f"{len(rows)} of {len(run['rows'])} are held, and with the one defence switched off"
+        f" {sum(controls)} of {len(controls)} pass. {run['compiler']}, {run['date']}, commit"
+        f" {run['commit']}, by python -m tools.exploits."
     )
     return {
         "rows": rows,
@@ -242,5 +242,5 @@ def exploits_table() -> dict[str, Any]:
             "points": "points it gets",
             "off": "what lets it pass, or why it cannot be",
         },
-        "note": said,
+        "note": note,
     }

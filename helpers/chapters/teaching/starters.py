@@ -33,11 +33,11 @@ def questions() -> Html:
     """
     shown, plain = [], []
     for one in all_labs():
-        for n, asked in enumerate(rehearsing.exam(one), 1):
-            title = f"Lab {one.number}, question {n}: {asked.minutes} minutes"
-            code = _code(f"Kernel of question {n}, lab {one.number}", asked.kernel.strip())
-            shown.append(_details(title, f"<p>{inline(asked.ask)}</p>{code * bool(asked.kernel)}"))
-            plain.append(f"{title}\n{asked.ask}\n\n{asked.kernel}".strip())
+        for n, posed in enumerate(rehearsing.exam(one), 1):
+            title = f"Lab {one.number}, question {n}: {posed.minutes} minutes"
+            code = _code(f"Kernel of question {n}, lab {one.number}", posed.kernel.strip())
+            shown.append(_details(title, f"<p>{inline(posed.ask)}</p>{code * bool(posed.kernel)}"))
+            plain.append(f"{title}\n{posed.ask}\n\n{posed.kernel}".strip())
     return Html("".join(shown), "\n\n".join(plain))
 
 

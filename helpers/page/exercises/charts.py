@@ -32,7 +32,7 @@ class Axis:
     def lacks(self, label: str) -> list[str]:
         """What a label leaves out."""
         text = label.casefold()
-        return [said for said in self.says if not any(word in text for word in said.split("|"))]
+        return [words for words in self.says if not any(word in text for word in words.split("|"))]
 
 
 def check_chart(
@@ -73,13 +73,13 @@ def check_chart(
         yield Check(_legend(axes) is not None, "a legend says which is which", hint=how)
     names = _names(axes, drawn)
     for name, wanted in series.items():
-        told = sorted((n for n in names if _plain(name) in _plain(n)), key=len)
-        if not told and not (len(drawn) == len(series) == 1):
+        matching = sorted((n for n in names if _plain(name) in _plain(n)), key=len)
+        if not matching and not (len(drawn) == len(series) == 1):
             found = ", ".join(n for n in names if n) or ("no name" if drawn else "nothing drawn")
             how = f'Draw it, and give it the name: `ax.plot(..., label="{name}")`.'
             yield Check(False, f"{name} is in the chart", got=found, hint=how)
             continue
-        artist = drawn[names.index(told[0]) if told else 0]
+        artist = drawn[names.index(matching[0]) if matching else 0]
         yield _values(name, _points(axes, artist), wanted, x.name, tolerance, hint)
 
 
@@ -157,8 +157,8 @@ def _names(axes: Any, drawn: Sequence[Any]) -> list[str]:
     if legend is None or len(set(colours)) < len(colours):
         return [str(artist.get_label()) for artist in drawn]
     texts = [text.get_text() for text in legend.get_texts()]
-    told = dict(zip(map(_colour, legend.legend_handles), texts, strict=False))
-    return [told.get(colour, "") for colour in colours]
+    labels = dict(zip(map(_colour, legend.legend_handles), texts, strict=False))
+    return [labels.get(colour, "") for colour in colours]
 
 
 def _colour(artist: Any) -> Any:

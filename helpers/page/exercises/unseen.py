@@ -170,8 +170,8 @@ def judged(kernels: tuple[Unseen, ...], answer: Any) -> Iterator[Check]:
             what = f"{kernel.name}: {', '.join(lacks)}"
             yield Check(False, what, hint="Replace each ... by a prediction.")
         if isinstance(prediction, Mapping):
-            told = {k: v for k, v in prediction.items() if k in ASKED and k not in lacks}
-            made = [*_one(kernel, told)]
+            given = {k: v for k, v in prediction.items() if k in ASKED and k not in lacks}
+            made = [*_one(kernel, given)]
             yield from made
             if not lacks and all(check.ok for check in made) and kernel.name in measured():
                 yield Check(True, f"{kernel.name}: {measured()[kernel.name]}")

@@ -51,16 +51,16 @@ def run(tiles: int, stages: int, copy: int, compute: int, *, barriers: bool) -> 
     return Run(tuple(issue), tuple(start), start[-1] + compute)
 
 
-def held(times: Run, s: State, at: int) -> str:
+def contents(times: Run, s: State, at: int) -> str:
     """Stage `at`, in words. The digit of a barrier is the parity of the phase that runs."""
     tiles, now = range(at, TILES, s["stages"]), s["clock"]
-    asked = sum(times.issue[t] < now for t in tiles)
+    issued = sum(times.issue[t] < now for t in tiles)
     full = sum(times.issue[t] + s["copy"] <= now for t in tiles)
     empty = sum(times.start[t] + s["compute"] <= now for t in tiles)
     begun = sum(times.start[t] <= now for t in tiles)
-    what = "on its way" if full < asked else "landed" if begun < asked else "in use"
+    what = "on its way" if full < issued else "landed" if begun < issued else "in use"
     digits = f", full {full % 2}, empty {empty % 2}" if "parity" in s else ""
-    return (f"tile {tiles[asked - 1]}, {what}" if asked > empty else "no tile, empty") + digits
+    return (f"tile {tiles[issued - 1]}, {what}" if issued > empty else "no tile, empty") + digits
 
 
 def reading(s: State) -> Reading:
@@ -94,7 +94,7 @@ def reading(s: State) -> Reading:
         "waited": text(now - begun * work + max(0, free - now)),
         "ever": text(100.0 if stuck else 100 * (1 - work / even), 1),
         "need": text(-(-length // work) + 1),
-        "held": "; ".join(f"stage {at}: {held(times, s, at)}" for at in range(n)),
+        "held": "; ".join(f"stage {at}: {contents(times, s, at)}" for at in range(n)),
         "clock": text(now),
         "tile": str(tile),
         "since": text(free),

@@ -135,12 +135,12 @@ def _give_back(array: Any, computed: Any) -> None:
 
 
 def _report(
-    source: str, entry: str, grid: Any, block: Any, inputs: list[Any], **asked: Any
+    source: str, entry: str, grid: Any, block: Any, inputs: list[Any], **options: Any
 ) -> tuple[Report | None, EmulationError | None]:
     """The emulator's report, or why it does not model this kernel."""
     try:
         with room():
-            return emulator.launch(source, entry, grid, block, inputs, **asked), None
+            return emulator.launch(source, entry, grid, block, inputs, **options), None
     except EmulationError as fault:
         return None, fault
 

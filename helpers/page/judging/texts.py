@@ -82,13 +82,13 @@ def _check_head(own: Plan, book: Plan) -> None:
 
     Of pointers their number counts, and of numbers the type but for the sign.
     """
-    told, asked = (signature(p.kernel.source, p.kernel.entry, p.defines) for p in (own, book))
-    if told is None or asked is None:
+    given, expected = (signature(p.kernel.source, p.kernel.entry, p.defines) for p in (own, book))
+    if given is None or expected is None:
         return
-    if len(told) != len(asked):
-        raise ConfigError(f"{own.kernel.entry} has {len(told)} parameters, and is called with "
-                          f"{len(asked)}: {', '.join(f.text for f in asked)}")  # fmt: skip
-    for mine, books in zip(told, asked, strict=True):
+    if len(given) != len(expected):
+        raise ConfigError(f"{own.kernel.entry} has {len(given)} parameters, and is called with "
+                          f"{len(expected)}: {', '.join(f.text for f in expected)}")  # fmt: skip
+    for mine, books in zip(given, expected, strict=True):
         passed = books.pointers or _PLAIN.sub("", books.type) or "int"
         if passed != (mine.pointers or _PLAIN.sub("", mine.type) or "int"):
             raise ConfigError(

@@ -252,14 +252,14 @@ def of_plan(
         found.append(_of_l2(plan, resident, card_, supply))
     else:
         missing.append(f"{L2}: nobody measured what it delivers there")
-    waves, said = counts.deliveries(K, N, rates.wavefront_clocks(card_)), counts.deliveries_source
-    found.append(_bound(L1, even * waves, "wavefronts", rates.deliveries(card_), said, inside))
-    said = counts.instructions_source
+    waves, origin = counts.deliveries(K, N, rates.wavefront_clocks(card_)), counts.deliveries_source
+    found.append(_bound(L1, even * waves, "wavefronts", rates.deliveries(card_), origin, inside))
+    origin = counts.instructions_source
     if counts.instructions is not None:
         issued, rate = even * counts.instructions.at(K), rates.issue(card_)
-        found.append(_bound(ISSUE, issued, "warp instructions", rate, said, inside))
+        found.append(_bound(ISSUE, issued, "warp instructions", rate, origin, inside))
     else:
-        missing.append(f"{ISSUE}: {said}")
+        missing.append(f"{ISSUE}: {origin}")
     by_wgmma = kernel.host == "tma" and "WM" not in plan.params
     name, unit, rate = rates.arithmetic(card_, kernel.dtype, wgmma=by_wgmma)
     found.append(_bound(name, float(M * N * K), unit, rate, "M N K", inside))
@@ -344,9 +344,9 @@ def _of_l2(plan: Geometry, resident: int, gpu: Gpu, supply: rates.Supply) -> Bou
     cases = [(sent, supply.apart, "what a wave of blocks asks for, each byte once")]
     if supply.together is not None:
         cases.append((taken, supply.together, words))
-    count, rate, said = max(cases, key=lambda case: case[0] / case[1].per_ms)
+    count, rate, origin = max(cases, key=lambda case: case[0] / case[1].per_ms)
     apart = max(taken, sent) / supply.apart.per_ms
-    return replace(_bound(L2, count, "bytes", rate, said), apart=apart)
+    return replace(_bound(L2, count, "bytes", rate, origin), apart=apart)
 
 
 def time_of(plan: Geometry, gpu: Gpu, *, live: bool) -> tuple[float | None, str]:
@@ -398,10 +398,10 @@ def of_counts(
         blocks, card_.sms, resident, max(blocks / card_.sms, float(cdiv(blocks, card_.sms)))
     )
     clocks = counting.delivered(report, rates.wavefront_clocks(card_))
-    waves, said = clocks * blocks / report.blocks_run, f"the emulator, {report.blocks_run} blocks"
+    waves, origin = clocks * blocks / report.blocks_run, f"the emulator, {report.blocks_run} blocks"
     found = [
         _bound(DRAM, dram_bytes, "bytes", rates.dram(card_), "given"),
-        _bound(L1, waves, "wavefronts", rates.deliveries(card_), said, where.factor),
+        _bound(L1, waves, "wavefronts", rates.deliveries(card_), origin, where.factor),
     ]
     if multiply_adds:
         name, unit, rate = rates.arithmetic(card_, "float32")
@@ -417,8 +417,11 @@ def powered(b: Bounds) -> tuple[Bounds, str] | None:
     None where the unit that multiplies does not bind (such a kernel draws less), or where nobody
     reported what the card sustains (`rates.sustained`).
     """
-    held = rates.sustained(b.gpu, find(b.kernel).dtype) if b.binding == b.pipe else None
-    return None if held is None else (bounds(b.kernel, *b.size, gpu=held[0]), held[1])
+    sustained = rates.sustained(b.gpu, find(b.kernel).dtype) if b.binding == b.pipe else None
+    if sustained is None:
+        return None
+    gpu, source = sustained
+    return bounds(b.kernel, *b.size, gpu=gpu), source
 
 
 def ladder(

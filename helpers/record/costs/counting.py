@@ -155,7 +155,7 @@ def of_block(launch: Geometry, arch: str) -> BlockCounts:
 
 
 def _count(launch: Geometry, arch: str) -> BlockCounts:
-    instructions, waits, said = _instructions(launch, arch)
+    instructions, waits, counter = _instructions(launch, arch)
     if launch.kernel.host == "tma":
         parts = _by_formula(launch)
         source = (
@@ -165,7 +165,7 @@ def _count(launch: Geometry, arch: str) -> BlockCounts:
     else:
         parts = _emulated(launch, arch)
         source = f"the emulator, one whole tile at two depths, shared accesses as in SASS of {arch}"
-    return BlockCounts(tuple(parts), source, instructions, said, waits)
+    return BlockCounts(tuple(parts), source, instructions, counter, waits)
 
 
 # -- deliveries -----------------------------------------------------------------------------------

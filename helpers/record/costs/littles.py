@@ -58,15 +58,15 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     if not isinstance(each, int | float) or each <= 0:
         raise ConfigError(f"{each=}: what a warp has under way is more than nothing")
     rate = known[place].per_ms / per_clock
-    said = known[place].source
+    origin = known[place].source
     if place in ("L1", "shared memory"):
         rate *= L1_LINE  # a wavefront delivers up to 128 bytes
     if fma:
         rate = min(SCHEDULERS, card_.fp32_lanes_per_sm / WARP)
-        said = f"{card_.fp32_lanes_per_sm} FP32 lanes an SM"
+        origin = f"{card_.fp32_lanes_per_sm} FP32 lanes an SM"
     latency = FMA_LATENCY if fma else rates.latency(card_.arch, place)
     unit = "instructions" if fma else "bytes"
     amount = latency.clocks * rate
     return UnderWay(
-        place, latency.clocks, rate, unit, amount, each, amount / each, latency.source, said
+        place, latency.clocks, rate, unit, amount, each, amount / each, latency.source, origin
     )

@@ -138,8 +138,8 @@ def arithmetic(gpu: Gpu, dtype: str, *, wgmma: bool = False) -> tuple[str, str, 
         return "FMA pipe", "multiply-adds", _a_clock(gpu, lanes, f"{lanes} FP32 lanes an SM")
     flop = gpu.tensor_fp16_flop_per_clock_per_sm
     words = f"{flop} FLOP a clock and SM with FP32 sums ({gpu.source})"
-    share, said = (1.0, "") if wgmma else MMA_SYNC.get(gpu.arch, (1.0, ""))
-    words += f", {said}" if said else ""
+    share, note = (1.0, "") if wgmma else MMA_SYNC.get(gpu.arch, (1.0, ""))
+    words += f", {note}" if note else ""
     return "Tensor pipe", "multiply-adds", _a_clock(gpu, share * flop / 2, words)
 
 

@@ -21,7 +21,7 @@ THREE = labs.lab("3")
 [PART] = [part for part in THREE.parts if part.table]
 SOURCE = solutions(THREE)[THREE.variants[0].name]
 SPEC = THREE.specification(THREE.variants[0])
-TABLE, OWN = marking._said(SOURCE, SPEC)
+TABLE, OWN = marking._comments(SOURCE, SPEC)
 HEAD, FIRST, SECOND, THIRD = (line for line in TABLE.splitlines() if line)
 
 
@@ -31,16 +31,16 @@ def told(*lines: str) -> str:
 
 def test_the_table_and_the_constants_are_read_from_the_source() -> None:
     assert OWN == {"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 8}
-    assert marking._said(SOURCE.encode(), SPEC) == (TABLE, OWN)
-    assert marking._said("/* tables */ // no /*table", SPEC) == ("", {})
-    assert marking._said("/*table\n1,\x1b[31m2*/ 3 */", SPEC)[0] == "\n1, [31m2"
-    assert len(marking._said("/* table" + "9," * 9_000, SPEC)[0]) <= marking.MOST_TABLE
+    assert marking._comments(SOURCE.encode(), SPEC) == (TABLE, OWN)
+    assert marking._comments("/* tables */ // no /*table", SPEC) == ("", {})
+    assert marking._comments("/*table\n1,\x1b[31m2*/ 3 */", SPEC)[0] == "\n1, [31m2"
+    assert len(marking._comments("/* table" + "9," * 9_000, SPEC)[0]) <= marking.MOST_TABLE
 
 
 def test_hostile_text_is_read_in_no_time() -> None:
     began = time.monotonic()
     for text in ("/* table" * 30_000, "/*" + " " * 200_000, "/* table\n" + "," * 200_000):
-        told(*marking._said(text, SPEC)[0].splitlines())
+        told(*marking._comments(text, SPEC)[0].splitlines())
     assert time.monotonic() - began < 2
 
 
@@ -118,5 +118,5 @@ def test_students_are_asked_for_every_column() -> None:
     text = _table(PART)
     assert f"{PART.points} points" in text and all(f"| {name} |" in text for name in PART.table)
     for variant in THREE.variants:
-        table, sizes = marking._said(THREE.starter(variant), SPEC)
+        table, sizes = marking._comments(THREE.starter(variant), SPEC)
         assert "row 1: sectors is '...'" in fault(PART, table, THREE.constants, sizes)

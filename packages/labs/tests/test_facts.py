@@ -60,7 +60,7 @@ def test_a_case_is_right_where_every_run_of_it_is() -> None:
         runs = (good, replace(good, case=OTHER), replace(good, case=OTHER, **off))  # type: ignore[arg-type]
         found = Marked(runs=runs)
         assert (found.tried, found.right, found.all) == ((CASE, OTHER), (CASE,), 2)
-    assert replace(found, asked=7).all == 7 and found.clean and not found.races
+    assert replace(found, drawn=7).all == 7 and found.clean and not found.races
     kinds = tuple((kind, 1, "x") for kind in ("race", "uninitialised", "wrong-result"))
     lucky = Marked(runs=(replace(good, findings=kinds), replace(good, wrong=1)))
     assert lucky.right == lucky.right_in_an_order(2) == () and lucky.right_in_an_order(1) == (CASE,)
@@ -209,7 +209,7 @@ def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.Mo
         assert second.job["cases"] == [asdict(CASE), asdict(OTHER)] and second.job["stop"] is lock
         assert second.job["constants"] == {"BM": 8} and second.job["types"] == ["float* y", "int n"]
         assert second.job["ptx"] == "p" and second.job["block"] == ("BM", "2")
-        assert found.locked is lock and found.asked == 2 and 0 <= found.seconds < 60
+        assert found.locked is lock and found.drawn == 2 and 0 <= found.seconds < 60
         assert (found.table, found.sizes, found.compiler) == ("\n1 | 2", {"BM": 8}, "c")
         assert (found.asks, found.leans) == (("smid",), 0.25) and found.tried == (CASE,)
         assert first.readable == ([Path("/headers")] if lock else None)

@@ -227,7 +227,7 @@ def test_a_reference_is_what_the_lab_says(number: str, name: str) -> None:
     lab = labs.lab(number)
     spec = lab.specification(checking.variant_of(lab, name))
     case = next(c for c in cases(spec, SECRET, "r") if c.kind == "reals")
-    made = running.operands(spec.told, asdict(case))
+    made = running.operands(spec.as_data, asdict(case))
     sizes = dict(case.sizes)
     given = {n: np.asarray(x.T if n in spec.transposed else x, float)
              for n, x in made["given"].items() if n not in sizes}  # fmt: skip
@@ -240,7 +240,7 @@ def test_whole_numbers_are_exact_where_the_lab_says_so() -> None:
     two, eight = (labs.lab(n).specification(labs.lab(n).variants[0]) for n in ("2", "8"))
     for spec, exact in ((two, True), (eight, False)):
         case = next(c for c in cases(spec, SECRET) if c.kind == "integers")
-        [bound] = running.operands(spec.told, asdict(case))["bound"].values()
+        [bound] = running.operands(spec.as_data, asdict(case))["bound"].values()
         assert bool((bound == 0).all()) == exact
 
 

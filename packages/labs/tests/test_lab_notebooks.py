@@ -42,7 +42,7 @@ from tilelabs.grading.judging import judged
 from tilelabs.labs import checking, courses, rehearsing, sealing, working
 from tools import colab
 from tools.hostile import BOMBS, HONEST
-from tools.notebooks.running import executed
+from tools.notebooks.running import run
 
 pytestmark = pytest.mark.nvrtc
 
@@ -92,7 +92,7 @@ def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Pa
     assert cli.main(["handout", lab.number, "--course", str(course.folder), "--out", str(out)]) == 0
     variant = course.variant(lab)
     notebook = json.loads(out.read_text(encoding="utf-8"))
-    told = executed(notebook, folder)
+    told = run(notebook, folder).notebook
     most = lab.points - sum(p.points for p in lab.parts if p.by_hand)
     [written] = [p.id for p in lab.parts if p.by_hand]
     assert f"of {most} points" in shown(told, "kernel") and "not yet: " in shown(told, "kernel")
@@ -101,7 +101,7 @@ def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Pa
     text = solutions(lab)[variant.name]
     put(notebook, "%%cuda", text)
     put(notebook, "%%answer", ANSWER)
-    told = executed(notebook, folder)
+    told = run(notebook, folder).notebook
     assert f"{most} of {most} points" in shown(told, "kernel")
     assert "not yet: " not in shown(told, "kernel") + shown(told, "hand-in")
     answer = shown(told, f"{written}-answer")

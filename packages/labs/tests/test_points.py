@@ -37,7 +37,7 @@ def facts(*wrong: int, order: str = "", tried: int = 9, kind: str = "", **work: 
         for n, case in enumerate(CASES[:tried])
         for schedule in running.SCHEDULES
     )
-    return Marked(compiler="NVRTC", registers=32, runs=runs, asked=9)
+    return Marked(compiler="NVRTC", registers=32, runs=runs, drawn=9)
 
 
 def points(m: Marked) -> int:
@@ -80,10 +80,10 @@ def test_each_wrong_shape_costs_more() -> None:
 
 def test_a_loop_at_the_first_shape_that_one_cannot_do_gains_nothing() -> None:
     """Every part is divided by all cases, run or not."""
-    ended = replace(facts(2, tried=3), asked=9)
+    ended = replace(facts(2, tried=3), drawn=9)
     returned = facts(*range(2, 9))
     assert points(ended) == points(returned) < 15
-    assert points(replace(ended, asked=3)) > points(ended)  # the control: divided by what ran
+    assert points(replace(ended, drawn=3)) > points(ended)  # the control: divided by what ran
 
 
 @pytest.mark.nvrtc

@@ -85,7 +85,7 @@ SPEC = Specification(
 
 
 def drawn(spec: Specification, kind: str, n: int = 5000, seed: int = 1) -> dict[str, Any]:
-    return running.operands(spec.told, asdict(Case((("n", n),), seed, kind)))
+    return running.operands(spec.as_data, asdict(Case((("n", n),), seed, kind)))
 
 
 def test_operands_are_what_their_arguments_say_and_results_a_float64_reference() -> None:
@@ -168,7 +168,7 @@ def ran(ptx: str, spec: Specification = HALF, head: str = HEAD, **more: Any) -> 
         "source": text, "device": text, "ptx": ptx, "compiler": "", "arch": "sm_75",
         "constants": {}, "cases": [asdict(one) for one in CASES],
     }  # fmt: skip
-    return running.run_cases(job | spec.told | more)
+    return running.run_cases(job | spec.as_data | more)
 
 
 def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> None:

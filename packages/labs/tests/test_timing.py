@@ -32,7 +32,7 @@ from tools.hostile import HONEST
 Launch = Callable[..., None]
 TWO = labs.lab("2")
 ASKED = TWO.specification(TWO.variants[0])
-SCALED = {"arguments": TWO.specification(TWO.variants[3]).told["arguments"]}
+SCALED = {"arguments": TWO.specification(TWO.variants[3]).as_data["arguments"]}
 
 
 class Pretended:
@@ -90,7 +90,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
 
 
 JOB = {
-    **ASKED.told, "cubin": "", "constants": {}, "grid": ["1"], "block": ["1"], "rung": "tiled_16", "size": [48, 32, 40], "seed": 7,
+    **ASKED.as_data, "cubin": "", "constants": {}, "grid": ["1"], "block": ["1"], "rung": "tiled_16", "size": [48, 32, 40], "seed": 7,
     "effort": asdict(Effort(pairs=9, max_pairs=9, warm_ms=1.0)),
 }  # fmt: skip
 

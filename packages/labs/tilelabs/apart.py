@@ -94,7 +94,7 @@ def run(
     limits = limits or Limits()
     child = _started(call, limits, readable, environment, once=True)
     try:
-        return _asked(child, job, limits)
+        return _answered(child, job, limits)
     finally:
         _end(child)
 
@@ -124,7 +124,7 @@ def kept(
         if child is None or child.process.poll() is not None:
             child = _started(call, limits, locked, None, once=False)
         try:
-            done = _asked(child, job, limits)
+            done = _answered(child, job, limits)
         except BaseException:
             _end(child)
             raise
@@ -215,7 +215,7 @@ def _write(process: subprocess.Popen[bytes], text: bytes) -> None:
         process.stdin.flush()
 
 
-def _asked(child: _Child, job: Mapping[str, Any], limits: Limits) -> Done:
+def _answered(child: _Child, job: Mapping[str, Any], limits: Limits) -> Done:
     """Give a child a job, and hear its answer."""
     began = time.monotonic()
     line = json.dumps(job).encode() + b"\n"

@@ -125,10 +125,10 @@ def _run(arguments: Sequence[str], folders: Sequence[Path] = ()) -> tuple[int, s
     try:
         process = subprocess.run(arguments, capture_output=True, check=False, timeout=LONGEST)
     except subprocess.TimeoutExpired:
-        told = f"clang did not come to an end in {LONGEST:g} s"
-        raise CompileError(told, log=told) from None
-    said = process.stderr.decode(errors="replace")
-    return process.returncode, process.stdout.decode(errors="replace"), said
+        message = f"clang did not come to an end in {LONGEST:g} s"
+        raise CompileError(message, log=message) from None
+    errors = process.stderr.decode(errors="replace")
+    return process.returncode, process.stdout.decode(errors="replace"), errors
 
 
 # -- what clang reads ------------------------------------------------------------------------------

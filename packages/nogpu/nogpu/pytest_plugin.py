@@ -64,7 +64,7 @@ def run(
         pytest.fail(code.say(problem), pytrace=False)
     if report.findings:
         order = f", warps in {report.schedule} order" if both else ""
-        said = [str(code.placed(finding)) for finding in report.findings]
-        head = f"{kernel}: {len(said)} finding(s){order}"
-        pytest.fail("\n".join([head, *said]), pytrace=False)
+        lines = [str(code.placed(finding)) for finding in report.findings]
+        head = f"{kernel}: {len(lines)} finding(s){order}"
+        pytest.fail("\n".join([head, *lines]), pytrace=False)
     return report

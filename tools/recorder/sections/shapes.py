@@ -98,8 +98,8 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
             wrong_at.append([M, N, K])
         done += 1
     least = worst if math.isfinite(worst) else None
-    told = {"shapes": done, "worst": least, "wrong": wrong, "wrong_at": wrong_at}
-    return {"kernel": k.name, **told}
+    outcome = {"shapes": done, "worst": least, "wrong": wrong, "wrong_at": wrong_at}
+    return {"kernel": k.name, **outcome}
 
 
 def _shifted(session: Session, x: Any, by: int = 1) -> Any:

@@ -145,7 +145,7 @@ def _measure(
         ms = timed.ms["kernel"] if timed else None
         ratio = timed.ratio("kernel", "baseline") if timed else None
         entry = Swept(
-            name, dict(tile), *size, **protocol.told(ms),
+            name, dict(tile), *size, **protocol.fields(ms),
             gflops=timed.rates["kernel"] if timed else None,
             pairs=ms.count if ms else None, cublas_ratio=ratio.median if ratio else None,
             registers=built.registers, spill_bytes=built.spill_bytes,

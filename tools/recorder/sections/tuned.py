@@ -80,7 +80,7 @@ def confirm(
     return {
         "kernel": k.name, "params": dict(plans[int(best)].params), "default": default,
         **named(size), **last.fields(best),
-        **protocol.told(gain if best != "0" else None, "gain", "gain_"),
+        **protocol.fields(gain if best != "0" else None, "gain", "gain_"),
         "checked": entered.problem.checked, "source": rungs.fingerprint(k),
     }  # fmt: skip
 

@@ -209,11 +209,11 @@ def owners(files: Sequence[str]) -> dict[str, tuple[str, str, bool]]:
 @contextmanager
 def _opened(path: Path) -> Iterator[list[_File]]:
     """The files of a folder or a zip, by name, without what systems leave there."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if path.is_dir():
             files = [_lying(path, one) for one in path.rglob("*") if not one.is_dir()]
         else:
-            data = held.enter_context(zipfile.ZipFile(path))
+            data = stack.enter_context(zipfile.ZipFile(path))
             files = [_zipped(data, info) for info in data.infolist() if not info.is_dir()]
         yield sorted((f for f in files if not JUNK.search(f.name)), key=lambda f: f.name)
 

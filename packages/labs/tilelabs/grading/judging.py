@@ -112,8 +112,8 @@ def grade(
             _write(folder / file_name(result.student), result)
             outcome[result.student] = result
             m = result.marked
-            told = m.refused or f"{len(m.right)} of {m.all} shapes right"
-            tell(f"{n}/{len(todo)} {result.student}: {told}")
+            verdict = m.refused or f"{len(m.right)} of {m.all} shapes right"
+            tell(f"{n}/{len(todo)} {result.student}: {verdict}")
             if old and new:
                 tell(f"  {_compared(lab, old, result)}")
     finally:
@@ -210,7 +210,7 @@ def key_of(s: Submission, lab: Lab, course: Course, attempt: int) -> str:
         s.student.encode("utf-8", "surrogatepass"),
         repr((lab.number, lab.version, course.variant(lab).name, attempt, _JUDGE)).encode(),
         repr(_cases(s, lab, course, attempt)).encode(),
-        json.dumps(lab.specification(course.variant(lab)).told).encode(),
+        json.dumps(lab.specification(course.variant(lab)).as_data).encode(),
     ]
     return hashlib.sha256(b"".join(hashlib.sha256(p).digest() for p in parts)).hexdigest()
 

@@ -185,8 +185,8 @@ def _answers(
     for student, handed_in in came.items():
         for part in (p.id for p in lab.parts if p.by_hand):
             candidates = (student, handed_in.result.student, *members.get(student, ()))
-            told = next((own[who, part] for who in candidates if (who, part) in own), "")
-            found.setdefault(student, {})[part] = told
+            answer = next((own[who, part] for who in candidates if (who, part) in own), "")
+            found.setdefault(student, {})[part] = answer
     return found
 
 
@@ -263,8 +263,8 @@ def _row(
             attempt=r.attempt, file=r.file, notes=(*refused, *notes),
         )  # fmt: skip
     points |= {n: g.points for n, g in given.items()}
-    told = Feedback(lab, found, points, given, notes, closing(lab, points), row.attempt)
-    return replace(row, parts=points, feedback=text(told))
+    message = Feedback(lab, found, points, given, notes, closing(lab, points), row.attempt)
+    return replace(row, parts=points, feedback=text(message))
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -302,9 +302,9 @@ def _written(lab: Lab, rows: Sequence[Row]) -> list[list[str]]:
     for row in rows:
         for part in (p.id for p in lab.parts if p.by_hand):
             given = row.given.get(part)
-            told = [f"{given.points:g}", inert_text(given.reason)] if given else ["", ""]
+            cells = [f"{given.points:g}", inert_text(given.reason)] if given else ["", ""]
             answer = inert_text(tidied(row.answers.get(part, "")))
-            made.append([inert(row.student), inert(row.name), part, answer, *told])
+            made.append([inert(row.student), inert(row.name), part, answer, *cells])
     return made
 
 
@@ -320,8 +320,8 @@ TIMES = ("ms", "times_as_fast_as_rung", "times_as_fast_as_cublas", "gpu")
 
 def _times(timed: Timed | None) -> list[str]:
     if timed is None or timed.refused or timed.wrong:
-        told = "" if timed is None else inert(words(timed))
-        return ["", "", "", told]
+        shown = "" if timed is None else inert(words(timed))
+        return ["", "", "", shown]
     ratios = (timed.over_rung, timed.over_library)
     faster = ["" if r is None else f"{r.median:.4g}" for r in ratios]
     return [f"{timed.ms[YOURS].median:.4g}", *faster, timed.gpu]

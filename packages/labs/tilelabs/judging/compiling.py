@@ -60,10 +60,10 @@ def compiled(job: dict[str, Any]) -> dict[str, Any]:
         name: [k.registers, k.spill_stores, k.spill_loads, k.stack, k.shared_bytes]
         for name, k in made.kernels.items()
     }
-    told = {"device": source, "ptx": made.ptx, "compiler": made.compiler, "kernels": kernels}
+    answer = {"device": source, "ptx": made.ptx, "compiler": made.compiler, "kernels": kernels}
     if job.get("cubin"):
-        told["cubin"] = base64.b64encode(made.cubin).decode()
-    return told
+        answer["cubin"] = base64.b64encode(made.cubin).decode()
+    return answer
 
 
 # -- a reader's cell -------------------------------------------------------------------------------

@@ -55,12 +55,12 @@ class Did:
 
     def place(self, pointer: Any, size: Any, name: str, does: str, line: int = 0) -> Any:
         """The bytes of memory that a call means (size None: to the end), or None and a finding."""
-        told = [
+        unread = [
             v for v in (pointer, size, getattr(pointer, "offset", None)) if isinstance(v, Unknown)
         ]
         raw = vars(pointer.array).get("room") if isinstance(pointer, Pointer) else None
-        if told:
-            self.say("not-followed", name, f"{does} what is not known here: {told[0].why}", line)
+        if unread:
+            self.say("not-followed", name, f"{does} what is not known here: {unread[0].why}", line)
         elif raw is None:
             self.say("out-of-bounds", name, f"{does} memory that is not there, or was freed", line)
         else:
@@ -83,8 +83,8 @@ class Did:
                 s not in (0, stream) and other is array and a < d and c < b and (w or x)
                 for s, other, c, d, x in self.pending
             ):
-                told = f"touches {array.name} in one stream while another does, and nothing orders"
-                self.say("race", name, told, line)
+                where = f"touches {array.name} in one stream while another does"
+                self.say("race", name, f"{where}, and nothing orders", line)
         self.pending += new
 
 
@@ -118,11 +118,11 @@ def _copied(did: Did, values: Any, name: str, answer: Any) -> None:
         return
     ends = ["Device" if p.array.device else "Host" for p in (source, to)]
     real = f"cudaMemcpy{ends[0]}To{ends[1]}"
-    told = kind[-1] if isinstance(kind, tuple) else f"{kind!r}"
-    asked = "cudaMemcpyHostToHost" if name == "memcpy" else told
-    if asked not in (real, "cudaMemcpyDefault"):
-        told = f"is told {asked} from {source.array.name} to {to.array.name}, which is {real}"
-        did.say("wrong-direction", name, told)
+    stated = kind[-1] if isinstance(kind, tuple) else f"{kind!r}"
+    direction = "cudaMemcpyHostToHost" if name == "memcpy" else stated
+    if direction not in (real, "cudaMemcpyDefault"):
+        stated = f"is told {direction} from {source.array.name} to {to.array.name}, which is {real}"
+        did.say("wrong-direction", name, stated)
         return
     target[:] = origin
     if ends[0] != ends[1]:
@@ -202,16 +202,16 @@ def _launched(did: Did, event: Launched, stream: Any, line: int) -> None:
             if raw is None:
                 return
             if not value.array.device:
-                told = f"is given {value.array.name}, which is memory of the host"
-                did.say("out-of-bounds", event.entry, told, line)
+                message = f"is given {value.array.name}, which is memory of the host"
+                did.say("out-of-bounds", event.entry, message, line)
                 return
             kind = np.dtype(C_TYPES.get(value.kind or value.array.kind, ("float32",))[0])
             arrays.append((value, raw, raw.copy()))
             value = raw[: len(raw) // kind.itemsize * kind.itemsize].view(kind)
         args.append(value)
     for unknown in (v for v in (event.grid, event.block, *args) if isinstance(v, Unknown)):
-        told = f"is launched with what is not known: {unknown.why}"
-        did.say("not-followed", event.entry, told, line)
+        message = f"is launched with what is not known: {unknown.why}"
+        did.say("not-followed", event.entry, message, line)
         return
     try:
         did.reports.append(did.launch(event.entry, event.grid, event.block, args, event.shared))

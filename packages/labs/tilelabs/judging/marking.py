@@ -120,7 +120,7 @@ class Specification:
         return [a.text for a in self.arguments]
 
     @property
-    def told(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """What the process that runs it is told, as plain data."""
         names = (
             "entry transposed reference does roundings exact block grid shared seconds types host"
@@ -229,7 +229,7 @@ class Marked:
     asks: tuple[str, ...] = ()
     table: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    asked: int = 0
+    drawn: int = 0
     leans: float = -1.0
     seconds: float = field(default=0.0, compare=False)
 
@@ -241,7 +241,7 @@ class Marked:
     @property
     def all(self) -> int:
         """How many cases there are, those that were not run among them."""
-        return max(self.asked, len(self.tried))
+        return max(self.drawn, len(self.tried))
 
     @property
     def right(self) -> tuple[Case, ...]:
@@ -373,7 +373,7 @@ def mark(
     found = _marked(source, spec, todo, lock, compile_limits, run_limits, stop)
     if found.stage in ("includes", "compile", "head"):
         found = replace(found, refused=tidy(found.refused + _lookalike(source), 450))
-    table, sizes = _said(source, spec)
+    table, sizes = _comments(source, spec)
     spent = time.monotonic() - began
     return replace(found, locked=lock, table=table, sizes=sizes, seconds=spent)
 
@@ -390,7 +390,7 @@ def _lookalike(source: str | bytes) -> str:
     return ""
 
 
-def _said(source: str | bytes, spec: Specification) -> tuple[str, dict[str, int]]:
+def _comments(source: str | bytes, spec: Specification) -> tuple[str, dict[str, int]]:
     """The table in a source's comments, at most `MOST_TABLE` characters, and its own constants."""
     text = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
     head = re.search(r"/\*\s*table\b", text)
@@ -417,13 +417,13 @@ def _marked(
     job |= {"cases": [asdict(c) for c in todo], "stop": stop}
     of = job["kernels"]  # of a host function its kernel that takes most
     registers, stores, loads, stack, _ = of.get(spec.entry) or max(of.values(), default=(0,) * 5)
-    known = Marked("", "", "", job["compiler"], registers, stores + loads, stack, asked=len(todo))
+    known = Marked("", "", "", job["compiler"], registers, stores + loads, stack, drawn=len(todo))
     done = apart.run(
         "tilelabs.judging.running:run_cases", job, second, readable=_python() if lock else None
     )
     if done.kind == "DataError":  # that is the lab's reference, and nobody's source
         raise DataError(done.fault)
-    return _told(known, done)
+    return _finished(known, done)
 
 
 def compiled(
@@ -445,8 +445,8 @@ def compiled(
     except SourceError as error:
         return Marked(tidy(str(error)), "bytes"), {}
     except UnicodeEncodeError:
-        told = "the source holds characters that are no text (lone surrogates)"
-        return Marked(told, "bytes"), {}
+        message = "the source holds characters that are no text (lone surrogates)"
+        return Marked(message, "bytes"), {}
     try:
         check_includes(text, spec.headers)
     except SourceError as error:
@@ -467,7 +467,7 @@ def compiled(
     named, odd = _constants(text, spec)
     if odd:
         return Marked(odd, "head", compiler=made["compiler"]), {}
-    return None, job | spec.told | made | {"constants": named}
+    return None, job | spec.as_data | made | {"constants": named}
 
 
 def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
@@ -482,8 +482,8 @@ def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
     named = {name: found[name] for name, _, _ in spec.constants}
     threads = math.prod(evaluate(e, {**named, **dict.fromkeys(spec.tile, 1)}) for e in spec.block)
     if not 1 <= threads <= MAX_THREADS:
-        told = ", ".join(f"{name} = {value}" for name, value in named.items())
-        return {}, f"a block has {threads} threads with {told}, and may have 1 to {MAX_THREADS}"
+        values = ", ".join(f"{name} = {value}" for name, value in named.items())
+        return {}, f"a block has {threads} threads with {values}, and may have 1 to {MAX_THREADS}"
     return named, ""
 
 
@@ -499,7 +499,7 @@ def _python() -> list[Path]:
     return [*map(Path, dict.fromkeys(folders)), Path(np.__file__).parent.parent, *CODE]
 
 
-def _told(known: Marked, done: Done) -> Marked:
+def _finished(known: Marked, done: Done) -> Marked:
     if done.fault:
         return replace(known, refused=f"it did not come to an end: {tidy(done.fault)}", stage="run")
     if "refused" in done.value:
@@ -509,19 +509,19 @@ def _told(known: Marked, done: Done) -> Marked:
     return replace(known, runs=runs, asks=asks, leans=float(done.value["leans"]))
 
 
-def run_of(told: Mapping[str, Any]) -> Run:
+def run_of(answer: Mapping[str, Any]) -> Run:
     """A run from plain data: what `running` says of it, or `asdict` of one."""
     heaviest = {
         what: {**most, "array": tidy(most["array"])}
-        for what, most in told.get("heaviest", {}).items()
+        for what, most in answer.get("heaviest", {}).items()
     }
     more = {
-        "case": case_of(told["case"]),
-        "changed": tuple(told.get("changed", ())),
-        "findings": tuple((k, line, tidy(m)) for k, line, m in told.get("findings", ())),
-        "ended": tidy(told["ended"]),
+        "case": case_of(answer["case"]),
+        "changed": tuple(answer.get("changed", ())),
+        "findings": tuple((k, line, tidy(m)) for k, line, m in answer.get("findings", ())),
+        "ended": tidy(answer["ended"]),
     }
-    return Run(**{**told, **more, "heaviest": heaviest})
+    return Run(**{**answer, **more, "heaviest": heaviest})
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")

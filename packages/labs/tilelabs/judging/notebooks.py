@@ -48,6 +48,6 @@ def parsed(job: dict[str, str]) -> dict[str, Any]:
     data: Any = json.loads(job["text"])
     cells = [[c["cell_type"], str(c.get("id", "")), "".join(c["source"])] for c in data["cells"]]
     about = data.get("metadata")
-    told = about.get(job["key"]) if isinstance(about, dict) else None
-    said = told.items() if isinstance(told, dict) else ()  # nobody loses points for odd metadata
-    return {"cells": cells, "said": {n: str(v) for n, v in said if isinstance(v, str | int)}}
+    names = about.get(job["key"]) if isinstance(about, dict) else None
+    items = names.items() if isinstance(names, dict) else ()  # nobody loses points for odd metadata
+    return {"cells": cells, "said": {n: str(v) for n, v in items if isinstance(v, str | int)}}

@@ -43,7 +43,7 @@ def run_cases(job: dict[str, Any]) -> dict[str, Any]:
     to a case that is wrong.
 
     job: source, device (what of it was compiled), ptx, compiler, arch, constants (name to value),
-    cases, and what `marking.Specification.told` says. Beside them "asks": what the kernel asks
+    cases, and what `marking.Specification.as_data` says. Beside them "asks": what the kernel asks
     about the machine, and "leans" (`leans`). Or "refused": what is wrong with its head.
     """
     made = toolchain.Compiled(job["arch"], job["ptx"], b"", "", {}, {}, job["compiler"], "")
@@ -55,18 +55,18 @@ def run_cases(job: dict[str, Any]) -> dict[str, Any]:
 
 def _runs(job: dict[str, Any]) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
-    told = {"runs": runs, "asks": asks(job["source"], job["ptx"]), "leans": -1.0}
+    answer = {"runs": runs, "asks": asks(job["source"], job["ptx"]), "leans": -1.0}
     for case in job["cases"]:
         for schedule in SCHEDULES:
             run = _run(job, case, schedule)
             runs.append(run)
             if run["ended"]:
-                return told
+                return answer
         if job.get("stop") and any(r.get("wrong") or r.get("changed") for r in runs):
-            return told
+            return answer
     if any(run["tensor"] for run in runs):
-        told["leans"] = leans(job, job["cases"][0])
-    return told
+        answer["leans"] = leans(job, job["cases"][0])
+    return answer
 
 
 def leans(job: dict[str, Any], case: dict[str, Any]) -> float:
@@ -101,30 +101,31 @@ def head(source: str, ptx: str, entry: str, types: list[str], host: bool = False
     """What differs between a kernel's head, or a host function's, and what is asked for; "" if
     nothing does.
     """
-    asked = f"void {entry}({', '.join(types)})"
+    expected = f"void {entry}({', '.join(types)})"
     if host:  # read as a kernel's
         source = re.sub(rf"\bvoid\s+{entry}\b", r"__global__ \g<0>", source)
         if not re.search(rf"__global__ void\s+{entry}\b", source):
-            return f"there is no host function called {entry}: write {asked}"
+            return f"there is no host function called {entry}: write {expected}"
     else:
-        asked = f'extern "C" __global__ {asked}'
+        expected = f'extern "C" __global__ {expected}'
     if not host and f".entry {entry}(" not in ptx:
         if entry in ptx:
-            return f'{entry} is not extern "C": write {asked}'
+            return f'{entry} is not extern "C": write {expected}'
         named = ", ".join(re.findall(r"\.entry (\w{1,60})\(", ptx)[:3])
         there = f" (there is {named})" if named else ""
-        return f"there is no kernel called {entry}{there}: write {asked}"
+        return f"there is no kernel called {entry}{there}: write {expected}"
     formals = signature(source, entry, {})
     if formals is None:
-        return f"the head of {entry} cannot be read: write it without macros, {asked}"
+        return f"the head of {entry} cannot be read: write it without macros, {expected}"
     got = [f"{f.type}{'*' * f.pointers}".replace("__half", "half") for f in formals]
     wanted = [" ".join(t.replace("const ", "").rsplit(" ", 1)[0].split()) for t in types]
     if got == wanted:
         return ""
     if len(got) != len(wanted):
-        return f"{entry} has {len(got)} parameters and is called with {len(wanted)}: write {asked}"
+        counts = f"{len(got)} parameters and is called with {len(wanted)}"
+        return f"{entry} has {counts}: write {expected}"
     at = next(i for i, (g, w) in enumerate(zip(got, wanted, strict=True)) if g != w)
-    return f"parameter {at + 1} of {entry} is {formals[at].text!r}: write {asked}"
+    return f"parameter {at + 1} of {entry} is {formals[at].text!r}: write {expected}"
 
 
 def operands(
@@ -166,8 +167,8 @@ def operands(
         want = _results(job, names[job["does"]], known, shapes)
         terms = _results(job, names.get("magnitude", names[job["does"]]), known, shapes)
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise DataError(f"{job['does']} of {job['entry']}'s reference.py: {told}") from error
+        message = f"{type(error).__name__}: {error}"
+        raise DataError(f"{job['does']} of {job['entry']}'s reference.py: {message}") from error
     none = whole and job["exact"]
     bound = {m: 0 * x if none else n / (1 - n) * abs(x) + TINY for m, x in terms.items()}
     return {"given": given, "want": want, "bound": bound}
@@ -177,10 +178,10 @@ def _results(
     job: Mapping[str, Any], function: Callable[..., Any], known: Mapping[str, Any], shapes: Any
 ) -> dict[str, Any]:
     """What a function of a reference says, by output. Raises ValueError for what cannot be that."""
-    asked = inspect.signature(function).parameters
+    formals = inspect.signature(function).parameters
     outputs = [a["name"] for a in job["arguments"] if a["out"]]
-    told = function(**{name: value for name, value in known.items() if name in asked})
-    found = dict(zip(outputs, told if isinstance(told, tuple) else (told,), strict=True))
+    result = function(**{name: value for name, value in known.items() if name in formals})
+    found = dict(zip(outputs, result if isinstance(result, tuple) else (result,), strict=True))
     for name, x in found.items():
         if list(x.shape) != shapes[name] or not bool((abs(x) < math.inf).all()):
             raise ValueError(f"{name} should be {shapes[name]} finite numbers, and is {x.shape}")
@@ -194,7 +195,7 @@ def _run(job: dict[str, Any], case: dict[str, Any], schedule: str) -> dict[str, 
     outputs = [a["name"] for a in job["arguments"] if a["out"]]
     kept = {a["name"]: given[a["name"]].copy() for a in job["arguments"]
             if a["shape"] and not a["out"]}  # fmt: skip
-    told: dict[str, Any] = {"case": case, "schedule": schedule, "ended": ""}
+    outcome: dict[str, Any] = {"case": case, "schedule": schedule, "ended": ""}
     launch = partial(
         emulator.launch,
         job["device"],
@@ -219,12 +220,12 @@ def _run(job: dict[str, Any], case: dict[str, Any], schedule: str) -> dict[str, 
     except TileError as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from None
-        return told | {"ended": _plain(str(error))}
+        return outcome | {"ended": _plain(str(error))}
     got = {n: given[n].T if n in job["transposed"] else given[n] for n in outputs}
     off = {n: ~(np.abs(got[n] - made["want"][n]) <= made["bound"][n]) for n in outputs}
     found += [(f.kind, f.line, f.message) for report in reports for f in report.findings]
     accesses = [row for report in reports for row in report.accesses]
-    return told | {
+    return outcome | {
         "wrong": sum(int(x.sum()) for x in off.values()),
         "of": sum(x.size for x in off.values()),
         "first": _first(off, made["want"], got),

@@ -113,14 +113,14 @@ class Checked:
     def foot(self) -> str:
         """The points in all."""
         by_hand = sum(part.rubric.points for part in self.parts if part.rubric.by_hand)
-        told = f"{self.points} of {self.most} points; {by_hand} more are marked by hand"
+        line = f"{self.points} of {self.most} points; {by_hand} more are marked by hand"
         m = self.marked
         if m.runs and len(m.tried) < m.all and not m.runs[-1].ended:
-            told += (
+            line += (
                 f". Stopped at the first wrong shape, {len(m.tried)} of {m.all}: "
                 f'check("{self.lab.number}", every_shape=True) tries all'
             )
-        return told
+        return line
 
 
 def check(
@@ -199,9 +199,9 @@ def _part(rubric: Rubric, m: Marked, of: Lab, before: Part | None) -> Part:
     if rubric.by_hand:
         return Part(rubric, 0, rubric.words)
     if rubric.table:
-        told = comment_tables.fault(rubric, m.table, of.constants, m.sizes)
+        fault = comment_tables.fault(rubric, m.table, of.constants, m.sizes)
         right_words = f"{rubric.rows} tiles or more, and every column is right"
-        return Part(rubric, 0 if told else rubric.points, told or right_words)
+        return Part(rubric, 0 if fault else rubric.points, fault or right_words)
     right = m.right_in_an_order(of.barriers)
     if not right:
         if rubric.id == "right":
@@ -221,8 +221,8 @@ def _part(rubric: Rubric, m: Marked, of: Lab, before: Part | None) -> Part:
     if any(c.counted and c not in right for c in m.tried):
         return Part(rubric, 0, "counts once the shapes in which work is counted are right")
     if rubric.counts in RESOURCES and not m.registers:
-        told = f"{rubric.words}: {m.compiler} does not tell; NVRTC does"
-        return Part(rubric, 0, told, unknown=True)
+        fault = f"{rubric.words}: {m.compiler} does not tell; NVRTC does"
+        return Part(rubric, 0, fault, unknown=True)
     got = float(getattr(m, rubric.counts)) if rubric.counts in RESOURCES else m.worst(rubric.counts)
     if rubric.counts == "tensor" and 0 <= m.leans < 1:
         got *= m.leans

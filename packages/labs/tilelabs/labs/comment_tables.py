@@ -43,13 +43,13 @@ def fault(
         return f"the first line of the table names the columns, and lacks {', '.join(lacking)}"
     tiles: list[tuple[float, ...]] = []
     for n, cells in enumerate(rows[:MOST_ROWS], 1):
-        row, told = _row(dict(zip(head, cells, strict=False)), [*names, *part.table])
-        told = told or _illegal(part, row, constants)
-        if n == 1 and not told and any(row[name] != own.get(name) for name in names):
+        row, wrong = _row(dict(zip(head, cells, strict=False)), [*names, *part.table])
+        wrong = wrong or _illegal(part, row, constants)
+        if n == 1 and not wrong and any(row[name] != own.get(name) for name in names):
             kernels = ", ".join(f"{name} = {own.get(name, '?')}" for name in names)
-            told = f"the first tile is this kernel's, which has {kernels}"
-        if told or (told := _wrong(part, row, names)):
-            return f"row {n}: {told}"
+            wrong = f"the first tile is this kernel's, which has {kernels}"
+        if wrong or (wrong := _wrong(part, row, names)):
+            return f"row {n}: {wrong}"
         tiles.append(tuple(row[name] for name in names))
     if len(set(tiles)) < part.rows:
         return f"{len(set(tiles))} different tiles, and {part.rows} are asked for: add a row"

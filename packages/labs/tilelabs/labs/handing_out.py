@@ -33,7 +33,7 @@ def handout(lab: Lab, course: Course, opens: str = "") -> Notebook:
     what = Declaration(lab.number, lab.version, variant.name, course.tag or where.branch)
     by_hand = [part for part in lab.parts if part.by_hand]
     cells = [
-        cell("markdown", _asked(lab, variant, opens), "asked"),
+        cell("markdown", _question_text(lab, variant, opens), "asked"),
         code_cell(setup(where, what), "setup", ["hide-input"]),
         *(cell("markdown", _table(part), part.id) for part in lab.parts if part.table),
         cell("markdown", _kernel_words(lab), "kernel-words"),
@@ -62,7 +62,7 @@ def _table(part: Rubric) -> str:
     return f"## {part.id.capitalize()}: {part.points} points\n\n{part.ask}"
 
 
-def _asked(lab: Lab, variant: Variant, opens: str) -> str:
+def _question_text(lab: Lab, variant: Variant, opens: str) -> str:
     spec = lab.specification(variant)
     goals = "\n".join(f"- {goal}" for goal in lab.goals)
     rows = "\n".join(f"| {part.id} | {part.points} | {_for(part)} |" for part in lab.parts)

@@ -70,7 +70,7 @@ def sources(lab: Lab) -> tuple[Source, ...]:
 
     Raises DataError where that is damaged or not there, or a change does not fit its file.
     """
-    if not (held := texts(lab)):
+    if not (files := texts(lab)):
         raise DataError(
             f"{lab.folder / FOLDER} is empty: a lab's notebook leaves it out; clone the whole book"
         )
@@ -79,7 +79,7 @@ def sources(lab: Lab) -> tuple[Source, ...]:
         Source(f"starter, {v.name}", "starter", v.name, lab.starter(v), most=most)
         for v in lab.variants
     ]
-    return (*starters, *_sources(lab, held))
+    return (*starters, *_sources(lab, files))
 
 
 def texts(lab: Lab) -> dict[str, str]:
@@ -87,22 +87,22 @@ def texts(lab: Lab) -> dict[str, str]:
     return sealing.texts(lab.folder / FOLDER)
 
 
-def _sources(lab: Lab, held: Mapping[str, str]) -> list[Source]:
+def _sources(lab: Lab, files: Mapping[str, str]) -> list[Source]:
     try:
-        return [_source(lab, held, one) for one in _rows(held, TABLE, "sources")]
+        return [_source(lab, files, one) for one in _rows(files, TABLE, "sources")]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{lab.folder / FOLDER / TABLE} is damaged: {error}") from None
 
 
-def _rows(held: Mapping[str, str], file: str, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tomllib.loads(held[file])[name]
+def _rows(files: Mapping[str, str], file: str, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tomllib.loads(files[file])[name]
     return rows
 
 
 def exam(lab: Lab) -> list[Question]:
     """Questions for an exam on what a lab is about; none where it has no exam.toml."""
-    held = texts(lab)
-    return [Question(**one) for one in _rows(held, EXAM, "questions")] if EXAM in held else []
+    files = texts(lab)
+    return [Question(**one) for one in _rows(files, EXAM, "questions")] if EXAM in files else []
 
 
 def unpack(labs: Iterable[Lab], folder: Path) -> list[Path]:
@@ -135,10 +135,10 @@ def pack(labs: Iterable[Lab], folder: Path) -> list[Path]:
         home, new = lab.folder / FOLDER, sealing.plain(folder / lab.folder.name / FOLDER)
         if not new:
             continue
-        held = texts(lab) | {path.name: path.read_text(encoding="utf-8") for path in new}
-        _sources(lab, held)
-        named = {TABLE, EXAM, *(one["file"] for one in _rows(held, TABLE, "sources"))}
-        packs.append(sealing.seal({n: t for n, t in held.items() if n in named}, home))
+        files = texts(lab) | {path.name: path.read_text(encoding="utf-8") for path in new}
+        _sources(lab, files)
+        named = {TABLE, EXAM, *(one["file"] for one in _rows(files, TABLE, "sources"))}
+        packs.append(sealing.seal({n: t for n, t in files.items() if n in named}, home))
         for path in new:
             if path.parent.resolve() == home.resolve():
                 path.unlink()
@@ -147,9 +147,9 @@ def pack(labs: Iterable[Lab], folder: Path) -> list[Path]:
     return packs
 
 
-def _source(lab: Lab, held: Mapping[str, str], data: dict[str, Any]) -> Source:
+def _source(lab: Lab, files: Mapping[str, str], data: dict[str, Any]) -> Source:
     text = changed(
-        held[data["file"]], data.get("changes", ()), f"{data['file']} of {data['name']!r}"
+        files[data["file"]], data.get("changes", ()), f"{data['file']} of {data['name']!r}"
     )
     if data["kind"] not in KINDS or data["variant"] not in {v.name for v in lab.variants}:
         raise ValueError(

@@ -120,7 +120,7 @@ class Lab:
     parts: tuple[Rubric, ...]
     folder: Path
     arguments: Mapping[str, Mapping[str, Any]]
-    asked: Mapping[str, Any]
+    specified: Mapping[str, Any]
     each: str
     rung: str = ""
     size: int = 2048
@@ -129,7 +129,7 @@ class Lab:
     @property
     def constants(self) -> tuple[tuple[str, int, int], ...]:
         """Those that a source sets, as in `judging.marking.Specification`."""
-        return self.asked["constants"]  # type: ignore[no-any-return]
+        return self.specified["constants"]  # type: ignore[no-any-return]
 
     @property
     def points(self) -> int:
@@ -148,7 +148,7 @@ class Lab:
             arguments=tuple(Argument(**_tuples(a)) for a in arguments),
             transposed=variant.transposed,
             does=variant.does,
-            **{**self.asked, **own},
+            **{**self.specified, **own},
         )
 
     def starter(self, variant: Variant) -> str:
@@ -215,7 +215,7 @@ def _read(folder: Path) -> Lab:
             parts=tuple(Rubric(**p) for p in data["parts"]),
             folder=folder,
             arguments=arguments,
-            asked={
+            specified={
                 "tile": dict(zip(data["sizes"], data["tile"], strict=True)),
                 "shapes": tuple(data["shapes"]),
                 "reference": reference.read_text(encoding="utf-8"),

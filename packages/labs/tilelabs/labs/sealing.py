@@ -35,7 +35,7 @@ def texts(folder: Path) -> dict[str, str]:
     pack that is damaged or sealed with another passphrase, ConfigError for a passphrase that cannot
     be read.
     """
-    pack, held = folder / PACK, {}
+    pack, files = folder / PACK, {}
     if pack.is_file():
         data = _opened(pack.read_bytes(), passphrase()) or _opened(pack.read_bytes(), PASSPHRASE)
         if data is None:
@@ -43,8 +43,8 @@ def texts(folder: Path) -> dict[str, str]:
                 f"{pack} does not open: it is damaged, or sealed with another passphrase than the "
                 f"book's and that of the file which {PASSPHRASE_FILE} names"
             )
-        held = json.loads(data)
-    return held | {path.name: read_source(path) for path in plain(folder)}
+        files = json.loads(data)
+    return files | {path.name: read_source(path) for path in plain(folder)}
 
 
 def plain(folder: Path) -> list[Path]:
@@ -53,9 +53,9 @@ def plain(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.suffix in (".cu", ".toml"))
 
 
-def seal(held: Mapping[str, str], folder: Path) -> Path:
+def seal(files: Mapping[str, str], folder: Path) -> Path:
     """Write these texts as a folder's pack, which stays to the byte where it holds them already."""
-    pack, data = folder / PACK, json.dumps(held, sort_keys=True).encode()
+    pack, data = folder / PACK, json.dumps(files, sort_keys=True).encode()
     words = passphrase()
     if not (pack.is_file() and _opened(pack.read_bytes(), words) == data):
         folder.mkdir(parents=True, exist_ok=True)

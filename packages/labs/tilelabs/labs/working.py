@@ -301,6 +301,6 @@ def _offered(path: Path) -> str:
     try:
         importlib.import_module("google.colab.files").download(str(path))
     except Exception as error:  # Colab's own: a browser may refuse
-        told = f"Colab did not offer the download ({type(error).__name__})"
-        return f"{told}: take the file from the pane Files"
+        reason = f"Colab did not offer the download ({type(error).__name__})"
+        return f"{reason}: take the file from the pane Files"
     return "Colab offers the download; the file is in the pane Files as well"

@@ -175,7 +175,7 @@ def _one(
     variables: dict[str, settings.Numbers],
 ) -> dict[str, Any]:  # fmt: skip
     """Run one launch. variables: of the device, as launches before it left them."""
-    started, held = time.perf_counter(), [f"{n} ({v.nbytes} bytes)" for n, v in variables.items()]
+    started, sizes = time.perf_counter(), [f"{n} ({v.nbytes} bytes)" for n, v in variables.items()]
     unset = [a.formal.name for a in setting.arguments if a.unset]
     sample = _sample(setting, options.blocks, bool(want))
     try:
@@ -209,7 +209,7 @@ def _one(
             }
             for a in setting.arguments
         ],
-        "unset": unset, "variables": held,
+        "unset": unset, "variables": sizes,
         "findings": [_finding(f, source, sized, drawn) for f in report.findings],
         "lines": lines, "metrics": metrics(lines),
         **_resources(source, setting, arch, options.define),

@@ -99,8 +99,8 @@ def write(w: Writer, ins: Instruction, called: Call) -> None:
 def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
     for pattern, template in _WRITTEN:
         if m := pattern.fullmatch(name):
-            asked = [(f"{{{i}}}" in template, *a) for i, a in enumerate(called.arguments)]
-            given = [w.value(kind, text) if used else "" for used, kind, text in asked]
+            operands = [(f"{{{i}}}" in template, *a) for i, a in enumerate(called.arguments)]
+            given = [w.value(kind, text) if used else "" for used, kind, text in operands]
             if "; " in template or template.startswith(("cvt", "popc", "clz")):
                 given = [
                     v and w.kept(a[0], v) for a, v in zip(called.arguments, given, strict=True)
@@ -136,10 +136,10 @@ def _intrinsic(w: Writer, ins: Instruction, called: Call, name: str) -> None:
 def _class_of(w: Writer, ins: Instruction, called: Call, width: str) -> None:
     """Whether a number is of some classes; of infinity and the like by its sign, too."""
     (kind, text), (_, mask) = called.arguments
-    x, number = w.held(kind, text)[0], int(mask)
-    held, negative, sum_ = w.new(f"i{width}"), w.new("i1"), w.target(ins)
-    w.emit(f"mov.b{width} {held}, {x}")
-    w.emit(f"setp.lt.s{width} {negative}, {held}, 0")
+    x, number = w.in_registers(kind, text)[0], int(mask)
+    whole, negative, sum_ = w.new(f"i{width}"), w.new("i1"), w.target(ins)
+    w.emit(f"mov.b{width} {whole}, {x}")
+    w.emit(f"setp.lt.s{width} {negative}, {whole}, 0")
     w.emit(f"setp.ne.s32 {sum_}, 0, 0")
     for word, below, above in _CLASSES:
         if not number & (below | above):
@@ -247,14 +247,14 @@ def _wmma_memory(w: Writer, ins: Instruction, called: Call, match: re.Match[str]
     if what == "load":
         w.emit(f"{words} {{{', '.join(w.targets(ins.name))}}}, {address}, {stride}")
         return
-    held = [v for argument in called.arguments[1:-1] for v in w.held(*argument)]
-    w.emit(f"{words} {address}, {{{', '.join(held)}}}, {stride}")
+    registers = [v for argument in called.arguments[1:-1] for v in w.in_registers(*argument)]
+    w.emit(f"{words} {address}, {{{', '.join(registers)}}}, {stride}")
 
 
 def _wmma(w: Writer, ins: Instruction, called: Call, match: re.Match[str]) -> None:
     m, n, k = (int(x) for x in match.groups()[:3])
     types = match[6][1:].split(".")
-    held = [v for argument in called.arguments for v in w.held(*argument)]
+    registers = [v for argument in called.arguments for v in w.in_registers(*argument)]
     width = {"bf16": 16, "tf32": 32, "s8": 8, "u8": 8}.get(types[0])
     if types[0] in ("f16", "f32"):
         of_a = of_b = 8
@@ -267,7 +267,8 @@ def _wmma(w: Writer, ins: Instruction, called: Call, match: re.Match[str]) -> No
         types = [out, types[0], types[0], out]
     else:
         raise Refused(f"the intrinsic {match[0]}")
-    groups = [w.targets(ins.name), held[:of_a], held[of_a : of_a + of_b], held[of_a + of_b :]]
+    of_d, rest = w.targets(ins.name), registers[of_a:]
+    groups = [of_d, registers[:of_a], rest[:of_b], rest[of_b:]]
     words = f"{match[4]}.{match[5]}.m{m}n{n}k{k}.{'.'.join(types)}{match[7] or ''}"
     text = ", ".join("{" + ", ".join(group) + "}" for group in groups)
     w.emit(f"wmma.mma.sync.aligned.{words} {text}")
@@ -352,14 +353,14 @@ def declared(kind: str, name: str, module: Module, words: str = "", of_kernel: b
 def _function(w: Writer, ins: Instruction, called: Call) -> None:
     """A call of a function, by name or through a pointer."""
     structures = [by_value(words) for words in called.words]
-    held = [
-        [] if structure else w.held(kind, text)
+    registers = [
+        [] if structure else w.in_registers(kind, text)
         for (kind, text), structure in zip(called.arguments, structures, strict=True)
     ]
     through = "" if called.function[0] == "@" else w.address(called.function)
     w.code.append("\t{")
     names = []
-    for i, ((kind, text), parts) in enumerate(zip(called.arguments, held, strict=True)):
+    for i, ((kind, text), parts) in enumerate(zip(called.arguments, registers, strict=True)):
         names.append(f"param{i}")
         w.emit(declared(kind, names[-1], w.module, called.words[i]))
         if structure := structures[i]:

@@ -248,7 +248,7 @@ class Writer:
         (part,) = self.parts(kind, text)
         return part
 
-    def held(self, kind: str, text: str) -> list[str]:
+    def in_registers(self, kind: str, text: str) -> list[str]:
         """The parts of an operand, each in a register."""
         kinds = self.module.parts(kind)
         return [self.kept(k, p) for k, p in zip(kinds, self.parts(kind, text), strict=True)]
@@ -348,9 +348,9 @@ class Writer:
             step = gcd(size, first, self.module.align(kind))  # less than its size if it is packed
             piece = scalar if step == size else f"i{8 * step}"
             for offset in range(first, first + size, step):
-                word, held = memory_type(piece), self.new(piece)
-                self.emit(f"ld{space}.{word} {held}, {place(base, at + offset)}")
-                self.emit(f"st{other}.{word} {place(to, start + offset)}, {held}")
+                word, moved = memory_type(piece), self.new(piece)
+                self.emit(f"ld{space}.{word} {moved}, {place(base, at + offset)}")
+                self.emit(f"st{other}.{word} {place(to, start + offset)}, {moved}")
 
     # -- the function -------------------------------------------------------------------------
 
@@ -501,7 +501,7 @@ class Writer:
 
     def _access(self, access: Access) -> None:
         """A load or store, in as many pieces as its alignment asks for."""
-        scalars, held, at = list[tuple[int, str]](), list[str](), 0
+        scalars, operands, at = list[tuple[int, str]](), list[str](), 0
         for kind, text in access.members:
             if self.module.parts(kind)[:1] == ["pair"]:
                 inner = [(4 * i, "pair") for i in range(repeated(kind)[0] // 2)]
@@ -509,15 +509,15 @@ class Writer:
                 inner = self.module.scalars(kind)
             scalars += [(at + offset, scalar) for offset, scalar in inner]
             if access.is_store:
-                held += self.held(kind, text)
+                operands += self.in_registers(kind, text)
             else:
-                held += self.targets(text)
+                operands += self.targets(text)
             at += self.module.size(kind)
         while scalars:
             start, size = scalars[0][0], self.module.size(scalars[0][1])
             most = gcd(access.align, accesses.MOST_BYTES, start)
             if most < size:
-                self._unaligned(access, size, held.pop(0), access.offset + start, most)
+                self._unaligned(access, size, operands.pop(0), access.offset + start, most)
                 del scalars[0]
                 continue
             count, row = 1, [(start + i * size, size) for i in range(len(scalars))]
@@ -529,14 +529,14 @@ class Writer:
             ):
                 count *= 2
             kinds = [k for _, k in scalars[:count]]
-            self._piece(access, kinds, held[:count], access.offset + start)
-            scalars, held = scalars[count:], held[count:]
+            self._piece(access, kinds, operands[:count], access.offset + start)
+            scalars, operands = scalars[count:], operands[count:]
 
-    def _unaligned(self, access: Access, size: int, held: str, start: int, step: int) -> None:
+    def _unaligned(self, access: Access, size: int, register: str, start: int, step: int) -> None:
         """Load or store a scalar that is aligned to fewer bytes than it has, step by step."""
         whole, part = f"i{8 * size}", f"i{8 * step}"
         number = self.new(whole)
-        self.emit(f"mov.b{8 * size} {number}, {held if access.is_store else 0}")
+        self.emit(f"mov.b{8 * size} {number}, {register if access.is_store else 0}")
         for at in range(0, size, step):
             address, space = self.place(access.pointer, start + at)
             piece, wide = self.new(part), self.new(whole)
@@ -550,16 +550,16 @@ class Writer:
                 self.emit(f"shl.b{8 * size} {wide}, {wide}, {8 * at}")
                 self.emit(f"or.b{8 * size} {number}, {number}, {wide}")
         if not access.is_store:
-            self.emit(f"mov.b{8 * size} {held}, {number}")
+            self.emit(f"mov.b{8 * size} {register}, {number}")
 
-    def _piece(self, access: Access, kinds: list[str], held: list[str], more: int) -> None:
+    def _piece(self, access: Access, kinds: list[str], operands: list[str], more: int) -> None:
         address, space = self.place(access.pointer, more)
         space = f".{access.words.strip()}{space}" if access.words else space
-        size, whole = self.module.size(kinds[0]), list(held)
-        if small := len(held) > 4:  # in words
-            whole = [self.new("pair") for _ in range(len(held) * size // 4)]
+        size, whole = self.module.size(kinds[0]), list(operands)
+        if small := len(operands) > 4:  # in words
+            whole = [self.new("pair") for _ in range(len(operands) * size // 4)]
         elif kinds[0] == "i1":
-            whole = [self.new("i8") for _ in held]
+            whole = [self.new("i8") for _ in operands]
         types = {memory_type(k) for k in kinds}
         kind = "b32" if small else types.pop() if len(types) == 1 else f"b{8 * size}"
         vector = f".v{len(whole)}" if len(whole) > 1 else ""
@@ -568,10 +568,10 @@ class Writer:
             self.emit(f"ld{space}{vector}.{kind} {words}, {address}")
         if small:
             for i, word in enumerate(whole):
-                own = held[i * 4 // size : (i + 1) * 4 // size]
+                own = operands[i * 4 // size : (i + 1) * 4 // size]
                 self._word(word, own, access.is_store)
         elif kinds[0] == "i1":
-            for byte, predicate in zip(whole, held, strict=True):
+            for byte, predicate in zip(whole, operands, strict=True):
                 if access.is_store:
                     self.emit(f"selp.b16 {byte}, 1, 0, {predicate}")
                 else:
@@ -620,9 +620,9 @@ class Writer:
 
     def _store(self, ins: Instruction) -> None:
         (kind, value), (_, pointer) = operands(ins.rest)[:2]
-        held = self.held(kind, value)[0]
+        register = self.in_registers(kind, value)[0]
         words, address = self._ordered(ins, pointer)
-        self.emit(f"st.{words}.b{8 * self.module.size(kind)} {address}, {held}")
+        self.emit(f"st.{words}.b{8 * self.module.size(kind)} {address}, {register}")
 
     def _atomicrmw(self, ins: Instruction) -> None:
         op, rest = ins.rest.split(None, 1)
@@ -878,7 +878,7 @@ class Writer:
 
     def _bitcast(self, ins: Instruction) -> None:
         kind, text, to = cast(ins.rest)
-        given, targets = self.held(kind, text), self.targets(ins.name)
+        given, targets = self.in_registers(kind, text), self.targets(ins.name)
         wide, narrow = len(given), len(targets)
         size = 8 * self.module.size(kind) // max(min(wide, narrow), 1)
         if "i1" in self.module.parts(kind) + self.module.parts(to):
@@ -915,7 +915,7 @@ class Writer:
         (kind, text), (_, index) = operands(ins.rest)
         if not index.isdecimal():
             raise Refused("extractelement at a place that is not known beforehand")
-        pair = self.held(kind, text)[int(index) // 2]
+        pair = self.in_registers(kind, text)[int(index) // 2]
         two = ["_", "_"]
         two[int(index) % 2] = self.target(ins)
         self.emit(f"mov.b32 {{{two[0]}, {two[1]}}}, {pair}")
@@ -1038,7 +1038,7 @@ class Writer:
     def _ret(self, ins: Instruction) -> None:
         if ins.rest and not ins.rest.startswith("void"):
             kind, text = take_type(ins.rest)
-            self.store_parameter(kind, self.held(kind, text), "func_retval0")
+            self.store_parameter(kind, self.in_registers(kind, text), "func_retval0")
         self.emit("ret")
 
     def _unreachable(self, ins: Instruction) -> None:

@@ -255,14 +255,14 @@ class _Cover:
         """
         piece = self.pieces[number]
         end = piece.offset + piece.width
-        held = list(takewhile(lambda place: place.offset + distance < end, group))
-        beside = piece.width - sum(place.width for place in held)
-        if not held or held[-1].offset + distance + held[-1].width > end:
+        inside = list(takewhile(lambda place: place.offset + distance < end, group))
+        beside = piece.width - sum(place.width for place in inside)
+        if not inside or inside[-1].offset + distance + inside[-1].width > end:
             return None
         if beside and piece.op == "store":
             return None
-        own = any(place.line == piece.line for place in held)
-        return own, number not in self.used, -beside, len(held)
+        own = any(place.line == piece.line for place in inside)
+        return own, number not in self.used, -beside, len(inside)
 
 
 @dataclass(frozen=True)

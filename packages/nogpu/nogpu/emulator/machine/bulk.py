@@ -372,9 +372,9 @@ def load_box(
                 )
         sound = fits[request]
         which = request[sound]
-        asked, pieces = requests.only(which), boxes.shared[which]
+        issued, pieces = requests.only(which), boxes.shared[which]
         counted = None if home is owner else home[sound]
-        event = shared_event(state, site, asked, pieces, owner[sound], at[which], counted)
+        event = shared_event(state, site, issued, pieces, owner[sound], at[which], counted)
         put_shared(state, event, values[which])
         land(state, at_barrier, requests.only(request), at[request], home, placed.box_bytes)
 

@@ -183,7 +183,7 @@ def instruction(code: int, kind: str, pair: bool, ws: bool, scales: int, line: i
 
 
 @lru_cache
-def zeroed(told: Instruction, code: int, line: int) -> Instruction:
+def zeroed(form: Instruction, code: int, line: int) -> Instruction:
     """A product with the columns of B that a zero-column mask descriptor says.
 
     Source: PTX ISA 9.0, "Zero-Column Mask Descriptor". Its table describes the two spans the wrong
@@ -192,12 +192,12 @@ def zeroed(told: Instruction, code: int, line: int) -> Instruction:
     Raises EmulationError for one that says nothing valid.
     """
     field = partial(_field, code)
-    shift, most = field(56, 6), min(told.reach, 16 if told.m == 32 else 32)
+    shift, most = field(56, 6), min(form.reach, 16 if form.m == 32 else 32)
     if field(36, 3) or field(62, 2) or shift > most:
         raise EmulationError(
             f"line {line}: the zero-column mask descriptor {code:#018x} of tcgen05.mma.ws "
             + (
-                f"shifts B by {shift} columns. With M = {told.m}, and bits 30 and 31 of the "
+                f"shifts B by {shift} columns. With M = {form.m}, and bits 30 and 31 of the "
                 f"instruction descriptor as they are, it may be {most}"
                 if shift > most
                 else "sets bits that are reserved (36 to 38, 62, 63)"
@@ -205,13 +205,13 @@ def zeroed(told: Instruction, code: int, line: int) -> Instruction:
         )
     skip, use = field(40, 8) + 1, field(48, 8) + 1
     zeros: list[bool] = []
-    for part in range(told.parts):
+    for part in range(form.parts):
         # One of the two spans, then the other, again and again; fewer of the first one.
-        at = np.arange(told.columns) + field(8 * part, 8)
+        at = np.arange(form.columns) + field(8 * part, 8)
         first = bool(field(32 + part, 1))
         other = at % (skip + use) >= (skip if first else use)
         zeros += (other != first).tolist()
-    return replace(told, shift=shift, zeros=tuple(zeros) if field(39, 1) else ())
+    return replace(form, shift=shift, zeros=tuple(zeros) if field(39, 1) else ())
 
 
 def _fields(scaled: bool) -> str:
@@ -265,14 +265,14 @@ def tensor_mma(
         codes = turn.values[3] & 0xFFFFFFFF
         masks = turn.values[-1] if ws and kept else 0 * codes
         for code, zeros in sorted({*zip(codes.tolist(), masks.tolist(), strict=True)}):
-            told = instruction(code, kind, pair, ws, count, line)
-            told = zeroed(told, zeros & 0xFFFFFFFFFFFFFFFF, line) if zeros else told
-            if shifts and told.m < 128:
+            form = instruction(code, kind, pair, ws, count, line)
+            form = zeroed(form, zeros & 0xFFFFFFFFFFFFFFFF, line) if zeros else form
+            if shifts and form.m < 128:
                 raise EmulationError(
-                    f"line {line}: tcgen05.mma.ashift says M = {told.m}; it takes 128 or 256"
+                    f"line {line}: tcgen05.mma.ashift says M = {form.m}; it takes 128 or 256"
                 )
             some = turn.only((codes == code) & (masks == zeros))
-            done, blocks = _multiply(state, sites, told, line, some)
+            done, blocks = _multiply(state, sites, form, line, some)
             for block, i in product(blocks, range(len(done.thread) if shifts else 0)):
                 lane = Offender(state, int(done.thread[i]), int(done.column[i]))
                 for first in range(0, tensor_memory.LANES, _QUARTER):
@@ -295,81 +295,81 @@ def _blocks(state: State, pair: bool, column: Array, line: int) -> list[Array]:
 
 
 def _multiply(
-    state: State, sites: tuple[int, int], told: Instruction, line: int, requests: Requests
+    state: State, sites: tuple[int, int], form: Instruction, line: int, requests: Requests
 ) -> tuple[Requests, list[Array]]:
     """The products of some blocks, one each. Returns those that are sound, and their blocks."""
     memory = tensor_memory.of(state)
-    blocks = _blocks(state, told.pair, requests.column, line)
+    blocks = _blocks(state, form.pair, requests.column, line)
     sound = [
         # Of both blocks, also where the first is not sound: each is told of.
-        min([_sound(state, sites, told, line, requests, i, int(b[i])) for b in blocks])
+        min([_sound(state, sites, form, line, requests, i, int(b[i])) for b in blocks])
         for i in range(len(requests.thread))
     ]
     requests, blocks = requests.only(np.array(sound)), [b[sound] for b in blocks]
     if not any(sound):
         return requests, blocks
     d, a, b, _, add, *rest = requests.values
-    scaled, kept = (rest[:2], rest[2:]) if told.scales else ([], [] if told.ws else rest)
-    _, a_kind, b_kind = told.kinds
-    majors = ["MN" if turned else "K" for turned in told.transposed]
-    more = told.shift if majors[1] == "K" else -(-told.shift // PIECE) * PIECE  # whole pieces
-    b_operand = warpgroup.Operand("B", told.n // len(blocks) + more, b_kind, majors[1])
-    a_operand = warpgroup.Operand("A", told.rows, a_kind, majors[0])
+    scaled, kept = (rest[:2], rest[2:]) if form.scales else ([], [] if form.ws else rest)
+    _, a_kind, b_kind = form.kinds
+    majors = ["MN" if turned else "K" for turned in form.transposed]
+    more = form.shift if majors[1] == "K" else -(-form.shift // PIECE) * PIECE  # whole pieces
+    b_operand = warpgroup.Operand("B", form.n // len(blocks) + more, b_kind, majors[1])
+    a_operand = warpgroup.Operand("A", form.rows, a_kind, majors[0])
     left: list[list[Array]] = []
     right = []
     for block in blocks:
         right.append(_matrix(state, state.sites[sites[1]], b_operand, b, requests, block))
         if sites[0] != -1:
             matrix = _matrix(state, state.sites[sites[0]], a_operand, a, requests, block)
-            left.append([matrix] * told.parts)
+            left.append([matrix] * form.parts)
             continue
-        place = _place(told, block, a, _A_COLUMNS)
+        place = _place(form, block, a, _A_COLUMNS)
         elements = tensor.values_in(memory.data[place].view("i4"), a_kind)
-        rows = np.stack(elements, axis=-1).astype("f8").reshape(len(block), len(told.lanes), -1)
-        left.append(np.split(rows, told.parts, axis=1))
-    factor = np.concatenate(right, axis=1)[:, told.shift : told.shift + told.n]
-    if told.zeros:
-        factor = np.where(np.array(told.zeros)[:, None], 0, factor)
-    factor = -factor if told.negated[1] else factor
+        rows = np.stack(elements, axis=-1).astype("f8").reshape(len(block), len(form.lanes), -1)
+        left.append(np.split(rows, form.parts, axis=1))
+    factor = np.concatenate(right, axis=1)[:, form.shift : form.shift + form.n]
+    if form.zeros:
+        factor = np.where(np.array(form.zeros)[:, None], 0, factor)
+    factor = -factor if form.negated[1] else factor
     for i, (block, copies) in enumerate(zip(blocks, left, strict=True)):
-        copies = [-mine for mine in copies] if told.negated[0] else copies
-        place = _place(told, block, d, told.columns)
-        before = _sums(memory.data[place], told.kinds[0])
+        copies = [-mine for mine in copies] if form.negated[0] else copies
+        place = _place(form, block, d, form.columns)
+        before = _sums(memory.data[place], form.kinds[0])
         before = np.where((add != 0)[:, None, None], before, 0)
-        if told.scales:
-            mine = _scaled(state, told, copies[0], block, scaled[0], told.sub[0])
-            other = _scaled(state, told, factor, block, scaled[1], told.sub[1])
+        if form.scales:
+            mine = _scaled(state, form, copies[0], block, scaled[0], form.sub[0])
+            other = _scaled(state, form, factor, block, scaled[1], form.sub[1])
             total = np.matmul(mine, other.transpose(0, 2, 1)) + before
         else:
-            parts = [np.split(x, told.parts, axis=1) for x in (factor, before)]
+            parts = [np.split(x, form.parts, axis=1) for x in (factor, before)]
             totals = [
                 tensor.multiply_add(
-                    mine, some.transpose(0, 2, 1), old, told.kinds[:2], told.saturate, True
+                    mine, some.transpose(0, 2, 1), old, form.kinds[:2], form.saturate, True
                 )
                 for mine, some, old in zip(copies, *parts, strict=True)
             ]
             total = np.concatenate(totals, axis=1)
-        new = _words(total, told.kinds[0])
+        new = _words(total, form.kinds[0])
         if kept:
             masks, lane = np.stack(kept, axis=1), place[1][:, :, 0]
-            held = np.take_along_axis(masks, 4 * i + (lane >> 5), axis=1) >> (lane & 31) & 1
-            new = np.where(held[:, :, None] != 0, memory.data[place], new)
+            disabled = np.take_along_axis(masks, 4 * i + (lane >> 5), axis=1) >> (lane & 31) & 1
+            new = np.where(disabled[:, :, None] != 0, memory.data[place], new)
         memory.data[place] = new
         memory.written[place] = True
     return requests, blocks
 
 
-def _place(told: Instruction, block: Array, address: Array, columns: int) -> tuple[Array, ...]:
+def _place(form: Instruction, block: Array, address: Array, columns: int) -> tuple[Array, ...]:
     """Where the lanes of products lie in tensor memory: to index (blocks, lanes, columns)."""
     return (
         block[:, None, None],
-        (told.lanes + (address >> 16 & 0xFFFF)[:, None])[:, :, None],
+        (form.lanes + (address >> 16 & 0xFFFF)[:, None])[:, :, None],
         (address & 0xFFFF)[:, None, None] + np.arange(columns),
     )
 
 
 def _scaled(
-    state: State, told: Instruction, matrix: Array, block: Array, address: Array, sub: int
+    state: State, form: Instruction, matrix: Array, block: Array, address: Array, sub: int
 ) -> Array:
     """A matrix (blocks, rows, k) times the scales of its rows: row r's lie in lane r % 32 and the
     column r // 32 from the address on, a byte each.
@@ -380,13 +380,13 @@ def _scaled(
         rows % _SCALED_ROWS,
         address[:, None] + rows // _SCALED_ROWS,
     ]
-    each = [words >> 8 * (sub + i) & 0xFF for i in range(told.scales)]
+    each = [words >> 8 * (sub + i) & 0xFF for i in range(form.scales)]
     bits = np.stack(each, axis=-1).astype("u1")
-    if told.scale == "ue8m0":
+    if form.scale == "ue8m0":
         values = np.where(bits == 0xFF, np.nan, np.ldexp(1.0, bits.astype(int) - 127))
     else:
         values = arith.fp8_value(bits & 0x7F, "e4m3").astype("f8")
-    length = matrix.shape[2] // told.scales
+    length = matrix.shape[2] // form.scales
     return np.asarray(matrix * np.repeat(values, length, axis=2))
 
 
@@ -407,7 +407,7 @@ def _words(values: Array, kind: str) -> Array:
 def _sound(
     state: State,
     sites: tuple[int, int],
-    told: Instruction,
+    form: Instruction,
     line: int,
     requests: Requests,
     i: int,
@@ -417,27 +417,27 @@ def _sound(
     memory = tensor_memory.of(state)
     lane = Offender(state, int(requests.thread[i]), int(requests.column[i]))
     d, a, _, _, add, *scaled = (int(v[i]) for v in requests.values)
-    places = [("writes", d, told.columns)]
+    places = [("writes", d, form.columns)]
     if sites[0] == -1:
         places.insert(0, ("multiplies", a, _A_COLUMNS))
-    if told.scales:
-        counts = -(-told.rows // _SCALED_ROWS), -(-told.n // _SCALED_ROWS)
+    if form.scales:
+        counts = -(-form.rows // _SCALED_ROWS), -(-form.n // _SCALED_ROWS)
         places += [("scales by", at, n) for at, n in zip(scaled[:2], counts, strict=True)]
     for does, at, count in places:
         first, start = at >> 16 & 0xFFFF, at & 0xFFFF
-        if first not in ((0, 16) if told.half else (0,)):
+        if first not in ((0, 16) if form.half else (0,)):
             tensor_memory.report(
                 "misaligned",
                 line,
                 lane,
-                f"{lane} {does} tensor memory from lane {first} on by a product of {told.m} rows: "
+                f"{lane} {does} tensor memory from lane {first} on by a product of {form.m} rows: "
                 "it begins at lane 0, one of 64 rows without .ws at lane 0 or 16",
             )
             return False
         if not memory.inside(lane, line, start, count, does, block):
             return False
         columns = slice(start, start + count)
-        there = memory.written[block, told.lanes + first, columns]
+        there = memory.written[block, form.lanes + first, columns]
         if (does != "writes" or add) and not there.all():
             cure = (
                 "Let the first product of a tile leave out what was there (enable-input-d false)"
@@ -452,9 +452,9 @@ def _sound(
                 f"{start + count - 1} of tensor memory, of which nothing has written some since "
                 f"they were allocated. {cure}",
             )
-        lanes = slice(first, tensor_memory.LANES, 32 if told.half else 1)
+        lanes = slice(first, tensor_memory.LANES, 32 if form.half else 1)
         what = "writes" if does == "writes" else "reads"
-        tensor_memory.publish(lane, line, what, "product", block, lanes, columns, told.shape)
+        tensor_memory.publish(lane, line, what, "product", block, lanes, columns, form.shape)
     return True
 
 

@@ -46,7 +46,7 @@ class TensorMemory:
         self.state = state
         self.data = np.zeros((state.blocks, LANES, COLUMNS), u4)
         self.written = np.zeros(self.data.shape, bool)
-        self.held = np.zeros((state.blocks, COLUMNS), bool)
+        self.occupied = np.zeros((state.blocks, COLUMNS), bool)
         self.allocated: list[dict[int, tuple[int, int]]] = [{} for _ in range(state.blocks)]
         self.pairs: list[list[int]] = [[] for _ in range(state.blocks)]
         self.permit: dict[int, int] = {}
@@ -56,15 +56,15 @@ class TensorMemory:
 
         Where a GPU puts them is open: who takes 0 for granted shall see it here.
         """
-        held, starts = self.held[column], reversed(range(0, COLUMNS, count))
-        return [at for at in starts if not held[at : at + count].any()]
+        taken, starts = self.occupied[column], reversed(range(0, COLUMNS, count))
+        return [at for at in starts if not taken[at : at + count].any()]
 
     def inside(
         self, lane: Offender, line: int, at: int, count: int, does: str, block: int | None = None
     ) -> bool:
         """Whether a block (None: its own) has the columns that a thread means; if not, say so."""
         block = lane.column if block is None else block
-        if at + count <= COLUMNS and self.held[block, at : at + count].all():
+        if at + count <= COLUMNS and self.occupied[block, at : at + count].all():
             return True
         own = [f"{a} to {a + n - 1}" for a, (n, _) in sorted(self.allocated[block].items())]
         has = f"columns {', '.join(own)}" if own else "none"
@@ -167,7 +167,7 @@ def tensor_alloc(
                 "tcgen05.relinquish_alloc_permit"
             )
         elif not (places := memory.places(column, columns)):
-            free = COLUMNS - int(np.count_nonzero(memory.held[column]))
+            free = COLUMNS - int(np.count_nonzero(memory.occupied[column]))
             problem = (
                 f"{columns} columns of tensor memory where {free} of {COLUMNS} are free, and waits "
                 "for ever. Free what is no longer used, or allocate less"
@@ -179,7 +179,7 @@ def tensor_alloc(
         at = places[0]
         if pair:
             memory.pairs[column].append(line)
-        memory.held[column, at : at + columns] = True
+        memory.occupied[column, at : at + columns] = True
         memory.written[column, :, at : at + columns] = False
         memory.allocated[column][at] = columns, line
         got[warp, :, column] = at
@@ -212,7 +212,7 @@ def tensor_dealloc(
         publish(lane, line, "frees", "free", column, slice(0, LANES), whole)
         if pair:
             memory.pairs[column].append(line)
-        memory.held[column, whole] = False
+        memory.occupied[column, whole] = False
         del memory.allocated[column][at]
 
 

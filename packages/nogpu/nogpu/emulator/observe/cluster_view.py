@@ -88,7 +88,7 @@ class ClusterView:
         """Threads in their clusters, and these, of threads in their blocks."""
         return thread + self.peers.rank[column] * self.padded, self.peers.number[column]
 
-    def asked(self, what: What) -> What:
+    def in_cluster(self, what: What) -> What:
         """What an engine does, or atomics, asked by threads of clusters in place of blocks."""
         thread, cluster = self.numbered(what.thread, what.column)
         return replace(what, thread=thread, column=cluster)

@@ -253,12 +253,12 @@ class GlobalJudge:
     def _overwrite(self, now: _Now, last: _Places, flag: Flag | None, kind: int) -> None:
         """Check a store against the last reads, and against other lanes of itself; enter it."""
         site, place, lanes = now.site, now.place, now.lanes
-        told = np.zeros(len(place), bool)
+        reported = np.zeros(len(place), bool)
         for readers in last.readers:
             reader, then = readers.who[place], readers.stamp[place]
-            bad = self._unordered(reader, then, lanes, None) & ~told
+            bad = self._unordered(reader, then, lanes, None) & ~reported
             self._report(now, reader, then, bad, "reads")
-            told |= bad
+            reported |= bad
         if last.copied is not None:
             last.copied[place] |= last.readers[0].who[place] >= 0
         last.writer[place] = lanes.gid

@@ -103,7 +103,7 @@ class RaceWatch(Observer):
         """What an engine does to global memory; of shared memory `engines` judges."""
         judged = bulk.site.op != "atomic" or self.flags  # as atomics
         if bulk.space == "global" and bulk.stage is Stage.WHOLE and judged:
-            self.arrays.bulk(bulk if self.view is None else self.view.asked(bulk))
+            self.arrays.bulk(bulk if self.view is None else self.view.in_cluster(bulk))
 
     def _hand_on(self, access: Access) -> None:
         """A store to shared memory may release, and a load acquire."""
@@ -120,7 +120,7 @@ class RaceWatch(Observer):
         """Atomics are judged in the order in which they were served, in a kernel with fences."""
         owner = served.column if served.owner is None else served.owner
         if self.view is not None:
-            served = self.view.asked(served)
+            served = self.view.in_cluster(served)
         if served.access.space == "global":
             self.arrays.served(served)
         elif self.flags and self.clock is not None and self.shared is not None:

@@ -103,12 +103,12 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
 def _scales(e: Emitter, ins: P.Instruction) -> int:
     """Scales of a row of A for one product."""
     kind = _kind(ins)
-    said = next((p for p in ins.parts if p.startswith(("scale_vec::", "block16", "block32"))), "")
+    given = next((p for p in ins.parts if p.startswith(("scale_vec::", "block16", "block32"))), "")
     counts = _SCALES.get(kind, {})
-    if said not in counts:
+    if given not in counts:
         needs = " or ".join(f".{word}" for word in counts) or "no .block_scale"
-        raise e.fail(f".{said} is not of kind::{kind}" if said else f"kind::{kind} needs {needs}")
-    return counts[said]
+        raise e.fail(f".{given} is not of kind::{kind}" if given else f"kind::{kind} needs {needs}")
+    return counts[given]
 
 
 @lowers("tcgen05.cp")
