@@ -652,13 +652,15 @@ def test_what_a_page_reads_is_seen(book: Path) -> None:
         "from helpers import wording\nfrom helpers.ladder.kernel import ROOT\n"
         '_ = (ROOT / "kernels" / "06_tiled_32.cu").exists(), (ROOT / "CITATION.cff").read_text()\n'
         '_ = list((ROOT / "kernels" / "host").iterdir())\nimport inspect\n'
-        "from helpers.draw import work_per_sm\n_ = inspect.getsource(work_per_sm)"
+        "from helpers.draw import work_per_sm\nimport nbformat\n"
+        "_ = inspect.getsource(work_per_sm), inspect.getsource(nbformat)"
     )
     path = chapter(book, "01_here", code=code)
     seen = running.run(commands.export(book)[path], path.parent).inputs
     assert {"helpers/wording.py", "CITATION.cff", "kernels/host/"} <= set(seen)
     assert "helpers/" not in seen and "kernels/06_tiled_32.cu" not in seen
     assert "text:helpers/draw/work_per_sm.py" in seen and "text:helpers/wording.py" not in seen
+    assert not [name for name in seen if ".venv" in name]
     assert watching.EVERYTHING not in seen
     asks = "import subprocess, sys\n_ = subprocess.run([sys.executable, '-c', ''])"
     chapter(book, "01_here", code=asks)

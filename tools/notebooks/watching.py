@@ -87,7 +87,11 @@ def inputs(log: Path) -> list[str]:
     """
     found = set(ALWAYS)
     for line in log.read_text(encoding="utf-8").splitlines():
-        if line.split("/")[0] in IGNORED or line.endswith("__pycache__/") or "__editable__" in line:
+        if (
+            line.removeprefix(AS_TEXT).split("/")[0] in IGNORED
+            or line.endswith("__pycache__/")
+            or "__editable__" in line
+        ):
             continue
         if "__pycache__/" in line:
             try:
