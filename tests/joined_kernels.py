@@ -165,20 +165,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--arch", default="sm_90", help="where there is no GPU (default sm_90)")
     parser.add_argument("--run", help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    if asked.run:
-        run_all(Path(asked.run))
+    options = parser.parse_args(arguments)
+    if options.run:
+        run_all(Path(options.run))
         return 0
     gpu = device.current()
-    arch = gpu.arch if gpu else asked.arch
+    arch = gpu.arch if gpu else options.arch
     hardware: Sequence[Mapping[str, Any]] = on_gpu(arch) if gpu else [{}] * len(SUBJECTS)
     differ = 0
     for subject, theirs in zip(SUBJECTS, hardware, strict=True):
         ours = counted(emulated(subject, arch))
         equal = all(ours[name] == value for name, value in theirs.items())
         differ += not equal
-        said = {"kernel": subject.name, "arch": arch, **ours, "ncu": dict(theirs)}
-        print(json.dumps(said), "" if not theirs else "equal" if equal else "DIFFERENT")
+        row = {"kernel": subject.name, "arch": arch, **ours, "ncu": dict(theirs)}
+        print(json.dumps(row), "" if not theirs else "equal" if equal else "DIFFERENT")
     version = ".".join(map(str, toolchain.nvrtc().version))
     print(
         f"NVRTC {version}, {arch}: " + (f"{differ} of {len(SUBJECTS)} differ" if gpu else "no GPU")

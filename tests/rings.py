@@ -103,8 +103,8 @@ def _is_there(name: str) -> bool:
 def commit(root: Path) -> int:
     """A number that follows from the commit that is checked out; 0 where there is no git."""
     try:
-        asked = ["git", "rev-parse", "HEAD"]
-        given = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=True)
+        command = ["git", "rev-parse", "HEAD"]
+        given = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
         return int(given.stdout[:12], 16)
     except (OSError, subprocess.CalledProcessError, ValueError):
         return 0

@@ -226,8 +226,8 @@ def test_the_ladders_picture(
     recorded: type[FakeSession], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "figures" / "ladder.svg"
-    status, said, _ = run(capsys, "figures", "--size", "1024", "--out", str(out))
-    assert (status, said.strip()) == (0, str(out))
+    status, output, _ = run(capsys, "figures", "--size", "1024", "--out", str(out))
+    assert (status, output.strip()) == (0, str(out))
     assert "<svg" in out.read_text(encoding="utf-8")
 
 

@@ -55,8 +55,8 @@ def points() -> tuple[Bounds, ...]:
 
 def need(*kernels: str) -> None:
     """Skip, and say so, where the record holds other code of a kernel than the file does now."""
-    held = {b.kernel for b in points() if b.size == CUBE}
-    if lacking := [name for name in kernels if name not in held]:
+    recorded = {b.kernel for b in points() if b.size == CUBE}
+    if lacking := [name for name in kernels if name not in recorded]:
         pytest.skip(f"not recorded at 4096 as the code stands now: {', '.join(lacking)}")
 
 
@@ -134,8 +134,8 @@ def test_counts_are_those_of_the_hardware() -> None:
     """Instructions and wavefronts at 1024, never above ncu's and near them."""
     seen = 0
     for name in (*CLIMB, "tiled_8", "wmma_tiled", "mma_swizzle", "mma_pipelined"):
-        held = measuring.load("h200").of(Counted, kernel=name, m=1024, n=1024, k=1024)
-        recorded = next((e.values for e in held if not outdated(e)), None)
+        entries = measuring.load("h200").of(Counted, kernel=name, m=1024, n=1024, k=1024)
+        recorded = next((e.values for e in entries if not outdated(e)), None)
         if recorded is None:
             continue  # counted with other code
         b, p = costs.bounds(name, 1024, gpu="h200"), plan(name, 1024)
@@ -259,11 +259,11 @@ def test_bounds_are_a_table_by_resource() -> None:
     assert b.share is None and replace(b, measured=4.0).share == 0.75
     assert replace(b, waiting=0.5).predicted == 3.5
     assert (b.waves.rounds, b.waves.factor) == (1.5, 1.5)
-    told = repr(replace(b, measured=4.0, whose="by hand", missing=("L2: nobody",))).splitlines()
-    assert told[0] == "mine, M=1, N=2, K=3, Tesla T4"
-    assert ["binds" in words for words in told] == [False, False, True, False, False]
-    assert told[3].split() == ["measured", "4.0000", "ms", "(by", "hand)"]
-    assert told[4] == "  not known: L2: nobody" and "measured" not in repr(b)
+    lines = repr(replace(b, measured=4.0, whose="by hand", missing=("L2: nobody",))).splitlines()
+    assert lines[0] == "mine, M=1, N=2, K=3, Tesla T4"
+    assert ["binds" in words for words in lines] == [False, False, True, False, False]
+    assert lines[3].split() == ["measured", "4.0000", "ms", "(by", "hand)"]
+    assert lines[4] == "  not known: L2: nobody" and "measured" not in repr(b)
 
 
 @pytest.mark.parametrize(
@@ -322,10 +322,10 @@ def test_the_gpu_at_hand_is_described_by_its_driver(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_time_is_measured_now_or_recorded_or_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    h200, p, asked, ms = device.gpu("h200"), plan("naive", 64), [], [9.0, 1.0]
+    h200, p, calls, ms = device.gpu("h200"), plan("naive", 64), [], [9.0, 1.0]
 
     def measure(kernel: Any, size: Any, *, gpu: str | None = None, **tile: int) -> Measurement:
-        asked.append((kernel.name, size, gpu, tile))
+        calls.append((kernel.name, size, gpu, tile))
         if not ms:
             raise DataError("no such point")
         return Measurement(True, "H200", "h200", "by hand", tuple({"ms": one} for one in ms))
@@ -336,10 +336,10 @@ def test_a_time_is_measured_now_or_recorded_or_nobodys(monkeypatch: pytest.Monke
     assert found[0] == 9.0 and "by hand" in found[1]
     assert bounding.time_of(p, h200, live=False)[0] == 9.0
     asked_for = ("naive", (64, 64, 64))
-    assert asked == [(*asked_for, None, p.params), (*asked_for, "h200", p.params)]
+    assert calls == [(*asked_for, None, p.params), (*asked_for, "h200", p.params)]
     own = p.with_source(p.kernel.source)
     for nobody, card in ((p, device.gpu("t4")), (own, h200), (replace(p, M=0), h200)):
-        assert bounding.time_of(nobody, card, live=True) == (None, "") and len(asked) == 2
+        assert bounding.time_of(nobody, card, live=True) == (None, "") and len(calls) == 2
     ms[:] = [math.nan]
     assert bounding.time_of(p, h200, live=True) == (None, "")
     ms.clear()
@@ -352,11 +352,11 @@ def test_a_kernel_is_compiled_for_the_gpu_or_refused() -> None:
     naive, async_, hopper = (plan(name, 256) for name in ("naive", "cp_async", "hopper_1"))
     assert [bounding.target(naive, g) for g in (t4, h200, later)] == ["sm_75", "sm_90", "sm_100"]
     assert bounding.target(hopper, h200) == "sm_90a" and bounding.target(async_, later) == "sm_100"
-    for launch, card, told in (
+    for launch, card, message in (
         (async_, t4, "cp_async needs sm_80 or later, and Tesla T4 is sm_75"),
         (hopper, t4, "hopper_1 runs on sm_90a, and"), (hopper, later, "runs on sm_90a, and B200"),
     ):  # fmt: skip
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             bounding.target(launch, card)
 
 
@@ -402,9 +402,9 @@ def test_a_power_limit_lowers_the_clock_of_what_multiplies(monkeypatch: pytest.M
     monkeypatch.setattr(bounding, "bounds", lambda name, *size, gpu: (name, size, gpu.boost_mhz))
     both = (BOUND, replace(BOUND, resource="Tensor pipe", ms=3.0))
     b = Bounds("wmma_tiled", CUBE, device.gpu("t4"), both, Waves(8, 4, 2, 3.0), 6e6)
-    held = costs.powered(b)
+    lowered = costs.powered(b)
     clock = round(1590 * 24_000 / 65_126)  # of the peak, what cuBLAS sustains
-    assert held and held[0] == ("wmma_tiled", CUBE, clock) and "264462" in held[1]
+    assert lowered and lowered[0] == ("wmma_tiled", CUBE, clock) and "264462" in lowered[1]
     assert costs.powered(times(b, "DRAM", 2)) is None  # bound by memory
     assert costs.powered(replace(b, gpu=device.gpu("h200"))) is None
 
@@ -489,8 +489,8 @@ def test_wavefronts_of_a_request_follow_its_rows() -> None:
 def row(op: str = "load", space: str = "global", line: int = 1, **more: Any) -> SimpleNamespace:
     """An access of a report, as `counting.accesses` reads it."""
     given = {"width_bytes": 4, "array": "A", "requests": 10, "wavefronts": 0, **more}
-    told = {"sass_wavefronts": None, "ideal_wavefronts": None, **given}
-    return SimpleNamespace(op=op, space=space, line=line, **told)
+    fields = {"sass_wavefronts": None, "ideal_wavefronts": None, **given}
+    return SimpleNamespace(op=op, space=space, line=line, **fields)
 
 
 def test_accesses_of_a_report_are_what_the_pipe_delivers() -> None:
@@ -529,8 +529,8 @@ def test_what_a_report_delivered_is_told_by_a_few_of_its_requests() -> None:
         row(line=4, space="shared", wavefronts=8, ideal_wavefronts=2),
     ]
     report = SimpleNamespace(accesses=rows, samples=samples, instructions={})
-    told = 10 * (32 + 1 + 16) / 3 + 10 * 32 + 10 + 8  # of 32 requests every second
-    assert counting.delivered(report) == pytest.approx(told)  # type: ignore[arg-type]
+    expected = 10 * (32 + 1 + 16) / 3 + 10 * 32 + 10 + 8  # of 32 requests every second
+    assert counting.delivered(report) == pytest.approx(expected)  # type: ignore[arg-type]
     slow = 10 * (16 + 1 + 8) / 3 + 10 * 16 + 10 + 4
     assert counting.delivered(report, 2.0) == pytest.approx(slow)  # type: ignore[arg-type]
 
@@ -553,9 +553,9 @@ def test_bounds_of_a_report_are_those_of_its_blocks() -> None:
     assert [words.split(":")[0] for words in found.missing] == [costs.L2, costs.ISSUE]
     one = costs.of_counts(report, of, "h200", blocks=1, dram_bytes=1.0)
     assert list(one) == [costs.DRAM, costs.L1] and one.waves.busiest == 1
-    for blocks, findings, told in ((0, [], "at least one block"), (1, ["race"], "a finding")):
+    for blocks, findings, message in ((0, [], "at least one block"), (1, ["race"], "a finding")):
         report.findings = findings
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             costs.of_counts(report, of, "h200", blocks=blocks, dram_bytes=1.0)
 
 
@@ -693,8 +693,8 @@ def test_rates_are_those_of_the_sources() -> None:
         assert a_clock(card, rate) == pytest.approx(lanes), (card.name, dtype)
         assert ("two thirds" in rate.source) == (lanes == 2048 * 2 / 3)
     sustained = rates.sustained(t4, "float16"), rates.sustained(t4, "float32")
-    held = [found[0] for found in sustained if found]
-    assert [held[0].peak_gflops("fp16"), held[1].peak_gflops("fp32")] == pytest.approx(
+    gpus = [found[0] for found in sustained if found]
+    assert [gpus[0].peak_gflops("fp16"), gpus[1].peak_gflops("fp32")] == pytest.approx(
         [24_000, 5_730], rel=1e-3
     )
     assert rates.sustained(h200, "float16") is None
@@ -708,14 +708,14 @@ def test_l2_delivers_what_was_measured_or_published() -> None:
     for card in (h100, h200):
         supply = costs.l2(card)
         assert supply and supply.together
-        told = [a_clock(card, rate) for rate in (supply.apart, supply.together)]
-        assert told == pytest.approx([37, 93], abs=0.5)
+        per_clock = [a_clock(card, rate) for rate in (supply.apart, supply.together)]
+        assert per_clock == pytest.approx([37, 93], abs=0.5)
         assert ("which has the same chip" in supply.apart.source) == (card is h100)
         assert "measured on H200" in supply.together.source
 
 
 @pytest.mark.parametrize(
-    ("arch", "place", "clocks", "told"),
+    ("arch", "place", "clocks", "origin"),
     [
         ("sm_75", "L1", 32, "on a T4"), ("sm_75", "shared memory", 19, "on a T4"),
         ("sm_75", "L2", 188, "on a T4"), ("sm_75", "DRAM", 296, "a miss of L2 that hits the TLB"),
@@ -728,12 +728,12 @@ def test_l2_delivers_what_was_measured_or_published() -> None:
         ("sm_90", "DRAM", 479, "on an H800"), ("sm_100a", "DRAM", 479, "assumed for sm_100a"),
     ],
 )  # fmt: skip
-def test_a_latency_names_who_measured_it(arch: str, place: str, clocks: int, told: str) -> None:
+def test_a_latency_names_who_measured_it(arch: str, place: str, clocks: int, origin: str) -> None:
     """The two papers' tables; others take those of a near architecture, and it is said."""
     found = rates.latency(arch, place)
-    assert found.clocks == clocks and told in found.source
-    assert ("assumed" in found.source) == ("assumed" in told)
-    assert ("TLB" in found.source) == ("TLB" in told)
+    assert found.clocks == clocks and origin in found.source
+    assert ("assumed" in found.source) == ("assumed" in origin)
+    assert ("TLB" in found.source) == ("TLB" in origin)
 
 
 @pytest.mark.parametrize(
@@ -762,8 +762,8 @@ def test_littles_law_refuses_what_is_no_place_or_no_size() -> None:
     wrong: list[tuple[Any, Any, Any, str]] = [("tape", 128, UnknownNameError, "tape")]
     wrong += [(3, 128, UnknownNameError, "3")]
     wrong += [("L2", each, ConfigError, "each") for each in (0, -1, "x")]
-    for resource, each, error, told in wrong:
-        with pytest.raises(error, match=told):
+    for resource, each, error, message in wrong:
+        with pytest.raises(error, match=message):
             costs.little(resource, "h200", each=each)
 
 
@@ -773,8 +773,8 @@ def test_littles_law_refuses_what_is_no_place_or_no_size() -> None:
 def test_a_scorecard_says_what_binds_and_what_was_measured() -> None:
     b = costs.bounds("block_1d", 4096, gpu="h200")
     picture = plots.scorecard([b, costs.bounds("block_1d", 4096, gpu="t4")])
-    for told in ("The longest is L1 and shared memory: it binds", "Measured: 7.02 ms"):
-        assert told in picture.alt
+    for words in ("The longest is L1 and shared memory: it binds", "Measured: 7.02 ms"):
+        assert words in picture.alt
     assert "a prediction" in picture.alt and "Predicted, not measured: Tesla T4" in picture.caption
     assert "recorded on" in picture.caption
     assert "The longest is issue slots: it binds" in plots.scorecard(without(b, costs.L1)).alt
@@ -802,11 +802,11 @@ def test_the_table_has_a_row_a_kernel() -> None:
 
 
 def test_on_your_gpu_predicts_for_a_t4() -> None:
-    said = pages.on_your_gpu("block_1d", next="block_2d").text
-    assert "Tesla T4" in said and "at most" in said and "half the rate" in said
+    text = pages.on_your_gpu("block_1d", next="block_2d").text
+    assert "Tesla T4" in text and "at most" in text and "half the rate" in text
     powered = pages.on_your_gpu("wmma_tiled").text
-    assert f"{device.gpu('t4').watts} W leave it about" in powered and "W leave" not in said
-    assert "times as fast" in said
+    assert f"{device.gpu('t4').watts} W leave it about" in powered and "W leave" not in text
+    assert "times as fast" in text
     still = pages.on_your_gpu("prefetch", next="double_buffer").text
     assert "leaves this bound where it is" in still and "waits" in still
     assert "cp.async (from sm_80 on)" in pages.on_your_gpu("double_buffer", next="cp_async").text
@@ -816,20 +816,20 @@ def test_on_your_gpu_predicts_for_a_t4() -> None:
 
 def test_on_your_gpu_measures_the_gpu_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on an A100: its own prediction beside the T4's, and the time that was taken now."""
-    a100, asked = device.gpu("a100"), []
+    a100, gpus = device.gpu("a100"), []
 
     def measure(kernel: Any, size: Any, *, gpu: str | None = None, **tile: int) -> Measurement:
-        asked.append(gpu)
+        gpus.append(gpu)
         return Measurement(True, a100.name, "a100", "measured here, now", ({"ms": 9.0},))
 
     monkeypatch.setattr(bounding, "at_hand", lambda: a100)
     monkeypatch.setattr(costs, "at_hand", lambda: a100)
     monkeypatch.setattr(measuring, "measure", measure)
-    said = pages.on_your_gpu("block_1d", next="block_2d").text
-    assert "A100 SXM 80 GB (this machine)" in said and "Measured: 9 ms" in said and asked
-    assert set(asked) == {None} and "Tesla T4" in said
-    asked.clear()
-    assert costs.bounds("block_1d", 4096, gpu="h200").measured == 9.0 and asked == ["h200"]
+    text = pages.on_your_gpu("block_1d", next="block_2d").text
+    assert "A100 SXM 80 GB (this machine)" in text and "Measured: 9 ms" in text and gpus
+    assert set(gpus) == {None} and "Tesla T4" in text
+    gpus.clear()
+    assert costs.bounds("block_1d", 4096, gpu="h200").measured == 9.0 and gpus == ["h200"]
 
 
 def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:
@@ -849,16 +849,18 @@ def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:
 def test_a_kernel_for_one_architecture_lacks_what_a_later_gpu_has_not() -> None:
     t4, a100, h200 = (device.gpu(name) for name in ("t4", "a100", "h200"))
     later = replace(h200, key="", name="B200", arch="sm_100")
-    told = {name: costs.missing(catalog[name], later) for name in ("naive", "cp_async", "hopper_1")}
-    assert told == {"naive": (), "cp_async": (), "hopper_1": ("wgmma (sm_90a only)",)}
+    missing = {
+        name: costs.missing(catalog[name], later) for name in ("naive", "cp_async", "hopper_1")
+    }
+    assert missing == {"naive": (), "cp_async": (), "hopper_1": ("wgmma (sm_90a only)",)}
     assert costs.missing(catalog["hopper_1"], a100) == (
         "TMA (from sm_90 on)", "wgmma (sm_90a only)",
     )  # fmt: skip
     assert costs.missing(catalog["mma_tma"], later) == ("sm_90a (it is sm_100)",)
     assert costs.uses(catalog["naive"]) == () and costs.uses(catalog["cp_async"]) == ("cp.async",)
     assert costs.uses(catalog["hopper_6_fp16"]) == ("TMA", "wgmma", "thread block clusters")
-    said = {
+    remarks = {
         name: [len(costs.remarks(catalog[name], g)) for g in (t4, a100, h200)]
         for name in ("naive", "wmma")
     }
-    assert said == {"naive": [2, 1, 0], "wmma": [2, 0, 0]}
+    assert remarks == {"naive": [2, 1, 0], "wmma": [2, 0, 0]}

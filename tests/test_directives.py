@@ -35,8 +35,8 @@ def test_a_listing_is_read() -> None:
     body = [":since: tiled_32", ":folded:", "", ":lines: int a .. a[0], ...", ":mark: x; ; y .. z"]
     made = read_kernel("block_1d", [*body, ":mark: 3 .. 4"])
     assert made.kernel == "block_1d"
-    told = {"since": "tiled_32", "folded": True, "lines": ("int a", "a[0], ...")}
-    assert made.keywords == {**told, "mark": (("x;", "x;"), ("y", "z"), (3, 4))}
+    options = {"since": "tiled_32", "folded": True, "lines": ("int a", "a[0], ...")}
+    assert made.keywords == {**options, "mark": (("x;", "x;"), ("y", "z"), (3, 4))}
     called = eval(made.call, {"show_kernel": lambda *a, **k: (a, k)})
     assert called == (("block_1d",), dict(made.keywords))
 

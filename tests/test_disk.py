@@ -58,14 +58,14 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     toolchain._compile.cache_clear()
 
 
-def command(**asked: Any) -> list[str]:
-    given = {"source": SOURCE, "factor": 1, "arch": "sm_75"} | asked
+def command(**changes: Any) -> list[str]:
+    given = {"source": SOURCE, "factor": 1, "arch": "sm_75"} | changes
     return [sys.executable, "-c", RUN, json.dumps(given)]
 
 
-def process(root: Path = ROOT, **asked: Any) -> tuple[dict[str, int], dict[str, int], float]:
+def process(root: Path = ROOT, **changes: Any) -> tuple[dict[str, int], dict[str, int], float]:
     """(hits, misses, the third result) of a launch in a process of its own."""
-    done = completed(command(**asked), env=os.environ | {"PYTHONPATH": str(root)})
+    done = completed(command(**changes), env=os.environ | {"PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
     hits, misses, result = json.loads(done.stdout)
     return hits, misses, result
@@ -96,9 +96,9 @@ def test_headers_behind_a_header_and_those_that_are_only_asked_for_count(own_fol
     texts = {"inner.cuh": HEADER, "scale.cuh": '#  include "inner.cuh"\n'}
     for name, text in texts.items():
         (own_folder / name).write_text(text)
-    asked = '#if __has_include("scale.cuh")\n#endif\n'
-    assert disk.headers(asked, []) == texts
-    assert not disk.headers(asked.replace("scale", "none"), [])
+    source = '#if __has_include("scale.cuh")\n#endif\n'
+    assert disk.headers(source, []) == texts
+    assert not disk.headers(source.replace("scale", "none"), [])
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_what_cannot_be_named_is_not_kept(
 
 
 def test_everything_that_is_asked_decides_the_name() -> None:
-    asked = [SOURCE, "k.cu", "sm_75", (("A", "1"),), ("--use_fast_math",), ("f<1>",)]
+    request = [SOURCE, "k.cu", "sm_75", (("A", "1"),), ("--use_fast_math",), ("f<1>",)]
     others = [SOURCE + " ", "l.cu", "sm_80", (("A", "2"),), ("-G",), ("f<2>",)]
-    every = [asked, *([*asked[:at], x, *asked[at + 1 :]] for at, x in enumerate(others))]
+    every = [request, *([*request[:at], x, *request[at + 1 :]] for at, x in enumerate(others))]
     names = [toolchain._identity(*each) for each in every]  # type: ignore[arg-type]
     assert len(set(names)) == len(names)
-    assert toolchain._identity(*asked) == names[0]  # type: ignore[arg-type]
+    assert toolchain._identity(*request) == names[0]  # type: ignore[arg-type]
 
 
 def test_a_source_that_does_not_compile_is_not_kept() -> None:
@@ -337,8 +337,10 @@ def test_nothing_is_read_that_another_user_could_write(
 def test_the_command_says_what_is_there_and_clears_it(capsys: pytest.CaptureFixture[str]) -> None:
     process()
     assert cli.main(["cache"]) == 0
-    said = capsys.readouterr().out
-    assert str(disk.place()) in said and "1 compiled, 1 translated" in said and "256 MB" in said
+    output = capsys.readouterr().out
+    assert (
+        str(disk.place()) in output and "1 compiled, 1 translated" in output and "256 MB" in output
+    )
     assert cli.main(["cache", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kinds"] == BOTH
     assert cli.main(["cache", "--clear"]) == 0

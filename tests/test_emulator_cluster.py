@@ -245,16 +245,16 @@ def test_stores_to_a_peer_of_each_width(kind, step):
 def test_addresses_of_a_peer_are_checked():
     source = f"#define STORE(at, v) {STORES['unsigned']}\n" + SHIFT
 
-    def told(changed: str, length: int) -> Report:
+    def launch(changed: str, length: int) -> Report:
         out, defines = np.zeros((2, 40, 2), np.uint32), {"WORD": "unsigned", "LENGTH": length}
         return run(changed, 2, 40, out, 1, cluster=2, defines=defines)
 
-    past = told(source, 38)
+    past = launch(source, 38)
     assert "out-of-bounds" in kinds(past) and "past its end" in str(past.findings)
     between = source.replace('"r"(there), "r"', '"r"(there + 2), "r"')
-    crooked = told(between.replace("STORE(there,", "STORE(there + 2,"), 42)
+    crooked = launch(between.replace("STORE(there,", "STORE(there + 2,"), 42)
     assert "misaligned" in kinds(crooked)
-    nobody = told(source.replace("(rank + step) % ranks", "rank + 7"), 40)
+    nobody = launch(source.replace("(rank + step) % ranks", "rank + 7"), 40)
     assert "block of rank 7: its cluster has 2 block(s)" in str(nobody.findings)
 
 
@@ -409,9 +409,9 @@ def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, s
     out, quiet = after(ROUND, AGAIN=" ".join(ALONE.split()))
     assert quiet == [] and out[:, 40].tolist() == [1, 1]
     assert after(ROUND, AGAIN="cluster_sync();")[1] == []
-    _, ((kind, said),) = after(ROUND, AGAIN="")
-    assert kind == "race" and "may have ended by then" in said
-    assert "arrives at an mbarrier in shared memory of block" in said
+    _, ((kind, message),) = after(ROUND, AGAIN="")
+    assert kind == "race" and "may have ended by then" in message
+    assert "arrives at an mbarrier in shared memory of block" in message
 
 
 def test_an_mbarrier_that_nobody_of_the_peers_completes():
@@ -577,8 +577,8 @@ def test_findings_name_blocks_by_their_place_in_the_grid():
         ("shared", "", ((20, 0, 0),), (3, 1, 3), 20): ("memory of block (3, 1, 2), which may",),
     }  # fmt: skip
     assert found.keys() == texts.keys(), report
-    for fact, said in texts.items():
-        assert all(text in found[fact] for text in said), found[fact]
+    for fact, words in texts.items():
+        assert all(text in found[fact] for text in words), found[fact]
 
 
 # -- flags ---------------------------------------------------------------------------------------

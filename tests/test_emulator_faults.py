@@ -283,10 +283,10 @@ def test_an_invented_word_is_refused_by_name(text: str) -> None:
         strange = ".".join([root, *words[:at], "frob", *words[at:]])
         with pytest.raises(EmulationError) as caught:
             translate(f"{strange} {operands}")
-        said = str(caught.value)
-        assert strange in said and "line 7" in said, said
+        message = str(caught.value)
+        assert strange in message and "line 7" in message, message
         if at == len(words) or at > 1:  # before that it may look like an operation of its own
-            assert "not emulated" in said and ".frob" in said, said
+            assert "not emulated" in message and ".frob" in message, message
 
 
 def test_no_opcode_takes_an_invented_word() -> None:
@@ -614,7 +614,7 @@ extern "C" __global__ void k(int* x)
 """
     with pytest.raises((EmulationError, CompileError)) as caught:
         emulator.launch(source, "k", 1, 32, [np.zeros(32, np.int32)])
-    said = str(caught.value) + getattr(caught.value, "hint", "")
-    assert "<<<" in said and "launch" in said
+    message = str(caught.value) + getattr(caught.value, "hint", "")
+    assert "<<<" in message and "launch" in message
     with pytest.raises(CompileError, match="undefined"):
         emulator.launch(source.replace("child<<<1, 1>>>(x);", "undefined(x);"), "k", 1, 32, [])

@@ -97,7 +97,7 @@ def value_of(source: str, names: dict[str, Any]) -> Any:
 
 def faults(texts: list[str], chapter: str, ids: list[str], run: bool = True) -> list[str]:
     """All in which a chapter's pages break the convention. ids: those that have a checker."""
-    told = []
+    findings = []
     seen: list[str] = []
     for text, section in ((whole, part) for whole in texts for part in sections(whole)):
         starters = [(i, cell) for cell in section.cells for i in CALL.findall(cell)]
@@ -105,29 +105,29 @@ def faults(texts: list[str], chapter: str, ids: list[str], run: bool = True) -> 
             where = f"line {section.line}, {section.title!r}, exercise {i}"
             seen.append(i)
             if i not in ids:
-                told.append(f"{where}: no checker in helpers/chapters/ch{chapter}/checks.py")
+                findings.append(f"{where}: no checker in helpers/chapters/ch{chapter}/checks.py")
                 continue
             if len(starters) > 1:
-                told.append(f"{where}: {len(starters)} starters in one section")
+                findings.append(f"{where}: {len(starters)} starters in one section")
             if not section.hints:
-                told.append(f"{where}: no hint")
+                findings.append(f"{where}: no hint")
             if len(section.solutions) != 1:
-                told.append(f"{where}: {len(section.solutions)} Python blocks in a Solution")
+                findings.append(f"{where}: {len(section.solutions)} Python blocks in a Solution")
                 continue
             if CALL.findall(section.solutions[0].strip().splitlines()[-1]) != [i]:
-                told.append(f"{where}: the solution does not end with check({i!r}, ...)")
+                findings.append(f"{where}: the solution does not end with check({i!r}, ...)")
             elif run:
-                told += [f"{where}: {fault}" for fault in run_both(text, starter, section)]
-    told += [f"exercise {i} has a checker and no section" for i in ids if i not in seen]
-    told += [f"exercise {i} stands in several sections" for i in set(seen) if seen.count(i) > 1]
+                findings += [f"{where}: {fault}" for fault in run_both(text, starter, section)]
+    findings += [f"exercise {i} has a checker and no section" for i in ids if i not in seen]
+    findings += [f"exercise {i} stands in several sections" for i in set(seen) if seen.count(i) > 1]
     if len(ids) < 2:
-        told.append(f"{len(ids)} exercises; a chapter has at least two")
-    return told
+        findings.append(f"{len(ids)} exercises; a chapter has at least two")
+    return findings
 
 
 def run_both(text: str, starter: str, section: Section) -> list[str]:
     """Faults of one exercise when its starter and its solution are run."""
-    told = []
+    findings = []
     for kind, source, wanted in (
         ("starter", starter, False),
         ("solution", section.solutions[0], True),
@@ -137,13 +137,13 @@ def run_both(text: str, starter: str, section: Section) -> list[str]:
         try:
             result = value_of(source, names)
         except Exception as error:
-            told.append(f"the {kind} raises {type(error).__name__}: {error}")
+            findings.append(f"the {kind} raises {type(error).__name__}: {error}")
             continue
         if not isinstance(result, Result):
-            told.append(f"the {kind} does not end with what check returns")
+            findings.append(f"the {kind} does not end with what check returns")
         elif result.passed is not wanted:
-            told.append(f"the {kind} {'passes' if result.passed else 'fails'}:\n{result}")
-    return told
+            findings.append(f"the {kind} {'passes' if result.passed else 'fails'}:\n{result}")
+    return findings
 
 
 # -- the chapters of the book --------------------------------------------------------------------
@@ -214,8 +214,8 @@ def test_a_chapter_that_breaks_the_convention_is_told(
     ninety_nine: list[str], old: str, new: str, fault: str
 ) -> None:
     assert old in CHAPTER
-    told = faults([CHAPTER.replace(old, new, 1)], "99", ninety_nine)
-    assert any(fault in line for line in told), told
+    findings = faults([CHAPTER.replace(old, new, 1)], "99", ninety_nine)
+    assert any(fault in line for line in findings), findings
 
 
 def test_a_chapter_with_one_exercise_is_told(ninety_nine: list[str]) -> None:
@@ -328,8 +328,8 @@ def test_same_array() -> None:
     assert same_array(a * 1.001, a, tolerance=0.01).ok
     bad = a.copy()
     bad[1, 2] = np.nan
-    told = same_array(bad, a)
-    assert not told.ok and "[1, 2]" in told.got and "1 of 6" in told.what
+    check = same_array(bad, a)
+    assert not check.ok and "[1, 2]" in check.got and "1 of 6" in check.what
     assert not same_array("words", a).ok
     assert not same_array([["x"] * 3] * 2, a).ok
 
@@ -420,9 +420,9 @@ def test_a_right_kernel_passes(source: str, options: dict[str, Any]) -> None:
     assert kernel_faults(source, **options) == []
 
 
-@pytest.mark.parametrize(("source", "options", "told"), BAD)
-def test_a_wrong_kernel_is_told(source: Any, options: dict[str, Any], told: str) -> None:
-    assert told in "\n".join(kernel_faults(source, **options))
+@pytest.mark.parametrize(("source", "options", "fault"), BAD)
+def test_a_wrong_kernel_is_told(source: Any, options: dict[str, Any], fault: str) -> None:
+    assert fault in "\n".join(kernel_faults(source, **options))
 
 
 # -- answers that are right in part ----------------------------------------------------------------
@@ -458,7 +458,7 @@ def solved(name: str, *swaps: tuple[str, str]) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("name", "swaps", "told"),
+    ("name", "swaps", "words"),
     [
         # every sum walks through K by itself: right, and B is read for each use
         ("08.2", [("    for (int k0 = 0; k0 < K; k0 += T) {\n        for (int i = 0; i < TM; ++i) {",
@@ -477,10 +477,12 @@ def solved(name: str, *swaps: tuple[str, str]) -> Result:
         ("23.3", [("2**32 - 2**drop", "2**32 - 2**(drop - 1)")], "low bits are zero"),
     ],
 )  # fmt: skip
-def test_answers_that_are_right_in_part(name: str, swaps: list[tuple[str, str]], told: str) -> None:
+def test_answers_that_are_right_in_part(
+    name: str, swaps: list[tuple[str, str]], words: str
+) -> None:
     result = solved(name, *swaps)
     failed = [c.what for c in result.checks if not c.ok]
-    assert failed and all(told in what for what in failed), result
+    assert failed and all(words in what for what in failed), result
 
 
 @pytest.mark.nvrtc  # clang moves a load that one branch alone uses

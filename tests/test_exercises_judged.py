@@ -35,8 +35,8 @@ UNFORESEEN = {
 def test_what_is_right_only_where_everyone_looks_is_told(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [told] = kernel_faults(UNFORESEEN[name])
-    assert "result at M=" in told, told
+    [fault] = kernel_faults(UNFORESEEN[name])
+    assert "result at M=" in fault, fault
     monkeypatch.setattr(kernels, "_unforeseen", lambda *_: [])  # the control
     assert kernel_faults(UNFORESEEN[name]) == []
 
@@ -69,8 +69,8 @@ def test_numbers_are_no_whole_numbers_and_sums_are_exact() -> None:
 def test_an_input_that_is_changed_is_told() -> None:
     write = "if (row == 0 && col == 0) const_cast<float*>(B)[K * N - 1] += 1.0f;"
     wrong = but(KERNEL, ("] = sum;", f"] = sum; {write}"))
-    told = kernel_faults(wrong, grid=(1, 1), shapes=((1, 1, 1),), must_be_clean=False)
-    assert any("argument 2 is an input" in line and "changed at M=1" in line for line in told)  # fmt: skip
+    faults = kernel_faults(wrong, grid=(1, 1), shapes=((1, 1, 1),), must_be_clean=False)
+    assert any("argument 2 is an input" in line and "changed at M=1" in line for line in faults)  # fmt: skip
 
 
 def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
@@ -86,8 +86,8 @@ def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
         " K)\n{ if (M == 64 && N == 64 && K == 64) good(A, B, C, M, N, K); else bad(A, B, C, M,"
         " N, K); }\n"
     )
-    told = check_kernel_source(both, LIMITED)
-    assert [c.ok for c in told if "sectors of A" in c.what] == [True, False]
+    checks = check_kernel_source(both, LIMITED)
+    assert [c.ok for c in checks if "sectors of A" in c.what] == [True, False]
 
 
 def test_a_macro_hides_no_barrier() -> None:
@@ -100,6 +100,6 @@ def test_a_macro_hides_no_barrier() -> None:
 
 
 def test_an_endless_kernel_is_run_once() -> None:
-    told = kernel_faults(but(KERNEL, ("++k", "k += 0")), max_seconds=1.0)
-    assert sum("step-budget" in line for line in told) == 1
-    assert not any("31x65x47" in line or "M=31" in line for line in told)
+    faults = kernel_faults(but(KERNEL, ("++k", "k += 0")), max_seconds=1.0)
+    assert sum("step-budget" in line for line in faults) == 1
+    assert not any("31x65x47" in line or "M=31" in line for line in faults)

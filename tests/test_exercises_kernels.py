@@ -288,26 +288,26 @@ def cases(table: Mapping[str, Sequence[object]]) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(("exercise", "at"), cases(RIGHT))
 def test_another_right_kernel_passes(exercise: str, at: int) -> None:
-    told = result(exercise, RIGHT[exercise][at])
-    assert told.passed, told
+    verdict = result(exercise, RIGHT[exercise][at])
+    assert verdict.passed, verdict
 
 
 @pytest.mark.parametrize(("exercise", "at"), cases(WRONG))
 def test_each_fault_gets_a_hint_that_is_true_of_it(exercise: str, at: int) -> None:
     kernel, words = WRONG[exercise][at]
-    told = result(exercise, kernel)
-    failed = [c for c in told.checks if not c.ok]
-    assert failed and words.casefold() in repr(told).casefold(), told
-    assert exercise < "17" or words.casefold() in str(failed[0]).casefold(), told
+    verdict = result(exercise, kernel)
+    failed = [c for c in verdict.checks if not c.ok]
+    assert failed and words.casefold() in repr(verdict).casefold(), verdict
+    assert exercise < "17" or words.casefold() in str(failed[0]).casefold(), verdict
 
 
 @pytest.mark.parametrize(("exercise", "at"), cases(FAILED))
 def test_right_numbers_by_other_means_are_refused(exercise: str, at: int) -> None:
     kernel, words = FAILED[exercise][at]
-    told = result(exercise, kernel)
-    failed = " ".join(str(c) for c in told.checks if not c.ok)
-    assert words.casefold() in failed.casefold(), told
-    assert all(c.ok for c in told.checks if re.search(r"\bright\b", c.what)), told
+    verdict = result(exercise, kernel)
+    failed = " ".join(str(c) for c in verdict.checks if not c.ok)
+    assert words.casefold() in failed.casefold(), verdict
+    assert all(c.ok for c in verdict.checks if re.search(r"\bright\b", c.what)), verdict
 
 
 FAULTS_07_3 = [
@@ -324,9 +324,9 @@ FAULTS_07_3 = [
 
 @pytest.mark.parametrize(("old", "new", "hint"), FAULTS_07_3)
 def test_07_3_gives_each_fault_its_own_hint(old: str, new: str, hint: str) -> None:
-    told = repr(result("07.3", [(old, new)]))
+    text = repr(result("07.3", [(old, new)]))
     others = {"Swap blockIdx.x", "bounds of y", "belongs in row c", "a word more"}
-    assert hint in told and not any(o in told for o in others if o not in hint)
+    assert hint in text and not any(o in text for o in others if o not in hint)
 
 
 @pytest.mark.parametrize(
@@ -335,8 +335,8 @@ def test_07_3_gives_each_fault_its_own_hint(old: str, new: str, hint: str) -> No
      "sum[0][0] += a[0] * b[0]; sum[0][1] += a[0] * b[1];"],
 )  # fmt: skip
 def test_half_an_outer_product_is_told_what_it_leaves_out(half: str) -> None:
-    told = str(result("09.2", [(PRODUCTS, half)]))
-    assert "2 of 4 right" in told and "each value of A goes with each value of B" in told
+    text = str(result("09.2", [(PRODUCTS, half)]))
+    assert "2 of 4 right" in text and "each value of A goes with each value of B" in text
     # where all four are wrong, that is not what is missing
     none = result("09.2", [("a[i] * b[j];", "a[i] - b[j];")])
     assert "four sums" not in " ".join(str(c) for c in none.checks if not c.ok).casefold()
@@ -352,10 +352,10 @@ def test_a_race_within_a_warp_asks_for_no_barrier_that_the_exercise_forbids(
     """B is stored before the barrier and A after it, or both without one."""
     [b_store] = re.findall(r" {8}B_tile\[buffer\]\[ty\]\[tx\] =[^;]*;\n", kernels("11.3")[-1])
     later = (place, f"{b_store}        {barrier}\n{place}")
-    told = result("11.3", [("        __syncthreads();\n", ""), (b_store, ""), later])
-    assert not told.passed
-    assert "race" in str(told) and "Put __syncthreads()" in str(told)
-    assert "syncwarp" not in str(told)
+    verdict = result("11.3", [("        __syncthreads();\n", ""), (b_store, ""), later])
+    assert not verdict.passed
+    assert "race" in str(verdict) and "Put __syncthreads()" in str(verdict)
+    assert "syncwarp" not in str(verdict)
 
 
 def test_what_is_to_be_mended_has_these_faults_and_no_others() -> None:

@@ -63,14 +63,14 @@ def test_a_barrier_that_some_threads_skip_is_named_by_its_own_line(name: str) ->
     assert lines
     for line in lines:
         source = changed(kernel, line, f"if ((threadIdx.x + threadIdx.y) % 2 == 0) {BARRIER}")
-        told = [f for f in findings(kernel, source) if f.kind == "divergent-barrier"]
+        divergent = [f for f in findings(kernel, source) if f.kind == "divergent-barrier"]
         # Threads that skip a barrier meet the others at the next one: both lines are named. What a
         # whole warp must execute together, as a product of Tensor Cores or a shuffle, is told
         # beside it.
-        whole_warp = [f for f in told if "come to" in f.message or "__shfl" in f.text]
-        at_barriers = [f for f in told if f not in whole_warp]
+        whole_warp = [f for f in divergent if "come to" in f.message or "__shfl" in f.text]
+        at_barriers = [f for f in divergent if f not in whole_warp]
         assert {f.line for f in at_barriers} <= set(lines), (line, at_barriers)
-        assert line in {n for f in at_barriers for n in (f.line, f.other_line)}, (line, told)
+        assert line in {n for f in at_barriers for n in (f.line, f.other_line)}, (line, divergent)
 
 
 @pytest.mark.parametrize("name", KERNELS)

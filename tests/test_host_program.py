@@ -20,10 +20,12 @@ needs_nvcc = pytest.mark.skipif(NVCC is None, reason="no nvcc here: this test di
 def built(folder: Path, source: str, arch: str) -> Path:
     """The program of this source, compiled as its first lines say."""
     (folder / FILE.name).write_text(source, encoding="utf-8")
-    told = re.search(r"(?m)^//   nvcc (.*) kernels/host/\S+ -o (\w+)$", source)
-    assert told
-    options = told[1].replace("sm_75", arch).replace("-Ikernels", f"-I{ROOT / 'kernels'}").split()
-    out = folder / told[2]
+    command = re.search(r"(?m)^//   nvcc (.*) kernels/host/\S+ -o (\w+)$", source)
+    assert command
+    options = (
+        command[1].replace("sm_75", arch).replace("-Ikernels", f"-I{ROOT / 'kernels'}").split()
+    )
+    out = folder / command[2]
     line = [str(NVCC), *options, str(folder / FILE.name), "-o", str(out)]
     done = completed(line)
     assert done.returncode == 0, done.stderr

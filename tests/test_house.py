@@ -151,8 +151,8 @@ def test_rooms_import_downwards() -> None:
 )
 def test_a_wrong_import_is_refused(path: str, source: str) -> None:
     assert wrong_imports(path, source) != []
-    told = wrong_imports("helpers/ladder/launch.py", "from nogpu.emulator.machine.memory import x")
-    assert told == []
+    wrong = wrong_imports("helpers/ladder/launch.py", "from nogpu.emulator.machine.memory import x")
+    assert wrong == []
 
 
 # --- rooms of the emulator, and circles ----------------------------------------------------------
@@ -349,9 +349,9 @@ def test_the_palette_stands_in_one_place() -> None:
     where = {name for name, text in modules().items() if stray_colours(text)}
     assert where == {"helpers/colours.py"}
     script = (ROOT / "helpers/page/explorers/js/core.js").read_text(encoding="utf-8")
-    said = dict(re.findall(r"\b([A-Z]+): '(#\w+)'", script))
-    assert {"BLUE", "VERMILION"} <= set(said)
-    assert said == {name: getattr(colours, name) for name in said}
+    palette = dict(re.findall(r"\b([A-Z]+): '(#\w+)'", script))
+    assert {"BLUE", "VERMILION"} <= set(palette)
+    assert palette == {name: getattr(colours, name) for name in palette}
 
 
 GUARD = """

@@ -364,9 +364,9 @@ def quiet(_: str) -> None:
 
 def rewrite(section: str, change: Callable[[Any], list[Any]]) -> None:
     """Write the record anew with other entries in a section."""
-    held = store.read(store.FOLDER / "h200.json")
-    held.data[section] = change(held.data[section])
-    held.write()
+    record = store.read(store.FOLDER / "h200.json")
+    record.data[section] = change(record.data[section])
+    record.write()
 
 
 def of_old(entries: list[Any]) -> list[Any]:
@@ -485,7 +485,7 @@ def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
     gpu: type[FakeSession],
 ) -> None:
     """Each way in batches that a queue holds, the first batch left out; older code does not."""
-    asked: list[tuple[str, int, int]] = []
+    runs: list[tuple[str, int, int]] = []
 
     def ways(self: Any, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> Any:
         def ask(way: str) -> str:
@@ -496,30 +496,30 @@ def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
         return {way: (partial(ask, way), count) for way, count in products.items()}
 
     def host_times(self: Any, ask: Callable[[], str], calls: int, batches: int) -> list[float]:
-        asked.append((ask(), calls, batches))
+        runs.append((ask(), calls, batches))
         return [9.0] + [calls * 4e-6 + 1e-7 * i for i in range(batches - 1)]
 
     gpu.ways_to_launch, gpu.host_times = ways, host_times  # type: ignore[attr-defined]
     assert record(sections=("launches",), kernels=()).refused == []
-    assert set(asked) == {("matmul", 100, 21), ("bound", 100, 21), ("graph", 5, 21)}
-    told = {(e["kernel"], e["m"], e["way"]): e for e in launches().rows}
-    assert len(told) == 3 * len(LAUNCH_CASES)
-    assert told["vectorised", 512, "bound"]["us"] == pytest.approx(4.0, rel=0.01)
-    assert told["hopper_5", 509, "graph"]["us"] == pytest.approx(0.2, rel=0.1)
-    assert told["hopper_5", 509, "graph"]["launches"] == 2000
+    assert set(runs) == {("matmul", 100, 21), ("bound", 100, 21), ("graph", 5, 21)}
+    entries = {(e["kernel"], e["m"], e["way"]): e for e in launches().rows}
+    assert len(entries) == 3 * len(LAUNCH_CASES)
+    assert entries["vectorised", 512, "bound"]["us"] == pytest.approx(4.0, rel=0.01)
+    assert entries["hopper_5", 509, "graph"]["us"] == pytest.approx(0.2, rel=0.1)
+    assert entries["hopper_5", 509, "graph"]["launches"] == 2000
     assert "NVIDIA H200" in launches().label
-    asked.clear()
+    runs.clear()
     record(sections=("launches",), kernels=())
-    assert not asked  # all of it is there
+    assert not runs  # all of it is there
     gpu.wrong = frozenset({"vectorised"})
     outcome = record(sections=("launches",), kernels=("vectorised",), again=True)
     assert "wrong result" in outcome.refused[0]
     rewrite("launches", of_old)
     assert launches().rows == ()
-    asked.clear()
+    runs.clear()
     gpu.wrong = frozenset()
     record(sections=("launches",), kernels=())
-    assert asked
+    assert runs
 
 
 def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
@@ -549,13 +549,13 @@ def test_what_is_left_out_changes_the_program() -> None:
 
 def test_pragmas_go_before_the_loop() -> None:
     source = catalog["tiled_32"].source
-    told = builds_section.with_pragma(source, "#pragma unroll 1")
-    assert "#pragma unroll 1\nfor (int k = 0;" in told
+    text = builds_section.with_pragma(source, "#pragma unroll 1")
+    assert "#pragma unroll 1\nfor (int k = 0;" in text
     assert builds_section.with_pragma(source, None) == source
     own = catalog["coalesced"].source  # its loop has a pragma of its own, which is replaced
     assert own.count("#pragma unroll") == 1
-    told = builds_section.with_pragma(own, "#pragma unroll 1")
-    assert told.count("#pragma unroll") == told.count("#pragma unroll 1\nfor (int k = 0;") == 1
+    text = builds_section.with_pragma(own, "#pragma unroll 1")
+    assert text.count("#pragma unroll") == text.count("#pragma unroll 1\nfor (int k = 0;") == 1
     with pytest.raises(ConfigError, match="no loop"):
         builds_section.with_pragma("int x;", "#pragma unroll")
 
@@ -854,18 +854,18 @@ def test_counters_are_counted_in_batches_that_stand_alone(
     kernels = ("naive", "coalesced", "tiled_32", "hopper_1")
     shapes = ((64, 64, 64), (65, 33, 17), (96, 96, 96))
     outcome = record(sections=("counters",), kernels=kernels, sizes=shapes)
-    [said] = outcome.refused
-    assert said.startswith("counters of ") and said.endswith(": ncu failed")
+    [refusal] = outcome.refused
+    assert refusal.startswith("counters of ") and refusal.endswith(": ncu failed")
     assert {e["kernel"] for e in load("h200").counters} == {"naive", "tiled_32", "hopper_1"}
     # a TMA kernel runs last
     assert [j.M for j in given if j.kernel == "hopper_1"] == [64, 65, 96]
     assert given[-1].kernel == "hopper_1"
 
 
-def job(request: Request, held: store.Record | None = None) -> Job:
+def job(request: Request, record: store.Record | None = None) -> Job:
     """What a section is given on a GPU that runs everything, with this record or an empty one."""
-    held = held or store.empty(Path("x.json"), {})
-    return Job(request, held, "sm_90", lambda _: True, Budget(0.0, None), Outcome(held.path))
+    record = record or store.empty(Path("x.json"), {})
+    return Job(request, record, "sm_90", lambda _: True, Budget(0.0, None), Outcome(record.path))
 
 
 def test_every_kernel_is_counted_at_five_shapes_and_two_of_them_ragged() -> None:

@@ -71,8 +71,10 @@ def test_the_fewest_bytes_are_those_of_three_matrices():
 def test_the_memory_takes_half_as_long_where_l2_holds_all_three():
     p, h200 = geometry(catalog["naive"], 1000, 1000, 1000), gpu("h200")
     seconds = 12e6 / (h200.bandwidth_gbs * 1e9)
-    told = [model.memory_clocks(p, replace(h200, l2_bytes=b)) for b in (12_000_000 - 1, 12_000_000)]
-    assert told == pytest.approx([seconds * h200.boost_mhz * 1e6, seconds * h200.boost_mhz * 5e5])
+    clocks = [
+        model.memory_clocks(p, replace(h200, l2_bytes=b)) for b in (12_000_000 - 1, 12_000_000)
+    ]
+    assert clocks == pytest.approx([seconds * h200.boost_mhz * 1e6, seconds * h200.boost_mhz * 5e5])
 
 
 def test_every_thread_loads_its_own_row_and_column():

@@ -62,8 +62,8 @@ def go(out: Path, **options: Any) -> list[str]:
 
 
 def rows(out: Path) -> dict[tuple[str, str], MutantRun]:
-    held = store.read_validation(out, ms.KIND).rows
-    return {(r.name, r.check): r for r in held}
+    runs = store.read_validation(out, ms.KIND).rows
+    return {(r.name, r.check): r for r in runs}
 
 
 NOTE = dict.fromkeys(store.RECORDED)
@@ -183,8 +183,8 @@ def recorded(
     named = {s.name: s for s in ms.subjects()}
     stamp = NOTE | {"gpu": "NVIDIA H200", "date": "2026-11-20", "commit": "abc", "sanitizer": "1.0"}
     for (name, check), (state, errors, wrong) in results.items():
-        said = ({"wrong": wrong},) if wrong else ()
-        found = Verdict(state, errors, launches=said)
+        launches = ({"wrong": wrong},) if wrong else ()
+        found = Verdict(state, errors, launches=launches)
         data.merge(ms.row(named[name], check, found, stamp), "rows")
     data.write()
     return path
@@ -209,8 +209,8 @@ def test_the_three_are_merged_by_class(tmp_path: Path) -> None:
     assert table is not None
     by_class = {r["fault"]: r for r in table.rows}
     barrier = by_class["barrier dropped"]
-    held = json.loads((ROOT / "data/validation/mutants.json").read_text(encoding="utf-8"))
-    emulator = {m["name"]: m["found"] for m in held["mutants"]}
+    record = json.loads((ROOT / "data/validation/mutants.json").read_text(encoding="utf-8"))
+    emulator = {m["name"]: m["found"] for m in record["mutants"]}
     assert barrier["mutants"] == 2 and barrier["emulator"] == emulator[race] + emulator[silent]
     assert (barrier["sanitizer"], barrier["racecheck"], barrier["memcheck"]) == (1, 1, 0)
     assert (barrier["result"], barrier["either"]) == (1, 2)

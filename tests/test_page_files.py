@@ -29,11 +29,11 @@ TEXT = {"one/lib/a.js": b"import {b} from 'other';\n"}
 TEXT["one/lib/deep/b.bin"] = bytes(range(256)) * 400
 
 
-def tar(held: dict[str, bytes]) -> bytes:
+def tar(files: dict[str, bytes]) -> bytes:
     """A package as a project releases it."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:bz2") as archive:
-        for name, content in held.items():
+        for name, content in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
@@ -79,17 +79,17 @@ def bring(*sources: str) -> dict[File, bytes]:
 def test_a_release_is_fetched_once(site: tuple[Path, str], cache: Path) -> None:
     folder, address = site
     (folder / "a.tar.bz2").write_bytes(tar({"one/other": b"", **TEXT, "late": bytes(10**6)}))
-    said: list[str] = []
-    asked = package(f"{address}/a.tar.bz2")
-    found = packages.bring(asked, said.append)
-    assert [found[file] for file in asked.files] == list(TEXT.values())
-    assert said == [f"fetching A 1: {address}/a.tar.bz2"]
+    messages: list[str] = []
+    release = package(f"{address}/a.tar.bz2")
+    found = packages.bring(release, messages.append)
+    assert [found[file] for file in release.files] == list(TEXT.values())
+    assert messages == [f"fetching A 1: {address}/a.tar.bz2"]
     (folder / "a.tar.bz2").unlink()  # from now on there is no network
-    assert packages.bring(asked, said.append) == found and len(said) == 1
-    kept = cache / asked.files[0].sha256
+    assert packages.bring(release, messages.append) == found and len(messages) == 1
+    kept = cache / release.files[0].sha256
     kept.write_bytes(b"damaged")
     with pytest.raises(DataError, match="could not be fetched"):
-        packages.bring(asked, said.append)
+        packages.bring(release, messages.append)
 
 
 def test_other_bytes_are_not_taken(site: tuple[Path, str], cache: Path) -> None:
@@ -107,12 +107,12 @@ def test_what_is_wrong_with_each_source_is_said(site: tuple[Path, str], cache: P
     (folder / "half.tar.bz2").write_bytes(tar(TEXT)[:300])
     (folder / "lacks.tar.bz2").write_bytes(tar({"one/lib/a.js": TEXT["one/lib/a.js"]}))
     sources = [f"{address}/{name}.tar.bz2" for name in ("gone", "half", "lacks")]
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as caught:
         bring(*sources, "http://127.0.0.1:9/a.tar.bz2")
-    lines = str(told.value).splitlines()
+    lines = str(caught.value).splitlines()
     assert "no network now, call make again" in lines[0] and len(lines) == 5
-    for line, said in zip(lines[1:], ("not found", "half", "it has no deep/b.bin"), strict=False):
-        assert said in line.lower()
+    for line, words in zip(lines[1:], ("not found", "half", "it has no deep/b.bin"), strict=False):
+        assert words in line.lower()
     assert "refused" in lines[4].lower()
     assert not cache.exists()
 
@@ -194,10 +194,10 @@ def test_imports_become_relative() -> None:
 
 def test_the_archive_is_the_same_each_time_and_holds_no_more_than_a_page_needs() -> None:
     """What students begin with is in it, and no solution."""
-    held = slim.files()
-    first = slim.pack(held)
-    assert first == slim.pack(dict(reversed(held.items()))) and len(first) < 2_000_000
-    assert first != slim.pack(held | {"helpers/more.py": b""})
+    files = slim.files()
+    first = slim.pack(files)
+    assert first == slim.pack(dict(reversed(files.items()))) and len(first) < 2_000_000
+    assert first != slim.pack(files | {"helpers/more.py": b""})
     names = zipfile.ZipFile(io.BytesIO(first)).namelist()
     needed = ("helpers/__init__", "helpers/page/in_browser", "helpers/page/live", "nogpu/clang")
     assert {*(f"{name}.py" for name in needed), "nogpu/clang_cuda/prelude.h"} <= set(names)
@@ -205,7 +205,7 @@ def test_the_archive_is_the_same_each_time_and_holds_no_more_than_a_page_needs()
         "helpers/draw", "helpers/page/explorers", "helpers/__main__", "tilelabs/grading", "tools",
     )  # fmt: skip
     assert not [name for name in names if name.startswith(odd) or name.endswith((".ipynb", ".xz"))]
-    texts = {name: held[name].decode() for name in held if name.startswith(("book/", "labs/"))}
+    texts = {name: files[name].decode() for name in files if name.startswith(("book/", "labs/"))}
     assert "labs/1_coalescing/starter_scaled.cu" in texts
     assert not [name for name in texts if "rehears" in name]
     page = texts["book/deeper_06_tiling.md"]
@@ -313,12 +313,12 @@ def test_another_numpy_than_pyodides_is_refused() -> None:
             page_files.lock(listed(b"wheel"), other)
 
 
-@pytest.mark.parametrize("asked", [["PAGE=1"], [], ["PAGE=0"]])
-def test_make_fills_the_folder_where_it_is_asked_for(asked: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["PAGE=1"], [], ["PAGE=0"]])
+def test_make_fills_the_folder_where_it_is_asked_for(arguments: list[str]) -> None:
     env = {k: v for k, v in os.environ.items() if k not in ("PAGE", "MAKEFLAGS")}
-    line = ["make", "-n", "-o", ".venv/.book", "book", *asked]
+    line = ["make", "-n", "-o", ".venv/.book", "book", *arguments]
     made = completed(line, cwd=ROOT, check=True, env=env).stdout
-    wanted = asked == ["PAGE=1"]
+    wanted = arguments == ["PAGE=1"]
     assert ("-m tools.page_files" in made) == ("pages run >> _build/inputs.new" in made) == wanted
     assert ("rm -rf _build/html/run" in made) == (not wanted)
 

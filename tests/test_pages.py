@@ -191,9 +191,9 @@ def test_say_fills_in_what_was_glued() -> None:
     glue("ms_naive", np.float64(276.123))
     glue("edge", np.int64(4096))
     glue("gpu", "NVIDIA H200")
-    said = say("At {edge:,} on {gpu}: {ms_naive:.1f} ms, ${{x}}_{{i}}$, **{edge}**.")
-    assert said._repr_markdown_() == "At 4,096 on NVIDIA H200: 276.1 ms, ${x}_{i}$, **4096**."
-    assert repr(said) == said.markdown
+    sentence = say("At {edge:,} on {gpu}: {ms_naive:.1f} ms, ${{x}}_{{i}}$, **{edge}**.")
+    assert sentence._repr_markdown_() == "At 4,096 on NVIDIA H200: 276.1 ms, ${x}_{i}$, **4096**."
+    assert repr(sentence) == sentence.markdown
     assert say('\nA "paragraph".\n').markdown == 'A "paragraph".'
     glue("edge", 1)
     assert say("{edge}").markdown == "1"
@@ -239,10 +239,10 @@ def test_many_are_glued_at_once_and_objects_by_their_leaves() -> None:
     assert derived == f"{rate / 1e3:.4f} {100 * ratio:.3f}"
     counts = "{seen.shared.load.requests} {seen.B_tile.load.wavefronts_per_request:.1f}"
     loads = [row for row in t.by_line() if (row.array, row.op) == ("B_tile", "load")]
-    told = f"{t.requests('shared')} {loads[0].wavefronts_per_request:.1f}"
-    assert say(counts).markdown == told
-    told = f"{r.registers} {r.occupancy.fraction:.2f}"
-    assert say("{held.registers} {held.occupancy.fraction:.2f}").markdown == told
+    expected = f"{t.requests('shared')} {loads[0].wavefronts_per_request:.1f}"
+    assert say(counts).markdown == expected
+    expected = f"{r.registers} {r.occupancy.fraction:.2f}"
+    assert say("{held.registers} {held.occupancy.fraction:.2f}").markdown == expected
     assert say("{gain} {at.x.512} {at.mix.LDS.128:d}").markdown == "1.5 2.5 3"
 
 
@@ -267,10 +267,10 @@ def test_a_quiz_is_folded_options_whose_verdicts_nobody_sees_before_a_choice() -
     soup = parsed(q)
     assert [d.attrs for d in soup.find_all("details")] == [soup.details.attrs] * 3
     assert "open" not in soup.details.attrs
-    said, summaries = soup.get_text(), [s.get_text() for s in soup.find_all("summary")]
-    assert said.count("Right.") == 1 and said.count("Not quite.") == 2
+    text, summaries = soup.get_text(), [s.get_text() for s in soup.find_all("summary")]
+    assert text.count("Right.") == 1 and text.count("Not quite.") == 2
     assert not any("Right" in s or "✓" in s for s in (*summaries, repr(q)))
-    assert "<code>A[i]</code>" in q.html and "2 * 3 * 4" in said and "a) Yes" in repr(q)
+    assert "<code>A[i]</code>" in q.html and "2 * 3 * 4" in text and "a) Yes" in repr(q)
     [named], [group] = soup.select("[id]"), soup.select("[role=group]")
     assert named["id"] == group["aria-labelledby"]
     several = quiz("Which?", OPTIONS, answer=("No & never", "2 * 3 * 4"))
@@ -335,8 +335,8 @@ def test_a_turned_table_has_a_column_for_each_thing() -> None:
     rows = [{"kernel": "a", "ms": 1.25, "n": 4096}, {"kernel": "b", "ms": None, "n": 8}]
     t = table(rows, caption="c", headers={"ms": "time (ms)"}, formats={"ms": ".1f"}, turned=True)
     lines = [line.split("  ") for line in t.text.splitlines()[1:]]
-    told = [[word.strip() for word in line if word.strip()] for line in lines]
-    assert told == [["kernel", "a", "b"], ["time (ms)", "1.2", "–"], ["n", "4096", "8"]]
+    cells = [[word.strip() for word in line if word.strip()] for line in lines]
+    assert cells == [["kernel", "a", "b"], ["time (ms)", "1.2", "–"], ["n", "4096", "8"]]
     assert t.html.count("text-align:right") == 6, "numbers stand to the right"
     assert t.html.count('scope="row"') == 2
     with pytest.raises(DataError, match="two columns"):

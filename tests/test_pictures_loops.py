@@ -32,9 +32,9 @@ def test_a_walk_says_what_neighbours_share(rows: int, columns: int) -> None:
         return kept
 
     figure = ch13.walks(rows, columns)
-    said = [int(n) for n in re.findall(r"(\d+) multiply-adds? of", figure.alt)]
-    assert said == [by_hand(False), by_hand(True)]
-    assert (said[0] < said[1]) is (rows > 1 and columns > 1)
+    counts = [int(n) for n in re.findall(r"(\d+) multiply-adds? of", figure.alt)]
+    assert counts == [by_hand(False), by_hand(True)]
+    assert (counts[0] < counts[1]) is (rows > 1 and columns > 1)
 
 
 @pytest.mark.parametrize(("size", "sms"), [(1024, 132), (1025, 40), (100, 7)])
@@ -45,10 +45,10 @@ def test_tiles_are_dealt_to_every_sm_in_turn(size: int, sms: int) -> None:
         tiles = len(range(0, size, bm)) * len(range(0, size, bn))
         for tile in range(tiles):
             hands[tile % sms] += 1
-        told = (
+        words = (
             f"{bm}x{bn} there are {tiles}, the busiest SM has {max(hands)} and {hands.count(0)} SMs"
         )
-        assert told in figure.alt
+        assert words in figure.alt
 
 
 def sass(*lines: str) -> list[SassInstruction]:

@@ -186,9 +186,9 @@ def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
     drawn = [int(w) for w in texts(ch20.box(2).svg) if re.fullmatch("[0-7]", w)]
     rows = y.reshape(8, 64)[:, ::8].tolist()
     # behind a row's chunks stands its own number, before the first row numbers of banks
-    told = [c for r, row in enumerate(rows) for c in [*row, r]]
-    starts = [i for i in range(len(drawn)) if drawn[i : i + len(told)] == told]
-    assert len(starts) == 1, (drawn, told)
+    numbers = [c for r, row in enumerate(rows) for c in [*row, r]]
+    starts = [i for i in range(len(drawn)) if drawn[i : i + len(numbers)] == numbers]
+    assert len(starts) == 1, (drawn, numbers)
     for chunk in range(8) if swizzle else ():
         *places, last = (row.index(chunk) for row in rows)
         told_in_words = f"positions {', '.join(map(str, places))} and {last}"
@@ -234,12 +234,12 @@ extern "C" __global__ void tell(half* out, int N)
 
 
 def test_a_sum_is_where_the_kernels_store_it() -> None:
-    told = [np.full((64, 256), -1, np.float16) for _ in range(2)]
-    for index, out in zip(("threadIdx.x", "i"), told, strict=True):
+    outputs = [np.full((64, 256), -1, np.float16) for _ in range(2)]
+    for index, out in zip(("threadIdx.x", "i"), outputs, strict=True):
         defines = {"INDEX": index}
         emulator.launch(STORED, "tell", 1, 128, [out, 256], defines=defines, arch="sm_80")
     for row, col in np.ndindex(64, 256):
-        assert ch21.holder(row, col) == (told[0][row, col], told[1][row, col])
+        assert ch21.holder(row, col) == (outputs[0][row, col], outputs[1][row, col])
     alt = ch21.accumulator(26, 43).alt
     assert "sum[23] of lane 9 of warp 1" in alt and "sum[20]: row 18, column 42" in alt
 
@@ -265,9 +265,9 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
     assert tries20.noted()["within"] < 5 < tries20.noted()["percent"]
     second = tries21.noted()
     assert second["four_4096"] < second["first_4096"] and second["least"] < second["most"]
-    said, steps = tries22.noted(), tries22.predicted()
-    assert said["ideal"] / said["counted"] == pytest.approx(said["busy"] / 100, abs=0.002)
-    assert said["at_once"] < said["deferred"] and steps.keys() == {4, 5, 6}
+    notes, steps = tries22.noted(), tries22.predicted()
+    assert notes["ideal"] / notes["counted"] == pytest.approx(notes["busy"] / 100, abs=0.002)
+    assert notes["at_once"] < notes["deferred"] and steps.keys() == {4, 5, 6}
     with pytest.raises(DataError, match=r"data/tries/hopper\.md has nothing like"):
         tuning.numbers("hopper.md", r"no such words (\d+)")
     with pytest.raises(DataError, match=r"no nothing\.md"):
@@ -278,7 +278,7 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "said", "waves", "merged"),
+    ("first", "words", "waves", "merged"),
     [
         (32 * LANE, "the busiest bank holds 8 of them in a turn", 32, False),
         (8 * LANE, "the busiest bank holds 2 of them in a turn", 8, False),
@@ -287,11 +287,11 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
     ],
 )
 def test_a_bank_map_counts_the_turns_of_a_wide_read(
-    first: np.ndarray, said: str, waves: int, merged: bool
+    first: np.ndarray, words: str, waves: int, merged: bool
 ) -> None:
     report = shared_read(first)
     figure = plots.access_map(report, "// the read", space="shared")
-    assert said in figure.caption and ("turn" in figure.caption) is not merged
+    assert words in figure.caption and ("turn" in figure.caption) is not merged
     assert merged or "served in 4 turns of 8 lanes" in figure.caption
     assert waves == 4 or f"takes {waves} wavefronts a request" in figure.caption
-    assert ("several words in a turn" in figure.svg) is ("busiest" in said)
+    assert ("several words in a turn" in figure.svg) is ("busiest" in words)

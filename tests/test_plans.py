@@ -292,10 +292,10 @@ def test_an_edited_header_is_seen_even_through_another(kernels: Path) -> None:
     names = {path.name for path in text_room.headers(p.kernel.source)}
     assert {"fragments.cuh", "swizzle.cuh", "chunks.cuh"} <= names
     assert p.trace().ok
-    held = toolchain.header_state(p.kernel.source)
-    assert {Path(path).parent for path, _, _ in held} == {kernels / "common"}  # of this folder
+    state = toolchain.header_state(p.kernel.source)
+    assert {Path(path).parent for path, _, _ in state} == {kernels / "common"}  # of this folder
     edit(kernels / "common" / "swizzle.cuh", "return row * COLS +", "return row * COLS + 0 *")
-    assert toolchain.header_state(p.kernel.source) != held
+    assert toolchain.header_state(p.kernel.source) != state
     assert not p.trace().ok
     edit(kernels / "common" / "swizzle.cuh", "return row * COLS + 0 *", "return row * COLS +")
     assert p.trace().ok

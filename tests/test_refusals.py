@@ -177,12 +177,12 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 
 def faults(error: BaseException, kind: type[Exception], words: str) -> list[str]:
     """What is wrong with an error."""
-    said = str(error)
+    message = str(error)
     wrong = {
         f"{type(error).__name__}, not {kind.__name__}": type(error) is not kind,
         "none of the package's own": not isinstance(error, TileError),
-        f"does not say {words!r}": words not in said,
-        "says neither what was given nor the rule": len(said.split()) < 4,
+        f"does not say {words!r}": words not in message,
+        "says neither what was given nor the rule": len(message.split()) < 4,
     }
     return [fault for fault, there in wrong.items() if there]
 

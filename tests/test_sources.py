@@ -28,7 +28,7 @@ def test_one_text_however_it_was_saved(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "message"),
     [
         (TEXT.encode("utf-16"), "UTF-16 text: save it as UTF-8"),
         (TEXT.encode("utf-16-be"), "NUL byte in line 1"),
@@ -44,10 +44,10 @@ def test_one_text_however_it_was_saved(raw: bytes) -> None:
         "large",
     ],
 )  # fmt: skip
-def test_other_bytes_are_refused_in_a_line(raw: bytes, told: str) -> None:
+def test_other_bytes_are_refused_in_a_line(raw: bytes, message: str) -> None:
     with pytest.raises(SourceError, match=r"lab2\.cu") as refused:
         decode(raw, "lab2.cu")
-    assert told in str(refused.value) and "\n" not in str(refused.value)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
 @given(st.binary(max_size=300))

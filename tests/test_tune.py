@@ -54,7 +54,7 @@ def run(
     return campaign.tune(request, say)
 
 
-def held() -> store.Record:
+def read_record() -> store.Record:
     """What the file holds now."""
     return store.read(store.FOLDER / "h200.json")
 
@@ -63,7 +63,7 @@ def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> No
     lines: list[str] = []
     outcome = run("block_1d", lines.append)
     assert (outcome.measured, outcome.refused) == (1, [])
-    (entry,) = held().of(Tuned)
+    (entry,) = read_record().of(Tuned)
     assert entry["params"]["TM"] == 16 and entry["default"] == dict(catalog["block_1d"].params)
     assert entry["gain"] == pytest.approx(16 / entry["default"]["TM"], rel=1e-4)
     assert entry["cublas_ratio"] == pytest.approx(3200 / 50000, rel=1e-4)
@@ -73,7 +73,7 @@ def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> No
     assert any("times as fast as the default tile" in line for line in lines)
     assert run("block_1d").present == 1
     assert run("block_1d", again=True).measured == 1
-    assert len(held().of(Tuned)) == 1
+    assert len(read_record().of(Tuned)) == 1
 
 
 def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
@@ -81,15 +81,15 @@ def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
     lucky = next(t for t in tiles.legal_tiles("block_1d", SIZE) if t["TM"] < 8)
     gpu.lucky, k = lucky, catalog["block_1d"]  # type: ignore[attr-defined]
     run("block_1d", finalists=1)
-    assert tuned_section.finalists(held().of(Swept), k, SIZE)[0] == lucky
-    (entry,) = held().of(Tuned)
+    assert tuned_section.finalists(read_record().of(Swept), k, SIZE)[0] == lucky
+    (entry,) = read_record().of(Tuned)
     assert entry["params"] == dict(k.params) and entry["gain"] is None
     assert entry["gflops"] == pytest.approx(200 * k.params["TM"], rel=1e-4)
 
 
 def test_a_wrong_finalist_is_refused(gpu: type[Session]) -> None:
     run("tiled_32")
-    best = held().of(Tuned)[0].params
+    best = read_record().of(Tuned)[0].params
     gpu.wrong_tile = best
     outcome = run("tiled_32", again=True)
     assert outcome.measured == 0 and "wrong result" in outcome.refused[0]
@@ -99,7 +99,7 @@ def test_a_stopped_tuner_goes_on(gpu: type[Session]) -> None:
     with pytest.raises(ConfigError, match="--seconds"):
         run("block_1d", seconds=0.0)
     assert run("block_1d", limit=3).measured == 1
-    assert held().of(Tuned)[0].tiles == 3
+    assert read_record().of(Tuned)[0].tiles == 3
     assert run("block_1d").measured == 1  # more tiles are timed now: the question is open again
     assert run("block_1d").present == 1
 

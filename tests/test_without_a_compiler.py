@@ -55,20 +55,20 @@ def test_another_text_name_or_header_is_another_program(
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "outer.cuh").write_text('#include "inner.cuh"\n')
     monkeypatch.setattr(project, "include_folders", [tmp_path])
-    held, asked = 'int x;\n#include "common/outer.cuh"\n', ("sm_75", (), ())
-    angular = held.replace('"common/outer.cuh"', "<common/outer.cuh>")
+    quoted, options = 'int x;\n#include "common/outer.cuh"\n', ("sm_75", (), ())
+    angular = quoted.replace('"common/outer.cuh"', "<common/outer.cuh>")
     keys = []
     for text in ("int y;", "int z = 1;"):
         (tmp_path / "common" / "inner.cuh").write_text(text)
         for source, name in (
-            (held, "a.cu"),
-            (held + " ", "a.cu"),
-            (held, "b.cu"),
+            (quoted, "a.cu"),
+            (quoted + " ", "a.cu"),
+            (quoted, "b.cu"),
             (angular, "a.cu"),
         ):
-            keys.append(compiled.program_key(source, name, *asked, ()))
-            assert keys[-1] == compiled.program_key(source, name, *asked, ())
-        keys += [compiled.key(source, *asked) for source in (held, angular)]
+            keys.append(compiled.program_key(source, name, *options, ()))
+            assert keys[-1] == compiled.program_key(source, name, *options, ())
+        keys += [compiled.key(source, *options) for source in (quoted, angular)]
     assert len(set(keys)) == len(keys) == 12
 
 
@@ -78,21 +78,21 @@ def test_a_refused_source_is_refused_alike(tmp_path: Path, bare: pytest.MonkeyPa
     row = compiled.Program("", {}, "", ("kernel.cu does not compile", "kernel.cu(1): error", ""))
     writer.write(tmp_path, "k", writer.Stored(programs={key: (row, None)}), "NVRTC 13.0")
     bare.setattr(project, "stored", tmp_path)
-    with pytest.raises(CompileError) as told:
+    with pytest.raises(CompileError) as caught:
         toolchain.compile(source)
-    assert told.value.log == "kernel.cu(1): error"
+    assert caught.value.log == "kernel.cu(1): error"
 
 
 def test_no_file_and_a_damaged_one(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
-    asked = ("__global__ void k() {}", "k.cu", "sm_75", (), (), ())
+    request = ("__global__ void k() {}", "k.cu", "sm_75", (), (), ())
     for folder in (None, tmp_path):
         bare.setattr(project, "stored", folder)
-        assert compiled.program(*asked) is None and compiled.compiler() == ""
+        assert compiled.program(*request) is None and compiled.compiler() == ""
     for name in ("k.xz", "k.json"):
         (tmp_path / name).write_bytes(b"no archive")
     compiled._table.cache_clear(), compiled._archive.cache_clear()
     with pytest.raises(DataError, match=r"k\.xz is damaged.*tools\.compiled"):
-        compiled.program(*asked)
+        compiled.program(*request)
     with pytest.raises(DataError, match=r"k\.json is damaged.*tools\.compiled"):
         compiled.find("__global__ void k() {}", "sm_75", (), ())
 
@@ -151,28 +151,28 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.nvrtc
 def test_a_changed_kernel_changes_its_own_files_alone(shelf: Path) -> None:
     folder = shelf.parent.parent / "stored"
-    held = writer.read(folder)
-    assert writer.stale(held) == {} and writer.save(held, folder, "NVRTC 13.0") == []
+    stored = writer.read(folder)
+    assert writer.stale(stored) == {} and writer.save(stored, folder, "NVRTC 13.0") == []
     shelf.write_text("// another\n__global__ void one(int* x) { x[0] = 1; }\n")
-    old = writer.stale(held)  # PTX says the lines of its source; registers are still those
+    old = writer.stale(stored)  # PTX says the lines of its source; registers are still those
     assert {name: len(keys) for name, keys in old.items()} == {"one": 1}
     shelf.write_text("__global__ void one(int* x) { x[0] = 11; }\n")
-    old, notes = writer.stale(held), writer.Notes()
+    old, notes = writer.stale(stored), writer.Notes()
     assert {name: len(keys) for name, keys in old.items()} == {"one": 2}
     with writer.noting(notes):
-        writer.compile_again(held, old, notes)
+        writer.compile_again(stored, old, notes)
     made = writer.content(notes)
-    assert list(made) == ["one"] and writer.stale(held | made) == {}
+    assert list(made) == ["one"] and writer.stale(stored | made) == {}
     assert (len(made["one"].rows), len(made["one"].programs)) == (1, 1)
-    assert writer.save(held | made, folder, "NVRTC 13.0") == ["one"]
+    assert writer.save(stored | made, folder, "NVRTC 13.0") == ["one"]
     assert "11;" in made["one"].programs.popitem()[1][0].ptx
     shelf.unlink()
     assert set(writer.stale(writer.read(folder))) == {"one"}
 
 
 def test_no_path_of_a_machine_is_stored() -> None:
-    held = writer.read(ROOT / "data" / "compiled")
-    text = "\n".join(p.ptx + p.log for s in held.values() for p, _ in s.programs.values())
+    stored = writer.read(ROOT / "data" / "compiled")
+    text = "\n".join(p.ptx + p.log for s in stored.values() for p, _ in s.programs.values())
     files = re.findall(r'\.file\s+\d+\s+"([^"]*)"', text)
     assert files and not any(name.startswith("/") for name in files)
     assert len(text) > 10**7 and "site-packages" not in text and str(Path.home()) not in text

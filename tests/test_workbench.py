@@ -248,11 +248,11 @@ def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule() -> None:
     unread = find("block_1d_core").source.replace("const int BM = 64", "const int BM = 2 * 32")
     with pytest.raises(ConfigError, match=r"does not say BM: write each .* const int BM = 64"):
         cell_magic("block_1d_core", unread)
-    said = find("block_1d_core").source.replace(
+    source = find("block_1d_core").source.replace(
         "const int BM = 64, BN = 64, BK = 8, TM = 8",
         "constexpr int BM = 128, BN = 128, BK = 8, TM = 16",
     )
-    assert cell_magic("block_1d_core", said).facts.plan.tile == (128, 128)
+    assert cell_magic("block_1d_core", source).facts.plan.tile == (128, 128)
     with pytest.raises(ConfigError, match="stands in its text"):
         cell_magic("block_1d_core BM=128", "// the book's own text")
 
@@ -287,8 +287,8 @@ def test_a_race_is_told_in_order_by_the_lines_of_the_cell_and_as_html() -> None:
     parts = ("Compiled for", "Right in the emulator", "race", "Not timed", "asked of memory")
     places = [words.index(part) for part in parts]
     assert places == sorted(places)
-    for said in verdict.remarks:
-        first = re.sub(r"<[^>]*>", "", said.text.split("`")[0])[:30]
+    for remark in verdict.remarks:
+        first = re.sub(r"<[^>]*>", "", remark.text.split("`")[0])[:30]
         assert first.replace("<", "&lt;") in page
     assert "<details>" in page and 'role="group"' in page
 
@@ -435,21 +435,21 @@ def test_tiles_are_compared_with_the_books_own() -> None:
 
 
 def test_the_books_kernel_is_counted_once_for_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    sources: list[str] = []
     trace_of = texts.launch.trace_of
 
     def traced(p: Any, **options: Any) -> Any:
-        asked.append(p.kernel.source)
+        sources.append(p.kernel.source)
         return trace_of(p, **options)
 
     monkeypatch.setattr(texts.launch, "trace_of", traced)
     monkeypatch.setattr(texts, "_KEPT", {})
     own = catalog["naive"].source
     first, second = (mine(f"{own}\n// {n}\n", "naive") for n in range(2))
-    assert asked.count(own) == 1 and counts(first, "sectors") == counts(second, "sectors")
+    assert sources.count(own) == 1 and counts(first, "sectors") == counts(second, "sectors")
     monkeypatch.setattr(toolchain, "header_state", lambda source: (("common/x.cuh", 1, 2),))
     mine(f"{own}\n// 2\n", "naive")
-    assert asked.count(own) == 2  # a header of it is another one now
+    assert sources.count(own) == 2  # a header of it is another one now
 
 
 # -- any program -----------------------------------------------------------------------------------

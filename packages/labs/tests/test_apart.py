@@ -119,11 +119,11 @@ except KeyboardInterrupt:
 
 def test_stop_ends_the_job_and_not_the_one_who_waits() -> None:
     line = [sys.executable, "-c", STOPPED]
-    asked = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert asked.stdout is not None and asked.stdout.readline() == "ready\n"
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
     time.sleep(1)
-    asked.send_signal(signal.SIGINT)
-    assert asked.communicate(timeout=20)[0] == "stopped\n" and asked.returncode == 0
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20)[0] == "stopped\n" and process.returncode == 0
 
 
 # -- the lock --------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_a_folder_is_a_lab(folder: Path) -> None:
     """Two outputs of other types, one of them added to, and a number made of sizes."""
     found = labs.check("77", KERNEL)
     assert found.ok and found.points == 10, str(found)
-    for old, new, told in (
+    for old, new, words in (
         ("2 * x[i]", "2 * x[i] + (i == 5)", "row 0, column 5 of twice"),
         ("double(x[i])", "double(abs(x[i]))", "of rows: "),
         ("    twice[i]", "    if (i == both - 1) return;\n    twice[i]", "and nothing was written"),
@@ -115,7 +115,7 @@ def test_a_folder_is_a_lab(folder: Path) -> None:
         ("int both)", "float both)", "parameter 6 of lab77 is 'float both'"),
     ):
         wrong = labs.check("77", KERNEL.replace(old, new), every_shape=True)
-        assert not wrong.ok and told in str(wrong), str(wrong)
+        assert not wrong.ok and words in str(wrong), str(wrong)
     worse = KERNEL.replace("    atomicAdd", "    atomicAdd(rows + i / m, 0.0);\n    atomicAdd")
     assert labs.check("77", worse).points == 5  # twice as many atomic operations
 
@@ -137,7 +137,7 @@ def test_rules_draw_sizes(folder: Path) -> None:
     assert hash(spec) == hash(more) != hash(replace(spec, work="n"))  # so that it can be a key
 
 
-@pytest.mark.parametrize(("file", "old", "new", "told"), [
+@pytest.mark.parametrize(("file", "old", "new", "words"), [
     ("lab.toml", "tiles(2, 1)", "tilings(2)", "tilings"),
     ("lab.toml", "tile = [16, 8]", "tile = [16]", "tile|argument"),
     ("lab.toml", "hours = 1", "", "'hours'"),
@@ -153,12 +153,12 @@ def test_rules_draw_sizes(folder: Path) -> None:
     ("reference.py", "2 * x, rows", "rows", "lab77's reference.py"),
     ("reference.py", "def reference", "def other", "'reference'"),
 ])  # fmt: skip
-def test_a_damaged_folder_says_so(folder: Path, file: str, old: str, new: str, told: str) -> None:
+def test_a_damaged_folder_says_so(folder: Path, file: str, old: str, new: str, words: str) -> None:
     """When it is read or, of its reference, when it is tried; never as the student's fault."""
     text = (folder / file).read_text(encoding="utf-8")
     assert old in text
     (folder / file).write_text(text.replace(old, new), encoding="utf-8")
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=words):
         labs.check("77", KERNEL)
 
 

@@ -92,19 +92,19 @@ def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Pa
     assert cli.main(["handout", lab.number, "--course", str(course.folder), "--out", str(out)]) == 0
     variant = course.variant(lab)
     notebook = json.loads(out.read_text(encoding="utf-8"))
-    told = run(notebook, folder).notebook
+    result = run(notebook, folder).notebook
     most = lab.points - sum(p.points for p in lab.parts if p.by_hand)
     [written] = [p.id for p in lab.parts if p.by_hand]
-    assert f"of {most} points" in shown(told, "kernel") and "not yet: " in shown(told, "kernel")
-    assert "no answer yet" in shown(told, f"{written}-answer")
-    assert "what lacks" in shown(told, "hand-in") and "not yet: " in shown(told, "hand-in")
+    assert f"of {most} points" in shown(result, "kernel") and "not yet: " in shown(result, "kernel")
+    assert "no answer yet" in shown(result, f"{written}-answer")
+    assert "what lacks" in shown(result, "hand-in") and "not yet: " in shown(result, "hand-in")
     text = solutions(lab)[variant.name]
     put(notebook, "%%cuda", text)
     put(notebook, "%%answer", ANSWER)
-    told = run(notebook, folder).notebook
-    assert f"{most} of {most} points" in shown(told, "kernel")
-    assert "not yet: " not in shown(told, "kernel") + shown(told, "hand-in")
-    answer = shown(told, f"{written}-answer")
+    result = run(notebook, folder).notebook
+    assert f"{most} of {most} points" in shown(result, "kernel")
+    assert "not yet: " not in shown(result, "kernel") + shown(result, "hand-in")
+    answer = shown(result, f"{written}-answer")
     assert "text/markdown" in answer and "frac{1}{2}" in answer
     handed = folder / f"{lab.entry}_submission.ipynb"
     assert ANSWER in "".join(json.loads(handed.read_text(encoding="utf-8"))["cells"][-1]["source"])
@@ -151,14 +151,14 @@ def test_one_line_says_how_a_count_is_read(
     one, course = labs.lab(number), courses.new(tmp_path / "course")
     course = replace(course, variants={number: one.variants[0].name})
     part = max(one.parts, key=lambda p: p.points * (p.zero is not None))
-    asked = labs.handout(one, course)["cells"][0]["source"]
-    [line] = [text for text in "".join(asked).splitlines() if "How is a count read?" in text]
+    source = labs.handout(one, course)["cells"][0]["source"]
+    [line] = [text for text in "".join(source).splitlines() if "How is a count read?" in text]
     stands = checking.starter_count(one, one.variants[0], part)
     assert (stands or 99) > (part.zero or 0) and (stands is None) == (number == "2")
-    told = f"stands at {stands:.3g}" if stands else "is not right yet, so it has no count"
-    assert f"Take `{part.id}`" in line and f"The starter {told}." in line
+    standing = f"stands at {stands:.3g}" if stands else "is not right yet, so it has no count"
+    assert f"Take `{part.id}`" in line and f"The starter {standing}." in line
     half = part.share(float(line.split("points, at ")[1].split()[0]))
-    assert half == pytest.approx(0.5) and "max_steps" not in json.dumps(asked)
+    assert half == pytest.approx(0.5) and "max_steps" not in json.dumps(source)
 
     monkeypatch.setattr(checking, "starter_count", no_compiler)
     bare = "".join(labs.handout(one, course)["cells"][0]["source"])
@@ -192,14 +192,14 @@ def test_lines_are_those_of_the_cell_wherever_it_is_checked(here: Path) -> None:
     labs.begin("2")
     broken = HONEST.replace("float sum =", "float sun =", 1)
     [line] = [n for n, words in enumerate(broken.splitlines(), 2) if "sum +=" in words]
-    told = f"it does not compile: line {line}:"
-    assert told in str(workbench.cell_magic("lab2", broken))
-    assert told in str(labs.check("2", (here / "lab2.cu").read_bytes()))
-    assert told not in str(labs.check("2", broken))
+    message = f"it does not compile: line {line}:"
+    assert message in str(workbench.cell_magic("lab2", broken))
+    assert message in str(labs.check("2", (here / "lab2.cu").read_bytes()))
+    assert message not in str(labs.check("2", broken))
     labs.submit("2")
     (here / "lab2.cu").unlink()
     [one] = [s for s in collect(here, "lab2") if not s.problem]  # not the lab's own file
-    assert told in str(labs.check("2", one.raw or b""))
+    assert message in str(labs.check("2", one.raw or b""))
 
 
 def test_a_kernel_with_arrays_of_ones_own_stays_with_the_workbench(here: Path) -> None:
@@ -262,11 +262,11 @@ def test_an_answer_is_kept_as_it_stands(here: Path) -> None:
     assert working._answer_magic("lab2 written", below).text == ANSWER
     assert (here / "lab2_written.md").read_text(encoding="utf-8") == ANSWER + "\n"
     assert ANSWER in labs.answer("2", "written", working.UNANSWERED)._repr_markdown_()
-    for line, told in (
+    for line, message in (
         ("written", "name the lab and the part"),
         ("lab2 right", "no answer 'right'"),
     ):
-        with pytest.raises((ConfigError, UnknownNameError), match=told):
+        with pytest.raises((ConfigError, UnknownNameError), match=message):
             working._answer_magic(line, "x")
 
 
@@ -283,8 +283,8 @@ def test_what_is_handed_in_says_versions_and_nothing_else(here: Path) -> None:
     nbformat.validate(notebook)
     declared = notebook["metadata"]["tile_by_tile"]
     assert declared.pop("commit")
-    asked = {"lab": "2", "version": TWO.version, "variant": "A transposed, scaled", "tag": "v3"}
-    assert declared == asked
+    expected = {"lab": "2", "version": TWO.version, "variant": "A transposed, scaled", "tag": "v3"}
+    assert declared == expected
     assert oct((here / made.path).stat().st_mode)[-3:] == "600"
     private = (here, ROOT, socket.gethostname(), getpass.getuser(), Path.home())
     assert not [words for words in map(str, private) if words in raw.replace(text + ANSWER, "")]
@@ -294,7 +294,7 @@ def test_what_is_handed_in_says_versions_and_nothing_else(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "message"),
     [
         (None, "no kernel of lab 2 yet"),
         (b"// __global__ void lab2\nint x;\n", "holds no kernel, and nothing was written"),
@@ -303,10 +303,10 @@ def test_what_is_handed_in_says_versions_and_nothing_else(here: Path) -> None:
         (b"x" * 300_000, "hand in the kernel alone"),
     ],
 )
-def test_without_a_kernel_nothing_is_handed_in(raw: bytes | None, told: str, here: Path) -> None:
+def test_without_a_kernel_nothing_is_handed_in(raw: bytes | None, message: str, here: Path) -> None:
     if raw is not None:
         (here / "lab2.cu").write_bytes(raw)
-    with pytest.raises((ConfigError, SourceError), match=told):
+    with pytest.raises((ConfigError, SourceError), match=message):
         labs.submit("2")
     assert not (here / "lab2_submission.ipynb").exists()
 
@@ -392,8 +392,8 @@ class Kernel:
         self.pid: int = self.manager.provisioner.process.pid  # type: ignore[union-attr]
 
     def run(self, code: str) -> dict[str, Any]:
-        told = self.client.execute_interactive(code, timeout=60, output_hook=lambda _: None)
-        return dict(told["content"])
+        reply = self.client.execute_interactive(code, timeout=60, output_hook=lambda _: None)
+        return dict(reply["content"])
 
     def stopped(self, code: str, until: Callable[[], object]) -> str:
         """How a cell ends that is interrupted a second after `until`; empty if it goes on."""
@@ -405,8 +405,8 @@ class Kernel:
             time.sleep(0.05)
         time.sleep(1.0)  # the compiler is at work
         self.manager.interrupt_kernel()
-        asked = time.monotonic()
-        while time.monotonic() - asked < 6:
+        since = time.monotonic()
+        while time.monotonic() - since < 6:
             with suppress(queue.Empty):
                 reply = self.client.get_shell_msg(timeout=1)
                 if reply["parent_header"].get("msg_id") == id_:
@@ -489,7 +489,7 @@ print(submit("2"))
 """
 
 
-def held(clone: Path) -> Iterator[bytes]:
+def contents(clone: Path) -> Iterator[bytes]:
     """All that a clone holds: its files, and every object that git has of it."""
     for path in clone.rglob("*"):
         if path.is_file() and ".git" not in path.relative_to(clone).parts:
@@ -505,9 +505,9 @@ def test_the_book_that_students_fetch_holds_no_solution_and_works(
 ) -> None:
     file = tmp_path / "solution.cu"
     file.write_text(solutions(TWO)["A transposed"], encoding="utf-8")
-    clone, told = fetched(source, tmp_path, WORK.replace("SOLUTION", repr(str(file))))
-    assert "90 of 90 points" in told and "Hand in lab2_submission.ipynb" in told, told
-    assert solutions_in(held(clone)) == []
+    clone, output = fetched(source, tmp_path, WORK.replace("SOLUTION", repr(str(file))))
+    assert "90 of 90 points" in output and "Hand in lab2_submission.ipynb" in output, output
+    assert solutions_in(contents(clone)) == []
     assert not list(clone.rglob("rehearsal")) and not (clone / "tests").exists()
     assert (clone / "labs" / "2_tiling" / "starter.cu").is_file() and (clone / "kernels").is_dir()
     assert not (clone.parent / f"{clone.name}.half").exists()
@@ -521,11 +521,11 @@ def test_a_whole_clone_holds_them_sealed(source: Path, tmp_path: Path) -> None:
     """The wrong twin of the search: git has them where somebody committed what they unpacked."""
     whole = tmp_path / "whole"
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", source.as_uri(), whole], check=True)
-    assert list(whole.rglob(sealing.PACK)) and solutions_in(held(whole)) == []
+    assert list(whole.rglob(sealing.PACK)) and solutions_in(contents(whole)) == []
     rehearsing.unpack([TWO], whole / "labs")
     for words in (["add", "--all", "--force"], ["rm", "-r", "--force", "--quiet", "labs"]):
         subprocess.run(["git", *words], cwd=whole, check=True)
-    assert {"2 a_transposed.cu", "2 solution, A transposed"} <= set(solutions_in(held(whole)))
+    assert {"2 a_transposed.cu", "2 solution, A transposed"} <= set(solutions_in(contents(whole)))
 
 
 @pytest.mark.slow
@@ -536,9 +536,9 @@ def test_a_server_that_refuses_filters_sends_all_and_it_works(source: Path, tmp_
     half = tmp_path / "content" / f"{repository().name}.half"
     half.mkdir(parents=True)
     (half / "left").write_text("of a fetch that was cut off", encoding="utf-8")
-    clone, told = fetched(plain, tmp_path)
+    clone, output = fetched(plain, tmp_path)
     assert not half.exists() and not (clone / "left").exists()
-    assert "Lab 2, Shared-memory tiles" in told, told
+    assert "Lab 2, Shared-memory tiles" in output, output
     assert not list(clone.rglob("rehearsal")) and not (clone / "tests").exists()
 
 

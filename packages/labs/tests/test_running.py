@@ -55,8 +55,8 @@ def test_launches_are_counted_in_totals() -> None:
 
 
 def test_the_line_to_look_at_is_the_one_that_makes_most_or_loses_most() -> None:
-    told = {"line": 3, "op": "load", "array": "A", "share": 120 / 222, "each": 6, "meets": False}
-    assert running.heaviest(ROWS)["sectors"] == told
+    row = {"line": 3, "op": "load", "array": "A", "share": 120 / 222, "each": 6, "meets": False}
+    assert running.heaviest(ROWS)["sectors"] == row
     most = {"line": 7, "op": "load", "array": "tile", "share": 120 / 145, "each": 2}
     assert running.heaviest(ROWS)["wavefronts"] == most | {"meets": False}  # 10 of 145 are lost
     lossy = [one for one in ROWS if one.width_bytes != 2][:-2]  # 10 of 100, at another line
@@ -174,8 +174,8 @@ def ran(ptx: str, spec: Specification = HALF, head: str = HEAD, **more: Any) -> 
 def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> None:
     found = ran(MMA)
     assert found["leans"] == 0.5 and found["asks"] == []
-    told = [(r["wrong"], r["of"], r["tensor"], r["ended"]) for r in found["runs"]]
-    assert told == [(0, 128, 1024, "")] * 6
+    runs = [(r["wrong"], r["of"], r["tensor"], r["ended"]) for r in found["runs"]]
+    assert runs == [(0, 128, 1024, "")] * 6
     assert [r["schedule"] for r in found["runs"]] == [*running.SCHEDULES] * 3
     assert {r["heaviest"]["sectors"]["array"] for r in found["runs"]} == {"y"}
     one = MMA.replace("ld.global.b32 %r1, [%a2]", "mov.b32 %r1, 0")
@@ -199,11 +199,11 @@ def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> Non
 
 
 def test_what_a_machine_is_asked_for_is_told() -> None:
-    asked = MMA.replace("mov.u32 %r0, ", "mov.u32 %r0, %warpid;\n    mov.u32 %r0, /* %smid */")
+    ptx = MMA.replace("mov.u32 %r0, ", "mov.u32 %r0, %warpid;\n    mov.u32 %r0, /* %smid */")
     head = HEAD.replace("int n", "int n /* __CUDA_ARCH__ */")
-    assert ran(asked, head=head)["asks"] == ["warpid"]
+    assert ran(ptx, head=head)["asks"] == ["warpid"]
     head = "#ifdef __CUDA_ARCH__\n#endif\n" + HEAD
-    assert ran(asked, head=head)["asks"] == ["warpid", "__CUDA_ARCH__"]
+    assert ran(ptx, head=head)["asks"] == ["warpid", "__CUDA_ARCH__"]
 
 
 def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
@@ -232,7 +232,7 @@ def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "ptx", "host", "told"),
+    ("head", "ptx", "host", "words"),
     [
         (HEAD, ".entry k(", False, ""),
         (HEAD.replace("half", "__half"), ".entry k(", False, ""),
@@ -248,10 +248,10 @@ def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
         ("void k(const half* x, float* y, long n)", "", True, "parameter 3 of k is 'long n': write void k("),
     ],
 )  # fmt: skip
-def test_another_head_is_told_in_one_line(head: str, ptx: str, host: bool, told: str) -> None:
-    entry = "q" if "called q" in told else "k"
-    said = running.head(head + " {}", ptx, entry, HALF.types, host)
-    assert (told in said) if told else said == "", said
+def test_another_head_is_told_in_one_line(head: str, ptx: str, host: bool, words: str) -> None:
+    entry = "q" if "called q" in words else "k"
+    message = running.head(head + " {}", ptx, entry, HALF.types, host)
+    assert (words in message) if words else message == "", message
 
 
 def test_of_many_findings_twenty_are_told_and_their_words_are_cut() -> None:

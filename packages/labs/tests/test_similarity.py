@@ -23,8 +23,8 @@ def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixtu
     (now / "..%2f=x.cu").write_text(HONEST, encoding="utf-8")
     (now / "zoe.cu").write_bytes(b"\xff\xfex")
     old = hand_in(tmp_path / "old", eve=HONEST)
-    asked = ["similar", "2", str(now), "--out", str(tmp_path / "out")]
-    assert cli.main([*asked, "--with", str(old)]) == 0
+    command = ["similar", "2", str(now), "--out", str(tmp_path / "out")]
+    assert cli.main([*command, "--with", str(old)]) == 0
     assert "without a text: zoe" in capsys.readouterr().out
     place = tmp_path / "out" / "lab-2-similar"
     rows = table(place / "info.csv", "full_name")
@@ -42,7 +42,7 @@ def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixtu
     for path in (place, *(p for p in place.rglob("*") if p.is_file())):
         assert stat.S_IMODE(path.stat().st_mode) & 0o77 == 0, path
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["lab-2-similar"]
-    assert cli.main(asked) == 0  # again, without the earlier class: nothing of it stays
+    assert cli.main(command) == 0  # again, without the earlier class: nothing of it stays
     assert not (place / "before" / "eve").exists()
 
 

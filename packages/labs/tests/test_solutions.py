@@ -30,8 +30,8 @@ def solutions_in(pieces: Iterable[bytes]) -> list[str]:
         texts |= {
             f"{lab.number} {name}": t.encode().strip() for name, t in (*files, *tried.items())
         }
-    held = list(pieces)
-    return [name for name, text in texts.items() if any(text in piece for piece in held)]
+    blobs = list(pieces)
+    return [name for name, text in texts.items() if any(text in piece for piece in blobs)]
 
 
 @pytest.fixture
@@ -66,10 +66,10 @@ def test_a_teacher_unpacks_changes_and_packs(own: labs.Lab, tmp_path: Path) -> N
     with pytest.raises(ConfigError, match=r"no_tiles\.cu is there with another text"):
         rehearsing.unpack([own], tmp_path / "b")
     rehearsing.pack([own], tmp_path / "b")
-    held = rehearsing.texts(own)
-    assert held["no_tiles.cu"] == "a change" and "nobody_names_it.cu" not in held
+    texts = rehearsing.texts(own)
+    assert texts["no_tiles.cu"] == "a change" and "nobody_names_it.cu" not in texts
     assert (mine / "no_tiles.cu").is_file(), "it is the teacher's"
-    assert held.keys() == rehearsing.texts(TWO).keys()
+    assert texts.keys() == rehearsing.texts(TWO).keys()
 
 
 def _unpacked(lab: labs.Lab, folder: Path) -> Path:
@@ -98,7 +98,7 @@ def test_a_passphrase_of_ones_own(
     own: labs.Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack = own.folder / "rehearsal" / sealing.PACK
-    held, words = rehearsing.texts(own), tmp_path / "words"
+    texts, words = rehearsing.texts(own), tmp_path / "words"
     monkeypatch.setenv(sealing.PASSPHRASE_FILE, str(words))
     with pytest.raises(ConfigError, match="No such file"):
         rehearsing.texts(own)
@@ -106,10 +106,10 @@ def test_a_passphrase_of_ones_own(
     with pytest.raises(ConfigError, match="is empty"):
         rehearsing.texts(own)
     words.write_text("mine alone\n", encoding="utf-8")
-    assert rehearsing.texts(own) == held, "what the book has sealed opens yet"
+    assert rehearsing.texts(own) == texts, "what the book has sealed opens yet"
     before = pack.read_bytes()
-    sealing.seal(held, pack.parent)
-    assert pack.read_bytes() != before and rehearsing.texts(own) == held
+    sealing.seal(texts, pack.parent)
+    assert pack.read_bytes() != before and rehearsing.texts(own) == texts
     monkeypatch.delenv(sealing.PASSPHRASE_FILE)
     with pytest.raises(DataError, match="sealed with another passphrase"):
         rehearsing.texts(own)
@@ -165,8 +165,8 @@ def test_answers_for_an_exam_are_held_by_the_emulator() -> None:
 
 def test_solutions_at_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["labs", "solutions", "--unpack", str(tmp_path)]) == 0
-    told = capsys.readouterr().out.split()
-    assert str(tmp_path / "2_tiling" / "rehearsal" / "a_transposed.cu") in told
+    words = capsys.readouterr().out.split()
+    assert str(tmp_path / "2_tiling" / "rehearsal" / "a_transposed.cu") in words
     assert cli.main(["labs", "solutions", "--pack", str(tmp_path)]) == 0
     assert str(TWO.folder / "rehearsal" / sealing.PACK) in capsys.readouterr().out
     assert cli.main(["labs", "solutions"]) == 2

@@ -80,9 +80,9 @@ def product(
     def run(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
         M, N, K = shape
         A, B, out = ints(M, K), ints(K, N), C(M, N)
-        asked = {"uninitialised": ("C",), **fixed, **options}
+        settings = {"uninitialised": ("C",), **fixed, **options}
         args = [A, B, out, M, N, K, *more]
-        report = emulator.launch(text, entry, grid(M, N), block, args, **asked)
+        report = emulator.launch(text, entry, grid(M, N), block, args, **settings)
         return report, out, ending(A @ B)
 
     return run

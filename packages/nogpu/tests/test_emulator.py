@@ -358,11 +358,11 @@ def test_what_is_printed_goes_thread_by_thread_into_the_report_and_has_an_end():
 
     report = printed(r'"%d: %s\n", t, "text"', 2, 2)
     assert report.output == "0: text\n1: text\n" * 2 and report.output[:-1] in str(report)
-    told = printed('"%d,", blockIdx.x * 64 + t', 5, 64).output
-    assert told == "".join(f"{i}," for i in range(200))
-    told = printed('"%1000d%1000d%1000d", n, n, n', 1, 1).output
-    assert told.startswith(" " * 999 + "7") and told.endswith("... (cut: 3,000 characters)\n")
-    assert len(told) < 2100
+    output = printed('"%d,", blockIdx.x * 64 + t', 5, 64).output
+    assert output == "".join(f"{i}," for i in range(200))
+    output = printed('"%1000d%1000d%1000d", n, n, n', 1, 1).output
+    assert output.startswith(" " * 999 + "7") and output.endswith("... (cut: 3,000 characters)\n")
+    assert len(output) < 2100
 
 
 ASKING = """
@@ -382,21 +382,21 @@ extern "C" __global__ void k(long long* out)
 def test_a_kernel_that_asks_where_it_is_reads_what_a_gpu_tells():
     """No register has a value by which a kernel could know the emulator."""
 
-    def told(arch: str = "sm_75", **options) -> np.ndarray:
+    def ask(arch: str = "sm_75", **options) -> np.ndarray:
         out = np.zeros((50, 64, 5), np.int64)
         report = emulator.launch(ASKING, "k", 50, 64, [out], arch=arch, **options)
         assert report.ok, report
         return np.moveaxis(out, 2, 0)
 
-    start, t, sm, sms, warps = told()
+    start, t, sm, sms, warps = ask()
     assert (start > 1 << 32).all() and (t > 1e18).all() and (t % 32 == 0).all()
     assert len(np.unique(start)) > 50  # SMs and warps have their own
     assert set(sm[:, 0]) == set(range(40)) and (sm == sm[:, :1]).all()
-    assert (sms == 40).all() and (warps == 32).all() and (told("sm_120")[4] == 48).all()
-    assert (told() == told()).all()
-    start = told(lanes=64)[0]  # one block at a time: the next one of an SM is later
+    assert (sms == 40).all() and (warps == 32).all() and (ask("sm_120")[4] == 48).all()
+    assert (ask() == ask()).all()
+    start = ask(lanes=64)[0]  # one block at a time: the next one of an SM is later
     assert (start > 1 << 32).all() and (start[40:] > start[:10]).all()
-    one, other = told(seed=1), told(seed=2)
+    one, other = ask(seed=1), ask(seed=2)
     assert (one[:2] != other[:2]).all() and (one[2] != other[2]).any()
 
 

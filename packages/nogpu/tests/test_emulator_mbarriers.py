@@ -17,8 +17,8 @@ def run(body, threads=128, n=4, arch="sm_80", blocks=1, head=HEAD, **options):
     x = np.arange(128, dtype=np.int32) * 3
     y = np.full((blocks, 128), -1, np.int32)
     source = head + body + "\n}\n"
-    asked = {"max_steps": 100_000, **options}
-    report = emulator.launch(source, "k", blocks, threads, [x, y, n], arch=arch, **asked)
+    settings = {"max_steps": 100_000, **options}
+    report = emulator.launch(source, "k", blocks, threads, [x, y, n], arch=arch, **settings)
     return report, y[0] if blocks == 1 else y
 
 
@@ -91,8 +91,8 @@ def test_counts_tokens_and_threads_that_leave():
 def test_a_barrier_that_is_not_set_up_or_set_up_wrongly():
     report, _ = run("arrive(&bar); y[t] = 0;")
     assert {f.kind for f in report.findings} == {"uninitialised"}
-    for count, said in (("n - 4", 0), ("1 << 29", 1 << 29), ("-1", -1)):
-        with pytest.raises(EmulationError, match=f"count of {said}: give 1 to 536870911"):
+    for count, value in (("n - 4", 0), ("1 << 29", 1 << 29), ("-1", -1)):
+        with pytest.raises(EmulationError, match=f"count of {value}: give 1 to 536870911"):
             run(f"if (t == 0) init(&bar, {count});")
 
 

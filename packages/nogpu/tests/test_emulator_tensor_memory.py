@@ -481,7 +481,7 @@ def moved(shape: str, first: int = 0, issued: tuple[str, ...] = (), **other: Any
     return out
 
 
-def held(shape: str, lane: int, i: int) -> tuple[int, int]:
+def locate(shape: str, lane: int, i: int) -> tuple[int, int]:
     """The lane and the column of tensor memory that register i of a lane means, of eight."""
     return {
         "32x32b.x8": (lane, i),
@@ -498,7 +498,7 @@ def held(shape: str, lane: int, i: int) -> tuple[int, int]:
 def test_registers_of_each_shape(shape: str, first: int) -> None:
     (got,) = moved(shape, first)
     for t, i in itertools.product(range(128), range(8)):
-        row, column = held(shape, t % 32, i)
+        row, column = locate(shape, t % 32, i)
         assert got[t, i] == (t // 32 * 32 + first + row << 16) + column
 
 
@@ -558,9 +558,9 @@ def test_a_shift(first: int, pair: bool) -> None:
     issued = f"{{.reg .b32 x; {place} tcgen05.shift.cta_group::{1 + pair}.down [x];}}"
     got = moved("32x32b.x8", issued=(issued,), pair=pair)
     for block in range(1 + pair):
-        held = np.arange(128)[:, None] + np.zeros(8, int)
-        held[first : first + 31, 4:] += 1  # columns 4 to 11: a row is 32 bytes
-        assert np.array_equal(got[block], (block << 30) + (held << 16) + np.arange(8))
+        rows = np.arange(128)[:, None] + np.zeros(8, int)
+        rows[first : first + 31, 4:] += 1  # columns 4 to 11: a row is 32 bytes
+        assert np.array_equal(got[block], (block << 30) + (rows << 16) + np.arange(8))
 
 
 SHIFT = "tcgen05.shift.cta_group::1.down [%0];"
@@ -927,10 +927,10 @@ def test_both_blocks_of_a_pair_allocate_and_free() -> None:
     assert [(f.line, f.threads) for f in lone] == [(1, ((0, 0, 0),))], "the other never allocates"
     for guard, block in (("@first ", 1), ("@!first ", 0)):
         report, _ = bare("alloc 32", guard + "free 480, 32", blocks=2, pair=True)
-        said = {f.line: f.message for f in report.findings}
-        assert sorted(said) == [1, 2], str(report)
-        assert f"block ({block}, 0, 0) ends and has not freed the 32 columns" in said[1]
-        assert f"a warp of block ({1 - block}, 0, 0) allocates or frees" in said[2]
+        messages = {f.line: f.message for f in report.findings}
+        assert sorted(messages) == [1, 2], str(report)
+        assert f"block ({block}, 0, 0) ends and has not freed the 32 columns" in messages[1]
+        assert f"a warp of block ({1 - block}, 0, 0) allocates or frees" in messages[2]
 
 
 @pytest.mark.parametrize(
@@ -951,7 +951,7 @@ def test_what_each_shape_stores(shape: str) -> None:
         if "unpack" in shape:
             want[t - 32, 2 * i : 2 * i + 2] = value & 0xFFFF, value >> 16
         else:
-            row, column = held(shape, t % 32, i)
+            row, column = locate(shape, t % 32, i)
             want[t // 32 * 32 - 32 + row, column] = value
             if shape.startswith("16"):
                 want[t // 32 * 32 - 16 + row, column] = value
@@ -1071,7 +1071,7 @@ SAID = [
 ]  # fmt: skip
 
 
-def told(form: str, codes: list[int]) -> emulator.Report:
+def multiply(form: str, codes: list[int]) -> emulator.Report:
     """The report of one thread's products in a block without tensor memory, a descriptor a line."""
     scales, ws = SCALES * ("scale" in form), "ws." * form.startswith("ws")
     form, pair = form.removeprefix("ws ").removesuffix(" pair"), form.endswith(" pair")
@@ -1093,20 +1093,20 @@ def sized(form: str, bits: int, sizes: dict[int, tuple[int, ...]]) -> list[int]:
 @pytest.mark.parametrize(("form", "bits", "valid", "wrong"), TOLD, ids=[t[0] for t in TOLD])
 def test_sizes_of_a_product(form: str, bits: int, valid: Any, wrong: Any) -> None:
     codes = sized(form, bits, valid)
-    assert {f.line for f in told(form, codes).findings} == {*range(1, len(codes) + 1)}
+    assert {f.line for f in multiply(form, codes).findings} == {*range(1, len(codes) + 1)}
     for what in sized(form, bits, wrong):
         with pytest.raises(EmulationError, match="says M = "):
-            told(form, [what])
+            multiply(form, [what])
 
 
 @pytest.mark.parametrize(("form", "valid", "wrong"), SAID, ids=[t[0] for t in SAID])
 def test_fields_of_an_instruction_descriptor(form: str, valid: Any, wrong: Any) -> None:
     size = 64 << 14 | (1 << 27 if "scale" in form else 128 << 20)
-    report = told(form, [size | bits for bits in valid])
+    report = multiply(form, [size | bits for bits in valid])
     assert {f.line for f in report.findings} == {*range(1, len(valid) + 1)}, str(report)
     for bits, says in wrong:
         with pytest.raises(EmulationError, match=says):
-            told(form, [size | bits])
+            multiply(form, [size | bits])
 
 
 # -- launch control ------------------------------------------------------------------------------

@@ -144,8 +144,8 @@ def test_clang_says_when_a_variable_has_no_value(monkeypatch):
     body = FOLDED["a branch"][0]
     for text, notes in ((body, 1), (body.replace(" v;", " v = 1;", 1), 0)):
         report = emulator.launch(f"{HEAD}{text}\n}}", "k", 1, 8, [x, y, 8])
-        said = [n for n in report.notes if "'v' is used without a value whenever" in n]
-        assert report.ok and len(said) == notes
+        warnings = [n for n in report.notes if "'v' is used without a value whenever" in n]
+        assert report.ok and len(warnings) == notes
 
 
 # -- one instruction at a time, by PTX that is written here ---------------------------------------
@@ -203,7 +203,7 @@ def test_what_each_instruction_shows_of_a_register_without_a_value(body):
     x, y = np.zeros(64, np.int32), np.zeros(64, np.int32)
     found = emulator.launch(f"{HAND}{body} ret; }}", "k", 1, 32, [x, y], arch="sm_90").findings
     found = [f for f in found if f.kind == "uninitialised"]
-    told = {says: name for name, says in SAYS.items()}
-    kinds = [next(told[says] for says in told if says in f.message) for f in found]
+    letters = {says: name for name, says in SAYS.items()}
+    kinds = [next(letters[says] for says in letters if says in f.message) for f in found]
     assert [f"{kind}{f.count}" for kind, f in zip(kinds, found, strict=True)] == SHOWN[body].split()
     assert {f.line for f in found} <= {20}

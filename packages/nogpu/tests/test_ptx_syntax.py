@@ -463,14 +463,14 @@ SITES = {  # instructions: of each of their accesses space, what, kind, elements
 
 @pytest.mark.parametrize("body", SITES)
 def test_an_instruction_says_what_it_accesses(body):
-    told = []
+    accesses = []
     for site in program(f"setp.eq.s32 p, a, b; mov.f32 f, 0f00000000; mov.b64 z, x; {body}").sites:
         words = [site.space, site.op, site.kind.str[1:], site.count, f"{site.offset}"]
         words += [w for w in ("strong", "volatile", "relaxed") if getattr(site, w)]
         words += [f"{w}={n}" for w in ("acquire", "release") if (n := getattr(site, w)) is not None]
-        told.append(" ".join(map(str, words)))
-    assert ", ".join(told) == SITES[body]
-    assert all(site.text == body[:-1] for site in program(body).sites[-len(told) or 9 :])
+        accesses.append(" ".join(map(str, words)))
+    assert ", ".join(accesses) == SITES[body]
+    assert all(site.text == body[:-1] for site in program(body).sites[-len(accesses) or 9 :])
 
 
 FOUR, EIGHT = "{f, f, f, f}", "{a, a, a, a, a, a, a, a}"
@@ -712,8 +712,8 @@ def test_what_lanes_do_together_has_a_gate_before_it(body):
         function = kernel(body)
         whole = waits.gated(function, warps=warps)
         gates = [i for i in whole.code if i.root == "gate"]
-        told = ["W" if "warpgroup" in i.parts else "NR"[type(i.operands[0]) is R] for i in gates]
-        assert " ".join(told) == want
+        letters = ["W" if "warpgroup" in i.parts else "NR"[type(i.operands[0]) is R] for i in gates]
+        assert " ".join(letters) == want
         assert (whole is function) == (not gates)
         assert [i for i in whole.code if i.root != "gate"] == function.code
 
@@ -765,12 +765,14 @@ def test_other_layouts_are_tried_one_by_one():
     swizzles = {128: 1, 64: 2, 32: 3, 0: 0}
     old = {"x": 0x7FFF_1234_5678_9ABC, "y": 0x0123_4567_89AB_CDEF}
     for change in tried[2:38]:
-        held = dict(old)
+        registers = dict(old)
         *steps, product = change.module.functions["k"].code[3:]
         for ins in steps:
             to, a, b = ins.operands
-            held[to.name] = held[a.name] & b.value if ins.root == "and" else held[a.name] | b.value
-        a, b = (held[o.name] for o in product.operands[1:3])
+            registers[to.name] = (
+                registers[a.name] & b.value if ins.root == "and" else registers[a.name] | b.value
+            )
+        a, b = (registers[o.name] for o in product.operands[1:3])
         want = {"A": old["x"], "B": old["y"]}
         which = re.fullmatch(r"the descriptor(s of A and of B| of A| of B) said (.*)", change.says)
         for name in re.findall("[AB]", which[1]):

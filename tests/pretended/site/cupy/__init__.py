@@ -13,29 +13,29 @@ from tests.pretended import machines, products
 
 __version__ = "14.0.1"
 
-_held = 0
+_used_bytes = 0
 
 
 def _need_room(nbytes: int) -> None:
     """Raise OutOfMemoryError as CuPy does where an array does not fit."""
     total = machines.here().properties["totalGlobalMem"]
-    if _held + nbytes > total:
+    if _used_bytes + nbytes > total:
         from cupy.cuda.memory import OutOfMemoryError
 
-        raise OutOfMemoryError(nbytes, _held)
+        raise OutOfMemoryError(nbytes, _used_bytes)
 
 
 def _allocate(nbytes: int, owner: Any) -> None:
     """Count the memory of an array, until nobody holds it."""
-    global _held
+    global _used_bytes
     _need_room(nbytes)
-    _held += nbytes
+    _used_bytes += nbytes
     weakref.finalize(owner, _release, nbytes)
 
 
 def _release(nbytes: int) -> None:
-    global _held
-    _held -= nbytes
+    global _used_bytes
+    _used_bytes -= nbytes
 
 
 _arrays: dict[int, list[weakref.ref[ndarray]]] = {}

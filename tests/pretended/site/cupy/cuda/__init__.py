@@ -46,11 +46,11 @@ class Stream:
         self._work(8e-6 + nbytes / gbs / 1e9)
 
     def __enter__(self) -> Stream:
-        _stack.__dict__.setdefault("held", []).append(self)
+        _stack.__dict__.setdefault("streams", []).append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _stack.held.pop()
+        _stack.streams.pop()
 
     def synchronize(self) -> None:
         clock.wait_until(self._end)
@@ -102,8 +102,8 @@ Stream.null = Stream(null=True)  # type: ignore[attr-defined]
 
 
 def get_current_stream() -> Stream:
-    held = getattr(_stack, "held", [])
-    return held[-1] if held else Stream.null  # type: ignore[attr-defined]
+    streams = getattr(_stack, "streams", [])
+    return streams[-1] if streams else Stream.null  # type: ignore[attr-defined]
 
 
 def get_elapsed_time(start: Event, end: Event) -> float:
