@@ -66,11 +66,11 @@ def without_lines_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(clang, "_with_lines", lambda ir, places: ir)
     monkeypatch.setenv("TILE_CACHE", "0")
-    for held in (clang.translate, run._program):
-        held.cache_clear()
+    for cached in (clang.translate, run._program):
+        cached.cache_clear()
     yield
-    for held in (clang.translate, run._program):
-        held.cache_clear()
+    for cached in (clang.translate, run._program):
+        cached.cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -83,8 +83,8 @@ def html() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test processes run side by side; one of them builds
         if not index.exists() or index.stat().st_mtime < newest:
             built = completed(["make", "book"], cwd=ROOT)
-            said = (built.stdout + built.stderr)[-4000:]
-            assert built.returncode == 0, f"make book failed:\n{said}"
+            output = (built.stdout + built.stderr)[-4000:]
+            assert built.returncode == 0, f"make book failed:\n{output}"
     return HTML
 
 

@@ -48,8 +48,8 @@ def launch(jobs: list[dict[str, Any]]) -> int:
     """The program, with no GPU: how many launches it came to."""
     for at, job in enumerate(jobs):
         if "shapes" in job:
-            said = {"shapes": len(job["shapes"]), "worst": 0.25, "wrong": 0, "wrong_at": []}
-            print("@ " + json.dumps({"kernel": job["kernel"], **said}), flush=True)
+            result = {"shapes": len(job["shapes"]), "worst": 0.25, "wrong": 0, "wrong_at": []}
+            print("@ " + json.dumps({"kernel": job["kernel"], **result}), flush=True)
             continue
         acts = kernel(job)["acts"]
         if "late" in acts:
@@ -60,8 +60,8 @@ def launch(jobs: list[dict[str, Any]]) -> int:
         if "stop" in acts:
             print("cudaErrorIllegalAddress: an illegal memory access in /some/folder/x.py")
             return at
-        said = {"kernel": job["kernel"], "wrong": 7 if "wrong" in acts else 0}
-        print("@ " + json.dumps(said if job["check"] else {}), flush=True)
+        result = {"kernel": job["kernel"], "wrong": 7 if "wrong" in acts else 0}
+        print("@ " + json.dumps(result if job["check"] else {}), flush=True)
     print("@ " + json.dumps({"done": len(jobs)}), flush=True)
     return len(jobs)
 

@@ -21,7 +21,7 @@ from helpers.ladder import binding, hopper, launch, numbers
 from helpers.ladder.kernel import Room
 from nogpu import device
 from nogpu.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
-from tests.test_pretended import on, said, stops, written
+from tests.test_pretended import on, stops, text_of, written
 
 # -- in the emulator -------------------------------------------------------------------------------
 
@@ -548,7 +548,7 @@ def test_on_a_pretended_gpu(tmp_path: Path) -> None:
     notebook = written(tmp_path / "bound.ipynb", *CELLS)
     [cells] = on("sm86", notebook, tmp_path / "cells.json", "--once").values()
     assert not stops(cells)
-    text = said(cells)
+    text = text_of(cells)
     assert text.count("wrong: 0") == 5 and text.count("not run: True") == 2
     assert "launches=3" in text
     assert "must lie together" in text and "hopper_1 needs sm_90a and nothing later" in text

@@ -172,9 +172,9 @@ def test_a_kernel_that_copies_or_steps_otherwise_is_counted_otherwise(name: str)
 
 def test_blocks_of_an_sm_by_what_each_resource_allows() -> None:
     """Columns that a block allocates are a limit of their own: without it six blocks would fit."""
-    held = model.occupancy(model.plan("tensor_memory", 4096, 4096, 4096))
-    assert held.limited_by == ("tensor memory",) and held.blocks == 512 // 128
-    assert min(n for name, n in held.by.items() if name != "tensor memory") > held.blocks
+    occupancy = model.occupancy(model.plan("tensor_memory", 4096, 4096, 4096))
+    assert occupancy.limited_by == ("tensor memory",) and occupancy.blocks == 512 // 128
+    assert min(n for name, n in occupancy.by.items() if name != "tensor memory") > occupancy.blocks
     wide = model.occupancy(model.plan("tensor_memory", 4096, 4096, 4096, BN=256))
     assert wide.by["tensor memory"] == 2
 

@@ -63,12 +63,12 @@ def test_a_false_sentence_stops_the_build_with_its_places_and_numbers(built: Pat
     gain, sizes, rows = 0.1234567, {4: "few", 8: "many"}, [{"ms": 2}]
     with pytest.raises(FalseSentenceError) as stopped:
         holds(loses=gain < 0 and all(row["ms"] > 1 for row in rows), equal=sizes[4] == sizes[8])
-    said = str(stopped.value)
-    assert "book/12_page.md:3: “The larger tile loses”" in said
-    assert "book/12_page.md:3: “does `a[1]`”" in said
-    assert "The condition: gain < 0 and all(" in said and "where gain = 0.123457." in said
-    assert "book/12_page.md:4: “{term}`warps <warp>`, a[1] too”. The condition: sizes[4]" in said
-    assert "sizes[4] = few; sizes[8] = many" in said
+    message = str(stopped.value)
+    assert "book/12_page.md:3: “The larger tile loses”" in message
+    assert "book/12_page.md:3: “does `a[1]`”" in message
+    assert "The condition: gain < 0 and all(" in message and "where gain = 0.123457." in message
+    assert "book/12_page.md:4: “{term}`warps <warp>`, a[1] too”. The condition: sizes[4]" in message
+    assert "sizes[4] = few; sizes[8] = many" in message
     with pytest.raises(FalseSentenceError) as stopped:
         holds(loses=True, equal=False)
     assert "The larger tile" not in str(stopped.value)
@@ -80,12 +80,12 @@ def test_on_a_readers_machine_a_note_says_which_sentence_does_not_hold(
     monkeypatch.delenv("TILE_BOOK_BUILD", raising=False)
     gain, rows = 2, []
     holds(loses=gain < 0, equal=True, mine=True)
-    said = capsys.readouterr().out
-    assert "“The larger tile loses” does not hold" in said and "gain = 2" in said and not rows
+    note = capsys.readouterr().out
+    assert "“The larger tile loses” does not hold" in note and "gain = 2" in note and not rows
     monkeypatch.delenv("TILE_PAGE")
     holds(loses=gain < 0)
-    said = "Here it is otherwise than the text says: “loses” does not hold.\n"
-    assert capsys.readouterr().out == said
+    note = "Here it is otherwise than the text says: “loses” does not hold.\n"
+    assert capsys.readouterr().out == note
 
 
 @pytest.mark.parametrize("condition", [1, 0.0, "yes", None, [True], np.float64(2.0)])

@@ -50,8 +50,8 @@ def test_a_notebook_runs_on_colab(stem: str, python: Path, source: Path, tmp_pat
     assert facts["versions"] == colab.VERSIONS
     assert Path(facts["helpers"]).is_relative_to(ran.clone)
     assert (ran.clone / ".git").is_dir()
-    said = ran.printed().split("FACTS ")[0]
-    assert "No GPU here" in said and "Runtime > Change runtime type" in said
+    output = ran.printed().split("FACTS ")[0]
+    assert "No GPU here" in output and "Runtime > Change runtime type" in output
 
 
 def test_a_cell_that_fails_is_seen(python: Path, source: Path, tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ def faults_of(walk: Walk) -> list[str]:
         found.append("a worker begins two tiles that are cut: their counts would be one")
     for tile in range(walk.division.whole, walk.tiles):
         shared, who = walk.sharers(tile), of_tile[tile]
-        told = [worker for worker, *_ in who]
-        if told != list(range(shared.first, shared.first + shared.parts)):
-            found.append(f"{tile=}: {shared} are not {told}")
+        workers = [worker for worker, *_ in who]
+        if workers != list(range(shared.first, shared.first + shared.parts)):
+            found.append(f"{tile=}: {shared} are not {workers}")
         owners = [worker for worker, _, last in who if last]
-        if shared.parts > 1 and (owners != told[: shared.owners] or not owners):
+        if shared.parts > 1 and (owners != workers[: shared.owners] or not owners):
             found.append(f"{tile=}: its owners {owners} go on to other tiles, or are none")
         if [p.begin for _, p, _ in who] != sorted(p.begin for _, p, _ in who):
             found.append(f"{tile=}: parts are not in the order of k")
@@ -283,8 +283,8 @@ def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
             WALK, "walk", 1, workers, [out, who, tiles, steps, division.whole, division.ranges]
         )
         for worker in range(workers):
-            told = [tuple(int(v) for v in row) for row in out[worker] if row[0] >= 0]
-            assert told == [(p.tile, p.begin, p.end) for p in walk.pieces(worker)]
+            pieces = [tuple(int(v) for v in row) for row in out[worker] if row[0] >= 0]
+            assert pieces == [(p.tile, p.begin, p.end) for p in walk.pieces(worker)]
         for tile in range(division.whole, tiles):
             assert Sharers(*map(int, who[tile])) == walk.sharers(tile)
 
@@ -310,8 +310,8 @@ def counted(walk: Walk, work: cuts.Work) -> tuple[float, float]:
 @given(walks(), st.sampled_from((8, 16)))
 def test_the_model_counts_no_less_than_is_handed_over(walk: Walk, shares: int) -> None:
     work = cuts.Work(walk.workers, walk.tiles, walk.steps, 1024, 0, 131072, shares, True)
-    said, found = cuts.handed(work, walk.division), counted(walk, work)
-    assert all(a >= b - 1e-6 for a, b in zip(said, found, strict=True)), (said, found)
+    predicted, found = cuts.handed(work, walk.division), counted(walk, work)
+    assert all(a >= b - 1e-6 for a, b in zip(predicted, found, strict=True)), (predicted, found)
     longest = max(sum(p.end - p.begin for p in walk.pieces(w)) for w in range(walk.workers))
     assert longest <= cuts.cost(work, walk.division).steps + 2 * (cuts.LEAST_STEPS - 1)
 
@@ -338,8 +338,8 @@ def test_sums_are_handed_over_by_whoever_does_not_store_them(
     tiles: int, workers: int, steps: int, shares: int, division: Division, left: float, taken: float
 ) -> None:
     work = cuts.Work(workers, tiles, steps, 1024, 0, 131072, shares, True)
-    told = cuts.handed(work, division)
-    assert told == pytest.approx((left * work.sums, taken * work.sums))
+    handed = cuts.handed(work, division)
+    assert handed == pytest.approx((left * work.sums, taken * work.sums))
 
 
 PREDICTED = """
@@ -364,12 +364,12 @@ def test_a_launch_is_predicted_as_before(line: str) -> None:
     name, shape, clocks, busiest, whole, ranges, *tile = line.split()
     sizes = {size: int(value) for size, value in (word.split("=") for word in tile)}
     p = lay_out(name, *map(int, shape.split("x")), **sizes)
-    told = cuts.rounds_of(p, H200)
-    assert told.clocks == pytest.approx(float(clocks), abs=0.06)
-    assert (told.busiest, told.resident) == (int(busiest), 1)
-    assert told.blocks == -(-p.M // p.tile[0]) * -(-p.N // p.tile[1])
+    rounds = cuts.rounds_of(p, H200)
+    assert rounds.clocks == pytest.approx(float(clocks), abs=0.06)
+    assert (rounds.busiest, rounds.resident) == (int(busiest), 1)
+    assert rounds.blocks == -(-p.M // p.tile[0]) * -(-p.N // p.tile[1])
     peak = H200.tensor_fp16_flop_per_clock_per_sm / 2 * H200.sms
-    assert told.peak == pytest.approx(p.M * p.N * p.K / peak / told.clocks)
+    assert rounds.peak == pytest.approx(p.M * p.N * p.K / peak / rounds.clocks)
     division = cuts.cheapest(cuts.work_of(p, H200)).division
     assert division == Division(int(whole), int(ranges))
 

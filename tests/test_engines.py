@@ -64,8 +64,8 @@ def test_an_engine_that_is_not_installed_is_left_out_and_named(monkeypatch, caps
     )
     made = bench_engines.compare()
     assert [e["engine"] for e in made["engines"]] == ["the emulator"] and not made["ratios"]
-    said = capsys.readouterr().err
-    assert "numba is not installed" in said and "oclgrind is not installed" in said
+    stderr = capsys.readouterr().err
+    assert "numba is not installed" in stderr and "oclgrind is not installed" in stderr
 
 
 def test_a_tiled_product_of_256_with_every_check_takes_seconds_at_most():

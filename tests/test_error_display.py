@@ -29,15 +29,15 @@ def shown(shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     result = shell.run_cell(cell, store_history=True)
     assert not result.success
-    said = capsys.readouterr()
-    return ANSI.sub("", said.out + said.err)
+    captured = capsys.readouterr()
+    return ANSI.sub("", captured.out + captured.err)
 
 
 def test_an_error_is_its_message_and_the_readers_line(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = shown(shell, 'size = 64\nlaunch.trace("tiled_32", size, size, size, BM=100)', capsys)
-    line, message = said.splitlines()
+    output = shown(shell, 'size = 64\nlaunch.trace("tiled_32", size, size, size, BM=100)', capsys)
+    line, message = output.splitlines()
     assert line == '----> 2 launch.trace("tiled_32", size, size, size, BM=100)'
     assert message.startswith("ConfigError: ") and "BM" in message
 
@@ -46,21 +46,21 @@ def test_a_function_of_the_readers_is_shown_on_the_way(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.run_cell("def mine(n):\n    return catalog['no_such_kernel_at_all']")
-    said = shown(shell, "mine(3)", capsys).splitlines()
-    assert said[:2] == ["----> 1 mine(3)", "----> 2 return catalog['no_such_kernel_at_all']"]
-    assert said[2].startswith("Unknown") and len(said) == 3
+    lines = shown(shell, "mine(3)", capsys).splitlines()
+    assert lines[:2] == ["----> 1 mine(3)", "----> 2 return catalog['no_such_kernel_at_all']"]
+    assert lines[2].startswith("Unknown") and len(lines) == 3
 
 
 @pytest.mark.nvrtc
 def test_a_compile_error_is_the_compilers_message(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = shown(shell, f"source = {SOURCE!r}\ntoolchain.compile(source, name='mine.cu')", capsys)
-    lines = said.splitlines()
+    output = shown(shell, f"source = {SOURCE!r}\ntoolchain.compile(source, name='mine.cu')", capsys)
+    lines = output.splitlines()
     assert lines[0].startswith("----> 2 toolchain.compile(") and lines[1].startswith("CompileError")
     assert any(line.startswith("mine.cu(3): error:") and '"y"' in line for line in lines)
     assert any(line.strip() == "^" for line in lines)
-    assert "helpers" not in said and len(lines) < 12
+    assert "helpers" not in output and len(lines) < 12
 
 
 @pytest.mark.parametrize("way", ["TILE_TRACEBACK", "%xmode Verbose"])
@@ -73,10 +73,10 @@ def test_the_whole_traceback_remains(
         shell.run_line_magic("xmode", "Verbose")
     else:
         monkeypatch.setenv(way, "1")
-    said = shown(shell, 'launch.trace("tiled_32", 64, 64, 64, BM=100)', capsys)
+    output = shown(shell, 'launch.trace("tiled_32", 64, 64, 64, BM=100)', capsys)
     shell.run_line_magic("xmode", "Context")
     monkeypatch.delenv("TILE_TRACEBACK", raising=False)
-    assert "helpers/" in said and "ConfigError" in said and len(said.splitlines()) > 10
+    assert "helpers/" in output and "ConfigError" in output and len(output.splitlines()) > 10
     assert "helpers/" not in shown(shell, 'launch.trace("tiled_32", 64, 64, 64, BM=100)', capsys)
 
 
@@ -84,8 +84,8 @@ def test_another_error_keeps_its_frames(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The wrong twin: an error of another kind that is raised inside the library."""
-    said = shown(shell, 'launch.trace("tiled_32", 64, 64, 64, seed="x")', capsys)
-    assert "TypeError" in said and "helpers/" in said
+    output = shown(shell, 'launch.trace("tiled_32", 64, 64, 64, seed="x")', capsys)
+    assert "TypeError" in output and "helpers/" in output
 
 
 def test_outside_ipython_nothing_changes() -> None:

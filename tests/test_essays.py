@@ -121,10 +121,10 @@ def test_the_hours_are_those_of_the_main_line() -> None:
     longer = replace(GOOD, words=1450)
     assert faults([GOOD] * 12 + [longer], {}) == [] and essays.main_hours([longer] * 13) > 9.6
     assert faults([GOOD] * 14, {}) == ["the main line takes 10.11 hours; at most 10"]
-    said = "The main line takes about ten hours."
-    assert essays.promised(said, [GOOD] * 14) == []
-    [told] = essays.promised(said.replace("ten", "eight"), [GOOD] * 14)
-    assert "takes 10.1 hours, not about 8" in told
+    sentence = "The main line takes about ten hours."
+    assert essays.promised(sentence, [GOOD] * 14) == []
+    [fault] = essays.promised(sentence.replace("ten", "eight"), [GOOD] * 14)
+    assert "takes 10.1 hours, not about 8" in fault
     assert "says nowhere" in essays.promised("", [GOOD])[0]
 
 
@@ -153,8 +153,8 @@ def test_every_kernel_is_a_step_from_a_chapter_before_or_stands_beside_the_steps
 def test_a_chapter_off_the_main_line_may_be_long_and_states_its_minutes_all_the_same() -> None:
     aside = replace(GOOD, is_main=False, words=3000, stated=56)
     assert faults([aside], {}) == []
-    [told] = faults([replace(aside, stated=30)], {})
-    assert "minutes that it states" in told
+    [fault] = faults([replace(aside, stated=30)], {})
+    assert "minutes that it states" in fault
 
 
 def test_new_lines_are_a_share_of_the_code() -> None:

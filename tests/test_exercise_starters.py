@@ -76,10 +76,10 @@ def test_a_wrong_number_is_never_left_without_a_word() -> None:
 
 def test_a_header_of_the_host_does_not_stand_in_the_way(tmp_path: Path) -> None:
     answer = given("06.2", tmp_path)
-    said = [c.ok for c in check("06.2", answer).checks]
+    verdicts = [c.ok for c in check("06.2", answer).checks]
     host = '\nint main() { printf("\\n"); }\n'
     with_host = f"#include <stdio.h>\n#include <vector>\n{answer}{host}"
-    assert [c.ok for c in check("06.2", with_host).checks] == said
+    assert [c.ok for c in check("06.2", with_host).checks] == verdicts
     assert "no_such.h" in repr(check("06.2", "#include <cuda/no_such.h>\n" + answer))
 
 
@@ -95,6 +95,6 @@ extern "C" __global__ void add(const float* A, const float* B, float* C, int M, 
 
 def test_a_warps_barrier_is_asked_for_where_it_is_enough() -> None:
     task = KernelTask("add", block=(64,), grid=(1,), shapes=((4, 4, 4),))
-    told = [str(c) for c in check_kernel_source(WITHIN_A_WARP, task) if not c.ok]
-    assert any("put __syncwarp" in text for text in told)
-    assert not any("__syncthreads" in text for text in told), told
+    messages = [str(c) for c in check_kernel_source(WITHIN_A_WARP, task) if not c.ok]
+    assert any("put __syncwarp" in text for text in messages)
+    assert not any("__syncthreads" in text for text in messages), messages

@@ -209,8 +209,8 @@ def test_a_page_opens_where_half_of_the_steps_are_legal(name: str, opens: bool) 
 def test_the_pages_ask_for_sizes_that_move_together(page: str, name: str) -> None:
     text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
     [call] = re.findall(r"(?m)^explorers\.tile\(.*\)$", text)
-    asked = eval(call, {"explorers": explorers})
-    assert [c.name for c in asked.controls] == [c.name for c in made(name).controls]
+    explorer = eval(call, {"explorers": explorers})
+    assert [c.name for c in explorer.controls] == [c.name for c in made(name).controls]
 
 
 def test_one_slider_has_every_set_of_sizes_that_is_legal_somewhere() -> None:
@@ -380,12 +380,12 @@ def test_fragments_are_those_that_the_emulator_multiplies(wrong: str) -> None:
     def elements(name: str) -> Iterator[tuple[int, int, tuple[int, int]]]:
         """Lane, place in its registers, and element, of an operand."""
         for state in states(explorer):
-            said = explorer.read(**state).text
-            of, row, col = re.findall(r"\w+", said["element"])
+            text = explorer.read(**state).text
+            of, row, col = re.findall(r"\w+", text["element"])
             if of == name:
                 lane = state["lane"] ^ (of == wrong)
-                upper = 0 if name == "C" else said["half"] == "upper"
-                place = int(said["register"]) * (1 if name == "C" else 2) + upper
+                upper = 0 if name == "C" else text["half"] == "upper"
+                place = int(text["register"]) * (1 if name == "C" else 2) + upper
                 yield lane, place, (int(row), int(col))
 
     for lane, place, at in elements("A"):
@@ -401,15 +401,15 @@ def test_fragments_are_those_that_the_emulator_multiplies(wrong: str) -> None:
 
 def test_a_lane_holds_what_its_elements_say() -> None:
     explorer = made("fragments")
-    held = {
+    wanted = {
         "A": "r0 [2, 2–3], r1 [10, 2–3], r2 [2, 10–11], r3 [10, 10–11]",
         "B": "r0 [2–3, 2], r1 [10–11, 2]",
         "C": "r0 [2, 2], r1 [2, 3], r2 [10, 2], r3 [10, 3]",
     }
-    told = {name: explorer.read(lane=9).text[name] for name in held}
-    unbroken = {name: words.replace("\u2060", "") for name, words in told.items()}
-    assert {name: words.replace("\xa0", " ") for name, words in unbroken.items()} == held
-    assert told["B"] == "r0\xa0[2–\u20603,\xa02], r1\xa0[10–\u206011,\xa02]"
+    shown = {name: explorer.read(lane=9).text[name] for name in wanted}
+    unbroken = {name: words.replace("\u2060", "") for name, words in shown.items()}
+    assert {name: words.replace("\xa0", " ") for name, words in unbroken.items()} == wanted
+    assert shown["B"] == "r0\xa0[2–\u20603,\xa02], r1\xa0[10–\u206011,\xa02]"
     assert explorer.sentence(lane=31, slot=15).startswith("C[15, 7] fills register 3 of lane 31,")
 
 
@@ -474,7 +474,7 @@ def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str
         row, first, last = map(int, re.findall(r"\d+", s["gives"]))
         where.append(16 * row + first)
         assert last == first + 7
-    said, takers = [], [set[int]() for _ in range(16 * 2)]
+    elements, takers = [], [set[int]() for _ in range(16 * 2)]
     for lane, s in enumerate(shown):
         for register in s["gets"].split(", r"):
             rows, cols = (
@@ -483,7 +483,7 @@ def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str
             taken = rows[-2:] if way == "trans" else rows[-1:]
             pair = [16 * row + col for row in taken for col in cols]
             assert len(pair) == 2
-            said += pair
+            elements += pair
             for element in pair:
                 takers[element // 8].add(lane)
     for s, start in zip(shown, where, strict=True):
@@ -493,7 +493,7 @@ def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str
         out = np.zeros((32, 4), np.uint32)
         given = np.array([where[1], where[0], *where[2:]] if wrong else where, np.int32)
         emulator.launch(RECEIVE, "receive", 1, 32, [given, out], defines={"FETCH": fetch})
-        assert (out.view(np.uint16).reshape(-1).tolist() == said) is not wrong
+        assert (out.view(np.uint16).reshape(-1).tolist() == elements) is not wrong
 
 
 MULTIPLY = """
@@ -556,15 +556,15 @@ def test_a_descriptor_names_the_bytes_that_wgmma_reads(operand: str) -> None:
     seen = []
     for change in range(len(bit_room.CHANGES)):
         state = {"operand": operand, "change": change}
-        said, code = explorer.read(**state), int(explorer.read(**state).text["word"], 16)
-        if said.say in ("middle", "outside"):
-            refused = {"middle": "begins in the middle of it", "outside": "past its end"}[said.say]
+        shown, code = explorer.read(**state), int(explorer.read(**state).text["word"], 16)
+        if shown.say in ("middle", "outside"):
+            refused = {"middle": "begins in the middle of it", "outside": "past its end"}[shown.say]
             with pytest.raises(EmulationError, match=refused):
-                bytes_that_wgmma_reads(operand, code, size, alone=said.say == "outside")
+                bytes_that_wgmma_reads(operand, code, size, alone=shown.say == "outside")
             continue
         named = [int(a) + 2 * e for a in bit_room.pieces(state) for e in range(8)]
         assert bytes_that_wgmma_reads(operand, code, size) == named, state
-        assert int(said.text["bytes"].replace(",", "")) == 2 * len(set(named))
+        assert int(shown.text["bytes"].replace(",", "")) == 2 * len(set(named))
         seen.append(named)
     assert any(one != seen[0] for one in seen)
 
@@ -589,13 +589,13 @@ def test_the_scorecard_is_that_of_the_cost_model() -> None:
     """Rung by rung: bars, time, and the name of the longest, which changes where the figure says."""
     explorer, was = made("scorecard"), None
     for name in explorer.controls[1].values:
-        b, said = costs.bounds(name, 4096, gpu="h200"), explorer.read(rung=name)
-        assert said.text["all"] == "; ".join(f"{n} {number(b[n].ms)} ms" for n in b)
+        b, shown = costs.bounds(name, 4096, gpu="h200"), explorer.read(rung=name)
+        assert shown.text["all"] == "; ".join(f"{n} {number(b[n].ms)} ms" for n in b)
         assert [ms for _, ms, *_ in explorer.data["rungs"][name]["bars"]] == [b[n].ms for n in b]
         longest, shortest = (of(b, key=lambda n: b[n].ms) for of in (max, min))
-        assert said.text["binding"] == longest != shortest
-        assert said.text["share"] == f"{100 * b.ms / (b.measured or 0):.0f}"
-        assert said.say == ("first" if was is None else "same" if was == b.binding else "changes")
+        assert shown.text["binding"] == longest != shortest
+        assert shown.text["share"] == f"{100 * b.ms / (b.measured or 0):.0f}"
+        assert shown.say == ("first" if was is None else "same" if was == b.binding else "changes")
         assert b.binding in explorer.sentence(rung=name)
         was = b.binding
 
@@ -613,8 +613,8 @@ def test_stream_k_says_what_its_bars_show() -> None:
             assert sorted(done) == [(t, k) for t in range(tiles) for k in range(steps)]
             longest = max(sum(p.end - p.begin for p in own) for own in spread.pieces)
             idle = 100 - 100 * len(done) / (longest * sms)
-            said = shown["idle" if way == "whole" else "idle_cut"]
-            assert float(said) == pytest.approx(idle, abs=0.051)
+            share = shown["idle" if way == "whole" else "idle_cut"]
+            assert float(share) == pytest.approx(idle, abs=0.051)
             assert float(shown[way]) == pytest.approx(longest / steps, abs=0.0051)
         assert float(shown["cut"]) <= float(shown["whole"])
         owners = [{sm for sm, own in enumerate(spread.pieces) for p in own if p.tile == tile}
@@ -638,19 +638,19 @@ def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tup
     for now in ring_room.CLOCKS:
         for _, at in (one for one in copies if one[0] == now):
             full[at] += 1
-        asked = []
+        tiles = []
         if until and until == now:
             empty[reads % stages] += 1
             reads, until, reads_since = reads + 1, 0, now
         while empty[asks % stages] % 2 != (parity := asks // stages % 2 ^ flip):
             copies.append((now + copy, asks % stages))
-            asked.append(asks)
+            tiles.append(asks)
             asks, asks_since = asks + 1, now
         if not until and full[reads % stages] % 2 != reads // stages % 2:
             until = now + compute
         first = f"waits for empty[{asks % stages}], parity {parity}, since clock {asks_since:,}"
-        if asked:
-            first = f"asks for tile{f's {asked[0]} to' if asked[1:] else ''} {asked[-1]}"
+        if tiles:
+            first = f"asks for tile{f's {tiles[0]} to' if tiles[1:] else ''} {tiles[-1]}"
         second = f"multiply tile {reads}, until clock {until:,}"
         if not until:
             wait = f"parity {reads // stages % 2}, since clock {reads_since:,}"
@@ -736,9 +736,9 @@ def test_the_ring_speaks_the_kernels_words() -> None:
     wrong = source.replace(ring_room.RIGHT, ring_room.WRONG)
     run = plan("mma_tma", 64, 64, 128)
     assert not run.trace().report.findings
-    told = "".join(str(f) for f in run.with_source(wrong).trace().report.findings)
+    findings = "".join(str(f) for f in run.with_source(wrong).trace().report.findings)
     for barrier in ("empty[0]", "full[0]"):
-        assert f"waits at {barrier} for a phase that never completes" in told
+        assert f"waits at {barrier} for a phase that never completes" in findings
         assert barrier in made("ring").sentence(parity=ring_room.WRONG)
 
 
@@ -751,8 +751,8 @@ def test_an_explorer_is_light_and_has_words_for_every_state(name: str) -> None:
     markup = explorer._repr_html_()
     assert "src=" not in scripts and "http" not in scripts
     assert markup.count("<script") == markup.count("</script>") == 2
-    for said in (explorer.sentence(**state) for state in states(explorer, 400)):
-        assert said and "{" not in said
+    for sentence in (explorer.sentence(**state) for state in states(explorer, 400)):
+        assert sentence and "{" not in sentence
     assert explorer.caption and explorer.title and explorer.sentence() in repr(explorer)
 
 
@@ -847,9 +847,9 @@ def test_the_page_shows_what_python_computes(opened: Any, name: str) -> None:
     quick = [statistics.quantiles(result["times"], n=4)[0]]  # a busy machine delays some
     while quick[-1] > 16 and len(quick) < 5:  # or all, for a while
         quick.append(statistics.quantiles(page.evaluate(MOVE, chosen)["times"], n=4)[0])
-    for state, (said, cells, alt, bad) in zip(chosen, result["shown"], strict=True):
+    for state, (sentence, cells, alt, bad) in zip(chosen, result["shown"], strict=True):
         wanted = explorer.read(**state).text
-        assert said == explorer.sentence(**state) == alt, state
+        assert sentence == explorer.sentence(**state) == alt, state
         assert cells == {n: wanted.get(n, "–") for n in explorer.labels}, state
         assert not bad, state
     print(f"{name}: {len(chosen)} states, a quarter redrawn within {min(quick):.2f} ms")
@@ -874,8 +874,8 @@ def test_a_page_that_shows_another_value_is_found(opened: Any, name: str) -> Non
     shown = opened(body=body).evaluate(MOVE, chosen)["shown"]
     wanted = [(made(name).sentence(**s), made(name).read(**s).text) for s in chosen]
     assert any(
-        said != right or any(cells[n] != text.get(n, "–") for n in cells)
-        for (said, cells, *_), (right, text) in zip(shown, wanted, strict=True)
+        sentence != right or any(cells[n] != text.get(n, "–") for n in cells)
+        for (sentence, cells, *_), (right, text) in zip(shown, wanted, strict=True)
     )
 
 
@@ -977,11 +977,11 @@ def test_it_works_when_inserted_late_as_jupyterlab_does(opened: Any) -> None:
             }""",
             explorer._repr_html_(),
         )
-    said = page.evaluate(
+    sentences = page.evaluate(
         "[...document.querySelectorAll('.tile-explorer')].map(e =>"
         " e.shadowRoot?.querySelector('.say').textContent)"
     )
-    assert said == [e.sentence() for e in given]
+    assert sentences == [e.sentence() for e in given]
 
 
 def test_controls_follow_the_theme(opened: Any) -> None:
@@ -1052,8 +1052,8 @@ def test_a_shape_that_is_chosen_sets_its_controls(opened: Any, name: str, touch:
     field = page.locator(f".tile-explorer svg [data-set='{shape}']").first
     field.tap() if touch else field.click()
     assert page.evaluate(f"{EXPLORER}.state()").items() >= state.items()
-    said = page.locator(".tile-explorer .say").inner_text()
-    assert said == made(name).sentence(**state)
+    sentence = page.locator(".tile-explorer .say").inner_text()
+    assert sentence == made(name).sentence(**state)
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -1089,18 +1089,18 @@ def test_pieces_are_drawn_where_the_descriptor_finds_them(opened: Any, wrong: bo
 def test_what_a_mouse_points_at_is_shown_and_not_chosen(opened: Any, touch: bool) -> None:
     """A finger points at nothing: by touch the same events choose, and what they choose stays."""
     page = opened("ldmatrix", has_touch=touch)
-    said = page.locator(".tile-explorer .say")
+    sentence = page.locator(".tile-explorer .say")
     field = page.locator("svg [data-set='lane=20']").first
     field.tap() if touch else field.hover()
-    assert said.inner_text() == made("ldmatrix").sentence(lane=20)
+    assert sentence.inner_text() == made("ldmatrix").sentence(lane=20)
     chosen = f"{EXPLORER}.state().lane"
     assert page.evaluate(chosen) == (20 if touch else made("ldmatrix").default["lane"])
     page.mouse.move(1, 1)
-    assert said.inner_text() == made("ldmatrix").sentence(lane=page.evaluate(chosen))
+    assert sentence.inner_text() == made("ldmatrix").sentence(lane=page.evaluate(chosen))
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Home")
-    assert said.inner_text() == made("ldmatrix").sentence(lane=0)
+    assert sentence.inner_text() == made("ldmatrix").sentence(lane=0)
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
@@ -1131,8 +1131,8 @@ def test_steps_play_when_asked(
     assert page.evaluate(at) == stood == begin + steps
     page.locator(f".tile-explorer svg [data-set='{first}={touched}']").last.tap()
     assert page.evaluate(at) == touched
-    said = page.locator(".tile-explorer .say").inner_text()
-    assert said == made(name).sentence(**{first: touched})
+    sentence = page.locator(".tile-explorer .say").inner_text()
+    assert sentence == made(name).sentence(**{first: touched})
 
 
 def test_the_march_lights_the_line_of_each_warp(opened: Any) -> None:

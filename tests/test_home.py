@@ -150,21 +150,21 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     (home / "mine" / "kept.ipynb").write_text("what its reader made of it")
     with jupyterlab(home) as address:
 
-        def asked(path: str) -> str:
+        def fetch(path: str) -> str:
             with urllib.request.urlopen(f"{address}{path}", timeout=5) as answer:
                 return f"{answer.url}\n{answer.read().decode()}"
 
-        assert '"intro.ipynb"' in asked("/api/contents/mine?token=x")
-        notebook = json.loads(asked("/api/contents/mine/intro.ipynb?token=x").split("\n", 1)[1])
+        assert '"intro.ipynb"' in fetch("/api/contents/mine?token=x")
+        notebook = json.loads(fetch("/api/contents/mine/intro.ipynb?token=x").split("\n", 1)[1])
         (first,) = notebook["content"]["cells"]
         assert first["metadata"]["trusted"]  # or JupyterLab leaves out the figures that it carries
-        assert "kernels" in asked("/api/contents?token=x")
-        assert "/lab/tree/mine/intro.ipynb" in asked("/?token=x").splitlines()[0]
+        assert "kernels" in fetch("/api/contents?token=x")
+        assert "/lab/tree/mine/intro.ipynb" in fetch("/?token=x").splitlines()[0]
         assert (home / "mine" / "kept.ipynb").read_text() == "what its reader made of it"
         assert "mine/kept.ipynb holds changes of yours" in (home / "lab.log").read_text()
-        config = asked("/lab?token=x").split("jupyter-config-data", 1)[1]
+        config = fetch("/lab?token=x").split("jupyter-config-data", 1)[1]
         assert json.loads(config.split(">", 1)[1].split("<", 1)[0])["news"] == {"disabled": True}
-        specs = json.loads(asked("/api/kernelspecs?token=x").split("\n", 1)[1])
+        specs = json.loads(fetch("/api/kernelspecs?token=x").split("\n", 1)[1])
         spec = specs["kernelspecs"]["python3"]["spec"]
         assert spec["display_name"] != "Mine"
         assert spec["argv"][0] in ("python", "python3", sys.executable)  # a bare name: the server's

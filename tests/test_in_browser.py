@@ -67,9 +67,9 @@ def run(text: str, page: str = "") -> dict[str, Any]:
 
 def test_a_core_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
     text = cores["tiled_32_core"].source.rstrip()
-    told = run(cell("tiled_32_core"))
-    assert told["html"] == mine(f"\n{text}\n", "tiled_32_core")._repr_html_()
-    assert told["ok"] and not told["compiled"] and told["findings"] == []
+    result = run(cell("tiled_32_core"))
+    assert result["html"] == mine(f"\n{text}\n", "tiled_32_core")._repr_html_()
+    assert result["ok"] and not result["compiled"] and result["findings"] == []
     assert not in_browser.needs_compiler(cell("tiled_32_core"))
     assert not in_browser.needs_compiler(cell("tiled_32_core").replace("\n", "\r\n") + "\n")
     assert "TILE_COMPILER" not in os.environ
@@ -85,23 +85,27 @@ def test_the_pages_compiler_is_asked_for_what_is_changed_alone(
     assert whole["ok"] and not whole["compiled"] and "(stored)" in whole["html"]
     changed = cell("tiled_32_core", (BARRIER, ""))
     assert in_browser.needs_compiler(changed)
-    told, text = run(changed), changed.splitlines()
-    assert told["compiled"] and not told["ok"] and {f["kind"] for f in told["findings"]} == {"race"}
-    assert all("_tile[" in text[f["line"] - 1] for f in told["findings"])
+    result, text = run(changed), changed.splitlines()
+    assert (
+        result["compiled"]
+        and not result["ok"]
+        and {f["kind"] for f in result["findings"]} == {"race"}
+    )
+    assert all("_tile[" in text[f["line"] - 1] for f in result["findings"])
     found = mine("\n" + "\n".join(text[1:]) + "\n", "tiled_32_core").findings
     both = {at for f in found for at in (f.line, f.other_line)}
-    assert {f["line"] for f in told["findings"]} == both != {f.line for f in found}
-    assert "compiled for sm_75 by clang" in told["html"].lower()
+    assert {f["line"] for f in result["findings"]} == both != {f.line for f in found}
+    assert "compiled for sm_75 by clang" in result["html"].lower()
 
 
 @CLANG
 def test_clangs_errors_name_their_line_and_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
     text = cell("naive_core", ("sum += ", "sun += "))
-    told = run(text)
-    (found,) = told["findings"]
+    result = run(text)
+    (found,) = result["findings"]
     assert text.splitlines()[found["line"] - 1][found["column"] - 1 :].startswith("sun += ")
-    assert found["kind"] == "compile-error" and not told["ok"]
+    assert found["kind"] == "compile-error" and not result["ok"]
 
 
 @pytest.mark.parametrize(
@@ -121,9 +125,9 @@ def test_clangs_errors_name_their_line_and_column(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_wrong_text_is_answered_in_words(text: str, words: str) -> None:
-    told = run(text)
-    assert words in html.unescape(told["html"]) and "<pre" in told["html"]
-    assert not told["ok"] and told["findings"] == [] and not in_browser.needs_compiler(text)
+    result = run(text)
+    assert words in html.unescape(result["html"]) and "<pre" in result["html"]
+    assert not result["ok"] and result["findings"] == [] and not in_browser.needs_compiler(text)
 
 
 def test_a_fault_of_the_books_own_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,25 +171,25 @@ def test_the_exercises_that_ask_for_a_kernel_are_those_of_the_pages() -> None:
 def test_a_starter_says_what_the_notebook_says(bare: pytest.MonkeyPatch, id: str) -> None:
     page, code = exercise_cell(id)
     assert not in_browser.needs_compiler(code, page)
-    told = run(code, page)
-    assert told["html"] == check(id, kernel_in(code))._repr_html_()
-    assert "This is the starter, unchanged" in told["html"] and not told["ok"]
-    assert told["says"] == "not answered yet" and not told["compiled"]
+    result = run(code, page)
+    assert result["html"] == check(id, kernel_in(code))._repr_html_()
+    assert "This is the starter, unchanged" in result["html"] and not result["ok"]
+    assert result["says"] == "not answered yet" and not result["compiled"]
 
 
 @COMPILES
 def test_an_exercise_is_judged_and_its_lines_are_marked() -> None:
     page, _ = exercise_cell("06.2")
     right = solution("06.2")[1]
-    told = run(right, page)
-    assert told["html"] == check("06.2", kernel_in(right))._repr_html_()
-    assert told["ok"] and told["says"] == "passed" and told["findings"] == []
+    result = run(right, page)
+    assert result["html"] == check("06.2", kernel_in(right))._repr_html_()
+    assert result["ok"] and result["says"] == "passed" and result["findings"] == []
 
     last = right.rindex("        __syncthreads();")
-    told = run(f"{right[:last]}{right[last:].partition(chr(10))[2]}", page)
+    result = run(f"{right[:last]}{right[last:].partition(chr(10))[2]}", page)
     lines = right.splitlines()
-    assert not told["ok"] and told["says"].startswith("not yet")
-    marked = {lines[f["line"] - 1].strip()[:12] for f in told["findings"]}
+    assert not result["ok"] and result["says"].startswith("not yet")
+    marked = {lines[f["line"] - 1].strip()[:12] for f in result["findings"]}
     assert "for (int k =" in marked and len(marked) > 1, marked  # who reads, and who overwrites
 
     typo = right.replace("sum +=", "sun +=")
@@ -198,8 +202,8 @@ def test_an_exercise_that_is_changed_needs_a_compiler(bare: pytest.MonkeyPatch) 
     assert not in_browser.needs_compiler(code, page)
     changed = code.replace("TILE 16", "TILE 8")
     assert changed != code and in_browser.needs_compiler(changed, page)
-    told = run(changed, page)
-    assert not told["compiled"] and "there is no compiler" in told["html"]
+    result = run(changed, page)
+    assert not result["compiled"] and "there is no compiler" in result["html"]
 
 
 ON_ARRAYS = [
@@ -214,15 +218,15 @@ ON_ARRAYS = [
 def test_a_cell_on_arrays_says_what_the_notebook_says(
     bare: pytest.MonkeyPatch, page: str, code: str
 ) -> None:
-    told = run(code, page)
-    assert told["ok"] and not told["compiled"]
+    result = run(code, page)
+    assert result["ok"] and not result["compiled"]
     made = in_browser.makers(text_of(page))
     assert "import numpy" in made and "helpers" not in made
     arrays: dict[str, Any] = {}
     exec(made, arrays)
     first, _, body = code.partition("\n")
     shown = cell_magic(first.removeprefix("%%cuda"), body, arrays)._repr_html_()
-    assert told["html"] == shown
+    assert result["html"] == shown
     assert run(code, page)["html"] == shown  # on arrays made anew
     assert "run it in the notebook" in run(code, "06_tiling")["html"]
     unknown = code.replace("args=", "args=(unknown,) expect=None shared_bytes=", 1)
@@ -269,14 +273,14 @@ def test_of_a_page_only_what_makes_the_arrays_is_run() -> None:
 def test_a_labs_kernel_is_judged_in_the_page_as_by_its_check() -> None:
     of, apart_before = lab("2"), apart.run
     starter = of.starter(of.variants[0])
-    told = run(f"%%cuda lab2\n{starter}")
+    result = run(f"%%cuda lab2\n{starter}")
     found = checking.check("2", f"// %%cuda lab2\n{starter}", gpu=False)
-    assert told["html"] == f"{found._repr_html_()}<p>{in_browser.HERE}</p>"
-    assert told["says"] == found.foot and not told["ok"] and apart.run is apart_before
+    assert result["html"] == f"{found._repr_html_()}<p>{in_browser.HERE}</p>"
+    assert result["says"] == found.foot and not result["ok"] and apart.run is apart_before
 
     other = of.variants[1]
-    told = run(f'%%cuda lab2 variant="{other.name}"\n{of.starter(other)}')
-    assert f"({other.name})" in told["html"]
+    result = run(f'%%cuda lab2 variant="{other.name}"\n{of.starter(other)}')
+    assert f"({other.name})" in result["html"]
 
     text = f"%%cuda lab2\n{starter}".replace("{", "{ sun;", 1)
     (wrong,) = run(text)["findings"]
@@ -292,8 +296,8 @@ def test_a_labs_kernel_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
     of = lab("1")
     text = f"%%cuda lab1\n{of.starter(of.variants[0])}"
     assert in_browser.needs_compiler(text)
-    told = run(text)
-    assert "ToolchainError" in told["html"] and not told["compiled"]
+    result = run(text)
+    assert "ToolchainError" in result["html"] and not result["compiled"]
     with pytest.raises(ToolchainError), in_browser._in_this_process():
         checking.check("1", text, gpu=False)
 
@@ -321,8 +325,8 @@ def test_a_tile_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
 
 def test_a_tile_that_breaks_a_rule_is_not_run(bare: pytest.MonkeyPatch) -> None:
     call, values = 'live.tile("block_2d")', '{"BM": 32, "TM": 16}'
-    said = live.paragraph(live.broken(catalog["block_2d"].with_params(BM=32, TM=16), 1024))
-    assert in_browser.slider_rule(call, values) == in_browser.sliders(call, values) == said
+    paragraph = live.paragraph(live.broken(catalog["block_2d"].with_params(BM=32, TM=16), 1024))
+    assert in_browser.slider_rule(call, values) == in_browser.sliders(call, values) == paragraph
     assert not in_browser.sliders_need_compiler(call, values)
     assert "is legal" in in_browser.slider_rule(TILE, '{"TILE": 8}')
 
@@ -377,16 +381,16 @@ def test_the_archive_alone_answers(tmp_path: Path, bare: pytest.MonkeyPatch) -> 
         *reversed([exercise_cell(id)[::-1] for id in slim.exercises()]),
         (f"%%cuda lab3\n{lab('3').starter(lab('3').variants[0])}", "teaching"),
     ]
-    asked = json.dumps([cells_asked, 'live.tile("tiled_rect")'])
+    request = json.dumps([cells_asked, 'live.tile("tiled_rect")'])
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "TILE_COMPILER")}
     ended = completed(
-        [sys.executable, "-c", code], input=asked, cwd=tmp_path, env=clean | {"TILE_CACHE": "0"}
+        [sys.executable, "-c", code], input=request, cwd=tmp_path, env=clean | {"TILE_CACHE": "0"}
     )
     assert ended.returncode == 0, ended.stderr
-    loaded, odd, told, tile = json.loads(ended.stdout)
+    loaded, odd, results, tile = json.loads(ended.stdout)
     assert all(path.startswith(str(tmp_path)) for path in loaded) and odd == []
-    assert [one["html"] for one in told] == [run(*one)["html"] for one in cells_asked]
-    assert [one["ok"] for one in told[:2]] == [True, True]
-    assert "lab.cu cannot be compiled here" in told[-1]["html"]
+    assert [one["html"] for one in results] == [run(*one)["html"] for one in cells_asked]
+    assert [one["ok"] for one in results[:2]] == [True, True]
+    assert "lab.cu cannot be compiled here" in results[-1]["html"]
     assert tile == in_browser.sliders('live.tile("tiled_rect")', "{}")
     assert "recorded on NVIDIA H200" in tile

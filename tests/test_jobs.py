@@ -86,8 +86,8 @@ def test_places_are_put_together_to_rectangles() -> None:
 
 def test_the_picture_says_what_it_draws() -> None:
     figure = plots.two_jobs("block_1d_core", thread=70)
-    told = "Thread 70 of a block of block_1d_core copies 1 element of A (row 8, column 6)"
-    assert told in figure.alt
+    sentence = "Thread 70 of a block of block_1d_core copies 1 element of A (row 8, column 6)"
+    assert sentence in figure.alt
     assert "computes 8 elements of C (rows 8–15, column 6)" in figure.caption
     own = {"#009e73", "#d55e00"}
     for svg in (figure.svg, figure.narrow):

@@ -312,8 +312,8 @@ def test_an_access_over_two_lines_counts_where_it_begins():
     assert (first.sass_requests, first.sass_wavefronts) == (1, 2)
     assert (second.sass_requests, second.sass_wavefronts) == (0, 0)
     assert report.sass_totals("load") == (1, 2)
-    told = "2 requests and 4 wavefronts in PTX, 1 and 2 in the machine code of sm_90"
-    assert f"shared loads: {told}" in str(report)
+    counts = "2 requests and 4 wavefronts in PTX, 1 and 2 in the machine code of sm_90"
+    assert f"shared loads: {counts}" in str(report)
     frame = report.frame()
     assert list(frame["sass_wavefronts"].dropna()) == [
         a.sass_wavefronts for a in report.by_line() if a.space == "shared"
@@ -337,8 +337,8 @@ def test_without_a_disassembler_nothing_is_counted_and_the_report_says_so(monkey
     report = two_lines(TWO_LINES.replace("1.0f", "2.5f"))  # not read before
     assert report.ok and report.sass_totals("load") is None
     assert [a.wavefronts for a in shared_loads(report)] == [2, 2]
-    told = "shared accesses of the machine code are not counted: nvdisasm was not found"
-    assert told in str(report)
+    note = "shared accesses of the machine code are not counted: nvdisasm was not found"
+    assert note in str(report)
 
 
 UNKNOWN = """

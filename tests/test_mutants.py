@@ -39,10 +39,10 @@ def sample() -> list[mutants.Mutant]:
 def test_the_record_holds_the_mutants_of_today():
     """Whoever changes a kernel or a rule writes the record again: python -m tools.mutants --out."""
     made = {m.name: (m.fault, m.kernel, m.line, m.old, m.new) for m in mutants.mutants()}
-    held = {
+    recorded = {
         name: (r["fault"], r["kernel"], r["line"], r["old"], r["new"]) for name, r in rows().items()
     }
-    assert made == held
+    assert made == recorded
     assert len(record()["mutants"]) == len(made)
 
 

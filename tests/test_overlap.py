@@ -41,18 +41,18 @@ QUICK = protocol.Effort(pairs=3, max_pairs=3, seconds=0.0)
 
 def cut_faults(cut: tuple[tuple[int, int], ...], rows: int, count: int, multiple: int) -> list[str]:
     """What is wrong with a cut of rows into panels."""
-    told = []
+    faults = []
     covered = np.zeros(rows + max(rows, 1), int)
     for first, size in cut:
         covered[first : first + size] += 1
     if (covered[:rows] != 1).any() or covered[rows:].any():
-        told.append("rows")
+        faults.append("rows")
     if len(cut) != count or min(size for _, size in cut) < 1:
-        told.append("count")
+        faults.append("count")
     if any(first % multiple for first, _ in cut):
-        told.append("tiles")
+        faults.append("tiles")
     tiles = [-(-size // multiple) for _, size in cut]
-    return told + ["balance"] * (max(tiles) - min(tiles) > 1)
+    return faults + ["balance"] * (max(tiles) - min(tiles) > 1)
 
 
 def naive_cut(rows: int, count: int, multiple: int) -> tuple[tuple[int, int], ...]:
@@ -394,13 +394,13 @@ def test_every_variant_gives_the_product(kernels: list[Any], shape: tuple[int, i
 
 def broken(kernels: list[Any]) -> int:
     """How often, of 20 tries, a run in panels is found out to be wrong."""
-    told = 0
+    count = 0
     for seed in range(20):
         try:
             outcome(runner(kernels, seed), Variant("panels", "pinned", 4, 3))
         except ImplausibleError:
-            told += 1
-    return told
+            count += 1
+    return count
 
 
 def without(what: str) -> Any:
@@ -492,10 +492,10 @@ def test_every_call_of_the_program_is_one_of_cupys() -> None:
                         (event, "record"), (cupy.cuda, "get_current_stream"), (cupyx, "empty_pinned")):  # fmt: skip
         assert callable(getattr(owner, name))
     assert "out" in inspect.signature(cupy.dot).parameters
-    told = {name: str(getattr(cupy.ndarray, name).__doc__) for name in ("get", "set")}
-    assert all(word in told["get"] for word in ("stream", "out", "blocking"))
-    assert "stream" in told["set"]
-    assert "blocked" not in told["set"]  # a keyword that there is not
+    docs = {name: str(getattr(cupy.ndarray, name).__doc__) for name in ("get", "set")}
+    assert all(word in docs["get"] for word in ("stream", "out", "blocking"))
+    assert "stream" in docs["set"]
+    assert "blocked" not in docs["set"]  # a keyword that there is not
 
 
 @pytest.mark.gpu
@@ -540,10 +540,10 @@ def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> N
     assert found[0].speedup == 1.0
     assert all(e.copy_engines == 3 and e.runs == 3 for e in found)
     assert all((e.pin_ms is None) == (e.memory == "pageable") for e in found)
-    held = store.empty(tmp_path / "x.json", {"name": "X"})
+    record = store.empty(tmp_path / "x.json", {"name": "X"})
     for entry in found:
-        held.merge(entry)
-    held.write()
+        record.merge(entry)
+    record.write()
     again = next(e for e in store.read(tmp_path / "x.json").of(Overlapped) if e.panels == 4)
     assert streams.operations(again)[0].what == "B"
     newer = replace(catalog["tiled_32"], min_arch="sm_99")

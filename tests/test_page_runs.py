@@ -176,8 +176,8 @@ def test_where_it_cannot_run_the_page_says_so_and_stays(
     before = core_of(page)
     page.get_by_role("button", name="Edit and run here").click()
     if word:
-        said = page.locator(".tile-run small").first
-        assert word in said.text_content() and "page stays as it is" in said.text_content()
+        note = page.locator(".tile-run small").first
+        assert word in note.text_content() and "page stays as it is" in note.text_content()
         assert core_of(page) == before and page.locator(".cm-editor").count() == 0
     else:
         page.wait_for_selector(".cm-editor")
@@ -189,9 +189,9 @@ def test_a_page_opened_from_a_file_says_what_to_do(browser: Any, folder: Path) -
     page = context.new_page()
     page.goto((folder / "book" / f"{PAGE}.html").as_uri())
     page.get_by_role("button", name="Edit and run here").click()
-    said = page.locator(".tile-run small").first.text_content()
+    note = page.locator(".tile-run small").first.text_content()
     published = page.locator("link[rel=canonical]").get_attribute("href")
-    assert "make serve PAGE=1" in said and published in said
+    assert "make serve PAGE=1" in note and published in note
     assert page.locator(".cm-editor").count() == 0
     context.close()
 
@@ -205,8 +205,8 @@ def test_a_file_that_came_in_part_is_named(browser: Any, folder: Path, tmp_path:
         page_runs.reading(browser, address, sent, PAGE) as one,
     ):
         button = one.page.get_by_role("button", name="Edit and run here")
-        said = one.step("load", button.click, "^That could|^Ready").says
-    assert "book.zip" in said and f"{book.stat().st_size + 1} are listed" in said
+        message = one.step("load", button.click, "^That could|^Ready").says
+    assert "book.zip" in message and f"{book.stat().st_size + 1} are listed" in message
 
 
 # -- the editor ------------------------------------------------------------------------------------
@@ -317,8 +317,8 @@ def test_the_core_of_chapter_6(browser: Any, served: tuple[str, Sent], folder: P
     edits = [steps[f"edit {i + 1}"] for i in range(page_runs.EDITS)]
     assert all(right in edit.says for edit in edits)
     assert edits[-1].python_mb == edits[1].python_mb > 0
-    held = [edit.memory_mb for edit in edits if edit.memory_mb]
-    assert not held or min(held[-5:]) < 1.1 * max(held[5:10]), held
+    memory = [edit.memory_mb for edit in edits if edit.memory_mb]
+    assert not memory or min(memory[-5:]) < 1.1 * max(memory[5:10]), memory
 
 
 @pytest.mark.parametrize("name", PAGES[1:])

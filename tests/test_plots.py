@@ -309,8 +309,12 @@ def test_bars_on_axes_hold_the_rows_values_and_their_spread(value: str) -> None:
         "cublas_ratio": (100 * first["ratio_q1"], 100 * first["ratio_q3"]),
     }
     assert whisker == pytest.approx(ends[value])
-    told = {"ms": "time in ms", "gflops": "rate in GFLOP/s", "cublas_ratio": "rate in % of cuBLAS"}
-    assert ax.get_xlabel().startswith(told[value])
+    labels = {
+        "ms": "time in ms",
+        "gflops": "rate in GFLOP/s",
+        "cublas_ratio": "rate in % of cuBLAS",
+    }
+    assert ax.get_xlabel().startswith(labels[value])
     assert legend(ax) == ["recorded on NVIDIA H200, 2026-11-20"]
 
 
@@ -459,13 +463,13 @@ ODD_ROWS: list[tuple[list[dict[str, Any]], str, str]] = [
 """Rows of other shapes, without the column that is asked for, with a gap, and with awkward names."""
 
 
-@pytest.mark.parametrize(("rows", "value", "told"), ODD_ROWS)
+@pytest.mark.parametrize(("rows", "value", "phrase"), ODD_ROWS)
 def test_bars_of_rows_and_of_their_data_frame(
-    rows: list[dict[str, Any]], value: str, told: str
+    rows: list[dict[str, Any]], value: str, phrase: str
 ) -> None:
     pandas = pytest.importorskip("pandas")
     figure = plots.bars(rows, value=value)
-    assert told in figure.alt and "Whiskers" not in figure.caption
+    assert phrase in figure.alt and "Whiskers" not in figure.caption
     names = [r["kernel"] for r in rows if not math.isnan(r.get("ms", 0))]
     words = {"".join(text.itertext()) for text in ET.fromstring(figure.svg).iter()}
     assert set(names) <= words and "b" not in words, "what has no number is left out"
@@ -510,8 +514,8 @@ def test_kernels_on_tensor_cores_stand_under_their_own_roof(
     alt = plots.roofline(halves).alt
     assert f"FP16 peak of {wording.number(h200.fp16_tensor_peak_gflops)} GFLOP/s" in alt
     for other in (RECORDED, FakeMeasurement(kernels={"wmma_tiled": 3.0, "naive": 0.01})):
-        told = f"FP32 peak of {wording.number(h200.fp32_peak_gflops)} GFLOP/s"
-        assert told in plots.roofline(other).alt
+        peak = f"FP32 peak of {wording.number(h200.fp32_peak_gflops)} GFLOP/s"
+        assert peak in plots.roofline(other).alt
     assert "FP32 peak" in plots.roofline(halves, precision="fp32").alt
     unknown = replace(h200, tensor_fp16_flop_per_clock_per_sm=0)
     with pytest.raises(ConfigError, match="FP16 peak of H200 SXM 141 GB is not known"):
@@ -538,9 +542,9 @@ def test_a_recorded_point_stands_under_the_roofs_of_its_own_gpu() -> None:
     for card, where, rate in ((t4, "measured here", 712.0), (h200, "recorded on", 8900.0)):
         bound = x * card.bandwidth_gbs
         share = wording.number(100 * rate / bound)
-        [said] = [part for part in figure.alt.split("; ") if f"tiled_32 ({where}" in part]
+        [entry] = [part for part in figure.alt.split("; ") if f"tiled_32 ({where}" in part]
         reached = f"{wording.number(rate)} of {wording.number(bound)} GFLOP/s, {share} %"
-        assert f"at {wording.number(x)} FLOP/byte: {reached}" in said
+        assert f"at {wording.number(x)} FLOP/byte: {reached}" in entry
     assert "allowed by the roof" in figure.svg
     assert f"Roofline of {t4.name} and {h200.name}" in figure.caption
     assert h200.name not in plots.roofline(LIVE, intensity="kernel", size=4096).svg

@@ -38,7 +38,7 @@ def stops(cells: list[Ran]) -> list[str]:
     return [f"{c.source[:200]}\n{c.error}\n{c.stderr}" for c in cells if c.error or c.stderr]
 
 
-def said(cells: list[Ran]) -> str:
+def text_of(cells: list[Ran]) -> str:
     """All that the cells show."""
     return "\n".join(text for cell in cells for text in cell.shown)
 
@@ -101,7 +101,7 @@ def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> No
     [cells] = on(
         "no_compiler", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells", "--once"
     ).values()
-    assert "no compiler" in said(cells[:1]) and "pip install" in said(cells[:1])
+    assert "no compiler" in text_of(cells[:1]) and "pip install" in text_of(cells[:1])
     assert not stops(cells)
 
 

@@ -29,7 +29,7 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT, tmp_path / "copy", ignore=away))
 
 
-def told(copy: Path, *words: str, status: int | None = 0) -> str:
+def run(copy: Path, *words: str, status: int | None = 0) -> str:
     """What a command prints in the copy. status: that it ends with; None: with any."""
     paths = [str(copy / p) for p in (".", "packages/nogpu", "packages/labs")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -48,9 +48,9 @@ def contents(copy: Path) -> dict[str, str]:
 def seen(copy: Path, name: str) -> list[str]:
     """The rung's counts, its times beside the others', and what the essays' check finds."""
     shape = ("-m", "64", "-n", "64", "-k", "64")
-    times = told(copy, "helpers", "ladder", "--gpu", "h200", "--size", "4096")
-    essays = told(copy, "tools.essays", "--check", status=None)
-    found = [told(copy, "helpers", "trace", name, *shape), times, essays]
+    times = run(copy, "helpers", "ladder", "--gpu", "h200", "--size", "4096")
+    essays = run(copy, "tools.essays", "--check", status=None)
+    found = [run(copy, "helpers", "trace", name, *shape), times, essays]
     words = (" ".join(text.split()) for text in found)  # columns are as wide as their longest name
     return [re.sub(rf"(?<!\w){name}(?!\w)", "NAME", text) for text in words]
 
@@ -60,17 +60,17 @@ def seen(copy: Path, name: str) -> list[str]:
 @pytest.mark.parametrize(("old", "new"), [("block_2d", NEW), ("lane_map", NEW)])
 def test_a_renamed_rung_is_the_same_and_can_be_named_back(old: str, new: str, copy: Path) -> None:
     before, was = contents(copy), seen(copy, old)
-    assert f"{old}.json: gone" in (said := told(copy, "tools.rename", old, new))
-    assert "To be looked at" in said and "make lint notebooks figures" in said
+    assert f"{old}.json: gone" in (output := run(copy, "tools.rename", old, new))
+    assert "To be looked at" in output and "make lint notebooks figures" in output
     assert seen(copy, new) == was and "NAME" in was[1]
-    assert "no kernel is called" in told(copy, "helpers", "trace", old, "-m", "8", "-n", "8", "-k", "8", status=2)  # fmt: skip
-    told(copy, "tools.compiled", "--check")
+    assert "no kernel is called" in run(copy, "helpers", "trace", old, "-m", "8", "-n", "8", "-k", "8", status=2)  # fmt: skip
+    run(copy, "tools.compiled", "--check")
     record = copy / "data" / "measurements" / "h200.json"
     renamed = record.read_bytes()
     shutil.copy(ROOT / "data" / "measurements" / "h200.json", record)
     assert seen(copy, new)[1] != was[1]  # the wrong twin: a record that was left behind
     record.write_bytes(renamed)
-    told(copy, "tools.rename", new, old)
+    run(copy, "tools.rename", new, old)
     assert contents(copy) == before
 
 
@@ -79,7 +79,7 @@ def test_where_the_renamed_book_does_not_load_nothing_changes(copy: Path) -> Non
     rungs = copy / "helpers" / "ladder" / "rungs.py"
     rungs.write_text(rungs.read_text("utf-8") + '\ncatalog["_".join(("block", "2d"))]\n', "utf-8")
     before = contents(copy)
-    assert "nothing was changed" in told(copy, "tools.rename", "block_2d", NEW, status=2)
+    assert "nothing was changed" in run(copy, "tools.rename", "block_2d", NEW, status=2)
     assert contents(copy) == before
 
 
@@ -119,8 +119,8 @@ def test_whole_names_change_and_others_stay() -> None:
 def test_a_line_that_the_new_name_takes_past_its_columns_is_listed() -> None:
     python, cuda = b"x = 'patch'" + b" " * 89 + b"#", b"// patch" + b"." * 77
     files = {"helpers/a.py": b"\n" + python, "kernels/a.cu": cuda, "tests/a.py": python}
-    said = ["helpers/a.py:2: 101 columns, at most 100", "kernels/a.cu:1: 85 columns, at most 84"]
-    assert rename.too_long({**files, "gone.py": None}, "pat", "patch") == said
+    lines = ["helpers/a.py:2: 101 columns, at most 100", "kernels/a.cu:1: 85 columns, at most 84"]
+    assert rename.too_long({**files, "gone.py": None}, "pat", "patch") == lines
     # the wrong twins: a line with a column left, and one that was too long before
     short = {"helpers/a.py": python.replace(b"  ", b" ", 1), "kernels/a.cu": cuda[:-1]}
     assert not rename.too_long(short, "pat", "patch")

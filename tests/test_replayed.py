@@ -23,7 +23,7 @@ SHIPPED = load("h200")
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[store.Record]:
+def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[store.Record]:
     """An empty record of a GPU "x"; what is merged is read where it is written."""
     made = store.empty(tmp_path / "x.json", {"name": "NVIDIA X"})
     monkeypatch.setattr(store, "FOLDER", tmp_path)
@@ -46,13 +46,13 @@ COUNTS = {
 }  # fmt: skip
 
 
-def test_counters_are_of_the_largest_shape_with_what_a_request_costs(held: store.Record) -> None:
+def test_counters_are_of_the_largest_shape_with_what_a_request_costs(record: store.Record) -> None:
     bare = {"global_load_requests": 0.0, "global_load_sectors": 1.0}
     bare["ffma_thread_instructions"] = 64.0
     few = {"shared_load_wavefronts": 4.0}
     for size, values in (((20, 1, 1), few), ((10, 20, 15), COUNTS), ((9, 9, 9), bare)):
-        held.merge(Counted(**about("naive", *size), values=values))
-    held.write()
+        record.merge(Counted(**about("naive", *size), values=values))
+    record.write()
     ratios = {
         "load_sectors_per_request": 4.0, "store_sectors_per_request": 6.0,
         "load_wavefronts_per_request": 3.0, "store_wavefronts_per_request": 1.0,
@@ -69,12 +69,12 @@ def test_counters_are_of_the_largest_shape_with_what_a_request_costs(held: store
         reading.counters(["naive", "tiled_8"], gpu="x")
 
 
-def test_stalls_without_warps_or_of_other_code_are_left_out(held: store.Record) -> None:
+def test_stalls_without_warps_or_of_other_code_are_left_out(record: store.Record) -> None:
     values = {"warps": 4.0, "issue_percent": 40.0, "barrier": 2.0, "long_scoreboard": 1.0}
-    held.merge(Stalled(**about("naive", 8, 8, 8), values=values))
-    held.merge(Stalled(**about("naive", 9, 9, 9), values=values | {"warps": 0.0}))
-    held.merge(Stalled(**about("naive", 7, 7, 7) | {"source": "old"}, values=values))
-    held.write()
+    record.merge(Stalled(**about("naive", 8, 8, 8), values=values))
+    record.merge(Stalled(**about("naive", 9, 9, 9), values=values | {"warps": 0.0}))
+    record.merge(Stalled(**about("naive", 7, 7, 7) | {"source": "old"}, values=values))
+    record.write()
     [row] = reading.stalls("naive", gpu="x")
     assert row == {
         "kernel": "naive", "m": 8, "n": 8, "k": 8, "warps": 4.0, "issue_percent": 40.0,
@@ -98,17 +98,17 @@ def test_the_ladder_is_in_the_catalogs_order_with_its_own_tiles() -> None:
         reading.ladder("h200", 3)
 
 
-def test_a_ladder_of_few_points(held: store.Record) -> None:
+def test_a_ladder_of_few_points(record: store.Record) -> None:
     [point, *_] = SHIPPED.of(Point, kernel="naive", m=4096)
-    held.write()
+    record.write()
     with pytest.raises(DataError, match="It has times at: no size yet"):
         reading.ladder("x")
     shapes = ((4, 4, 4), (4, 4, 5), (4, 5, 4), (5, 4, 4))
     for m, n, k in shapes:
-        held.merge(replace(point, m=m, n=n, k=k))
-    held.merge(Skipped("naive", {}, 6, 6, 7, "slow", NOTE))
-    held.merge(Skipped("tiled_8", {}, 6, 6, 7, "no", NOTE))
-    held.write()
+        record.merge(replace(point, m=m, n=n, k=k))
+    record.merge(Skipped("naive", {}, 6, 6, 7, "slow", NOTE))
+    record.merge(Skipped("tiled_8", {}, 6, 6, 7, "no", NOTE))
+    record.write()
     sizes = [reading.ladder("x", shape)[0]["size"] for shape in shapes]
     assert sizes == [4, *map(list, shapes[1:])]
     assert reading.skipped("x", (6, 6, 7)) == ["naive: slow", "tiled_8: no"]
@@ -134,16 +134,16 @@ def test_a_ladder_says_where_it_comes_from_and_which_tiles_were_found() -> None:
     assert "measured now on X, 2026-01-02, driver" in now
 
 
-def test_builds_are_of_one_kernel_and_of_todays_code(held: store.Record) -> None:
-    held.write()
+def test_builds_are_of_one_kernel_and_of_todays_code(record: store.Record) -> None:
+    record.write()
     with pytest.raises(DataError, match="no builds with other compiler flags"):
         reading.flags("x")
     [part, *_] = SHIPPED.of(LeftOut, kernel="fp32_best")
     part = replace(part, source=rungs.fingerprint("fp32_best"))
-    held.merge(part)
-    held.merge(replace(part, m=3, source="old"))
-    held.merge(replace(part, kernel="warp_tiled"))
-    held.write()
+    record.merge(part)
+    record.merge(replace(part, m=3, source="old"))
+    record.merge(replace(part, kernel="warp_tiled"))
+    record.write()
     assert reading.left_out("fp32_best", "x").rows == (part,)
     with pytest.raises(DataError, match="no warp_tiled without its parts"):
         reading.left_out("warp_tiled", "x")
@@ -151,16 +151,16 @@ def test_builds_are_of_one_kernel_and_of_todays_code(held: store.Record) -> None
     assert reading.transfers("x") == reading.accuracy("x") == []
 
 
-def test_what_is_not_recorded_is_none_and_no_fault(held: store.Record) -> None:
+def test_what_is_not_recorded_is_none_and_no_fault(record: store.Record) -> None:
     assert reading.tuned("fp32_best", gpu="y") is None and reading.supplies("y") == []
     assert reading.ragged(gpu="y") is reading.everywhere(gpu="y") is None
     [best] = SHIPPED.of(Tuned, kernel="fp32_best", m=4096, n=4096, k=4096)
     k = catalog["fp32_best"]
     best = replace(best, source=rungs.fingerprint(k), default=dict(k.params))
-    held.merge(best)
-    held.merge(replace(best, m=5, default={"BM": 1}))
-    held.merge(replace(best, m=6, source="old"))
-    held.write()
+    record.merge(best)
+    record.merge(replace(best, m=5, default={"BM": 1}))
+    record.merge(replace(best, m=6, source="old"))
+    record.write()
     assert reading.tuned(k, gpu="x") == best == reading.tuned("fp32_best", (4096,) * 3, "x")
     for size in ((5, 4096, 4096), (6, 4096, 4096), 7):
         assert reading.tuned("fp32_best", size, "x") is None
@@ -234,18 +234,18 @@ def test_a_row_is_found_by_its_kernel_and_size() -> None:
     two = replace(m, rows=(rows[0], rows[1] | {"record": "x"}, rows[2] | {"live": True}))
     assert two.taken_on("naive", 8) == {"taken on": "X, recorded"}
     assert two.taken_on("naive", (8, 9, 8)) == {"taken on": "X"}
-    told = {"m": 1, "n": 2, "k": 3, "gpu": "", "live": False, "record": ""}
+    fields = {"m": 1, "n": 2, "k": 3, "gpu": "", "live": False, "record": ""}
     beside = {"naive": "cublas_fp32", "cublas_fp16": "cublas_fp16", "mine": "none"}
     for name, baseline in beside.items():
         found = gap(name, (1, 2, 3))
-        assert found["baseline"] == baseline and {n: found[n] for n in told} == told
+        assert found["baseline"] == baseline and {n: found[n] for n in fields} == fields
 
 
 def test_a_row_of_a_point_has_its_numbers_and_where_they_are_from() -> None:
     point = load("h200").of(Point, kernel="naive")[0]
-    told = row_of(replace(point, clock_mhz=None), "X", "x")
-    assert (told["ms"], told["gpu"], told["live"], told["record"]) == (point.ms, "X", False, "x")
-    assert math.isnan(told["clock_mhz"]) and row_of(point, "X")["live"] is True
+    row = row_of(replace(point, clock_mhz=None), "X", "x")
+    assert (row["ms"], row["gpu"], row["live"], row["record"]) == (point.ms, "X", False, "x")
+    assert math.isnan(row["clock_mhz"]) and row_of(point, "X")["live"] is True
 
 
 def test_provenance_is_a_sentence_for_each_and_for_what_is_drawn_beside() -> None:

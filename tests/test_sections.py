@@ -143,8 +143,8 @@ def unseen(text):
     flat = re.sub(r"(?<=\d)[, ](?=\d{3})", "", text)
     found = []
     for row in published():
-        said = WORDED.get(row["printed"], re.sub(r"(?<=\d) (?=\d)", "", row["printed"]))
-        shown = re.search(rf"(?<![\d.]){re.escape(said)}(?!\d)", flat)
+        printed = WORDED.get(row["printed"], re.sub(r"(?<=\d) (?=\d)", "", row["printed"]))
+        shown = re.search(rf"(?<![\d.]){re.escape(printed)}(?!\d)", flat)
         if not shown and (row["document"], row["metric"]) != ("S", "time_kernel"):
             found.append((row["document"], row["metric"], row["printed"]))
     return found

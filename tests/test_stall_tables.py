@@ -50,8 +50,10 @@ def test_tensor_cores_have_a_dash_beside_a_kernel_without_them() -> None:
 @pytest.mark.parametrize("kernel", RECORDED)
 def test_a_warps_time_is_shown_whole(kernel: str) -> None:
     shown = rows(kernel)
-    told = {words: shown[words] for words in (*REASONS, "other reasons") if words in shown}
-    assert sum(told.values()) == pytest.approx(100, abs=0.5 * (len(REASONS) + 2 - len(told)) + 1)
+    shares = {words: shown[words] for words in (*REASONS, "other reasons") if words in shown}
+    assert sum(shares.values()) == pytest.approx(
+        100, abs=0.5 * (len(REASONS) + 2 - len(shares)) + 1
+    )
     [row] = stalls(kernel)
     for words, reasons in REASONS.items():
         value = sum(row["waits"].get(r, 0.0) for r in reasons)

@@ -112,9 +112,9 @@ def compare(kernel: Kernel, enough: int = 1 << 62) -> Compared:
     asserts, rules = static_asserts.read(kernel), rules_of(kernel)
     names = tuple(kernel.params)
     more = {expr: judge(names, when) for expr, when, _ in MORE.get(kernel.file, ())}
-    asked = set(asserts.used) | named(" ".join([*(r.expr for r in kernel.rules), *kernel.block]))
+    used = set(asserts.used) | named(" ".join([*(r.expr for r in kernel.rules), *kernel.block]))
     legal, differ, stricter = 0, list[str](), dict.fromkeys(more, 0)
-    for tile in tiles(kernel, set(kernel.params) - asked):
+    for tile in tiles(kernel, set(kernel.params) - used):
         broken = [expr for expr, holds in rules.items() if not holds(tile)]
         compiles = asserts.holds(*tile)
         legal += compiles and not broken
@@ -159,10 +159,10 @@ def test_the_rules_judged_one_by_one_are_those_that_the_catalog_reports(name: st
         tile = tuple(rng.choice(i + o) for i, o in zip(inside, outside, strict=True))
         edge = math.lcm(*tile)  # whole tiles: no rule about a shape is broken
         given = dict(zip(kernel.params, tile, strict=True))
-        told = {r.expr for r in broken_rules(kernel, edge, edge, edge, **given)}
+        broken = {r.expr for r in broken_rules(kernel, edge, edge, edge, **given)}
         mine = {expr for expr, holds in rules.items() if not holds(tile)}
         own = mine - {"threads"}
-        assert told == own if own else bool(told) == bool(mine), tile
+        assert broken == own if own else bool(broken) == bool(mine), tile
 
 
 def test_no_condition_is_missed() -> None:

@@ -54,22 +54,22 @@ def test_the_books_files_come_back_as_they_were_byte_by_byte(
     name: str, kind: str, tmp_path: Path
 ) -> None:
     path = ROOT / "data" / name
-    held = store.read_validation(path, kind) if kind else store.read(path)
-    held.path = tmp_path / path.name
-    held.write()
-    assert held.path.read_bytes() == path.read_bytes()
-    assert sum(map(len, held.data.values())) > 39  # it did hold something
-    section, entries = next((n, e) for n, e in reversed(held.data.items()) if e)
-    del held.data[section][0]
-    held.write()
-    assert held.path.read_bytes() != path.read_bytes()  # and what is lost is missed
-    assert entries is held.data[section]
+    record = store.read_validation(path, kind) if kind else store.read(path)
+    record.path = tmp_path / path.name
+    record.write()
+    assert record.path.read_bytes() == path.read_bytes()
+    assert sum(map(len, record.data.values())) > 39  # it did hold something
+    section, entries = next((n, e) for n, e in reversed(record.data.items()) if e)
+    del record.data[section][0]
+    record.write()
+    assert record.path.read_bytes() != path.read_bytes()  # and what is lost is missed
+    assert entries is record.data[section]
 
 
 def test_every_section_of_the_shipped_record_is_a_class_with_fields() -> None:
-    held = load("h200")
-    assert set(held.data) == set(store.SECTIONS)
-    for name, entries in held.data.items():
+    record = load("h200")
+    assert set(record.data) == set(store.SECTIONS)
+    for name, entries in record.data.items():
         assert entries, f"{name} is empty: nothing is tested of it"
         assert {type(e) for e in entries} == {store.SECTIONS[name]}
         assert len({e.about for e in entries}) == len(entries)  # the key tells them apart
@@ -177,17 +177,17 @@ def test_every_section_says_what_its_entries_are_about_and_who_recorded_them() -
 
 
 def test_an_entry_takes_the_place_of_the_old_one_and_of_its_opposite(tmp_path: Path) -> None:
-    held = store.empty(tmp_path / "x.json", {"name": "X"})
+    record = store.empty(tmp_path / "x.json", {"name": "X"})
     about = {"kernel": "naive", "params": {"BX": 32}, "m": 1, "n": 2, "k": 3}
-    held.merge(Skipped(**about, reason="slow: so", recorded=NOTE))
-    held.merge(Skipped(**{**about, "params": {"BX": 16}}, reason="slow: so", recorded=NOTE))
+    record.merge(Skipped(**about, reason="slow: so", recorded=NOTE))
+    record.merge(Skipped(**{**about, "params": {"BX": 16}}, reason="slow: so", recorded=NOTE))
     measured = replace(load("h200").of(Point)[0], **about)
-    held.merge(measured)
-    assert held.points == [measured] and [s.params["BX"] for s in held.skipped] == [16]
-    held.merge(replace(measured, ms=9.0))
-    assert [p.ms for p in held.of(Point)] == [9.0]
-    held.merge(Counted(**about, values={}, source=None, recorded=NOTE))
-    assert len(held.points) == 1  # another section about the same launch clears nothing
+    record.merge(measured)
+    assert record.points == [measured] and [s.params["BX"] for s in record.skipped] == [16]
+    record.merge(replace(measured, ms=9.0))
+    assert [p.ms for p in record.of(Point)] == [9.0]
+    record.merge(Counted(**about, values={}, source=None, recorded=NOTE))
+    assert len(record.points) == 1  # another section about the same launch clears nothing
 
 
 # -- a new section ---------------------------------------------------------------------------------
@@ -238,13 +238,13 @@ def test_a_new_section_takes_a_class_and_a_file(tmp_path: Path) -> None:
         done = completed([sys.executable, "-m", "helpers", *line], cwd=tmp_path, env=env)
         return done.returncode, done.stdout + done.stderr
 
-    asked = ("record", "--no-points", "--power-cap", "--plan")
-    assert "unrecognized arguments: --power-cap" in helpers(*asked)[1]  # there is no such section
+    command = ("record", "--no-points", "--power-cap", "--plan")
+    assert "unrecognized arguments: --power-cap" in helpers(*command)[1]  # there is no such section
     with (tmp_path / "helpers/record/entries.py").open("a", encoding="utf-8") as entries:
         entries.write(ENTRY)
     (tmp_path / "tools/recorder/sections/power_cap.py").write_text(POWER_CAP, encoding="utf-8")
-    status, said = helpers(*asked)
-    assert status == 0 and "1.0 s  power cap of naive" in said
+    status, output = helpers(*command)
+    assert status == 0 and "1.0 s  power cap of naive" in output
     assert "the power that a kernel draws" in helpers("record", "--help")[1]
     assert helpers("ladder")[0] == 0  # the shipped record, which lacks it, is read
 
@@ -349,19 +349,23 @@ def test_an_entry_of_a_file_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_record_is_asked_by_section_and_by_values(tmp_path: Path) -> None:
-    held = store.read(store.FOLDER / "h200.json")
-    assert held.key == "h200" and held.gpu["name"] == "NVIDIA H200"
-    naive = [p for p in held.points if p.kernel == "naive"]
+    record = store.read(store.FOLDER / "h200.json")
+    assert record.key == "h200" and record.gpu["name"] == "NVIDIA H200"
+    naive = [p for p in record.points if p.kernel == "naive"]
     assert (
-        held.of(Point, kernel="naive") == held.find("points", kernel="naive", power=None) == naive
+        record.of(Point, kernel="naive")
+        == record.find("points", kernel="naive", power=None)
+        == naive
     )
-    assert held.find("points", power=3) == [] and held.find("points") is not held.data["points"]
-    assert held.index(Point)[naive[0].about] is naive[0] and naive[0].size[0] == naive[0].m
-    assert held.label(naive[:1]) == store.label("NVIDIA H200", naive[:1])
-    assert held.label() == store.label("NVIDIA H200", held.points) != held.label(naive[:1])
+    assert (
+        record.find("points", power=3) == [] and record.find("points") is not record.data["points"]
+    )
+    assert record.index(Point)[naive[0].about] is naive[0] and naive[0].size[0] == naive[0].m
+    assert record.label(naive[:1]) == store.label("NVIDIA H200", naive[:1])
+    assert record.label() == store.label("NVIDIA H200", record.points) != record.label(naive[:1])
     assert load("h200").points is not load("h200").points  # of what all share a list of one's own
     with pytest.raises(AttributeError, match=r"a Record has .*points, .* and no 'watts'"):
-        print(held.watts)
+        print(record.watts)
     shared = load("h200")
     store.forget()
     assert load("h200") is not shared

@@ -25,7 +25,7 @@ TABLE, OWN = marking._comments(SOURCE, SPEC)
 HEAD, FIRST, SECOND, THIRD = (line for line in TABLE.splitlines() if line)
 
 
-def told(*lines: str) -> str:
+def fault_of(*lines: str) -> str:
     return fault(PART, "\n".join(lines), THREE.constants, OWN)
 
 
@@ -40,7 +40,7 @@ def test_the_table_and_the_constants_are_read_from_the_source() -> None:
 def test_hostile_text_is_read_in_no_time() -> None:
     began = time.monotonic()
     for text in ("/* table" * 30_000, "/*" + " " * 200_000, "/* table\n" + "," * 200_000):
-        told(*marking._comments(text, SPEC)[0].splitlines())
+        fault_of(*marking._comments(text, SPEC)[0].splitlines())
     assert time.monotonic() - began < 2
 
 
@@ -57,7 +57,7 @@ def test_hostile_text_is_read_in_no_time() -> None:
     ],
 )
 def test_a_right_table_is_right_in_any_form(lines: tuple[str, ...]) -> None:
-    assert told(*lines) == ""
+    assert fault_of(*lines) == ""
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_right_table_is_right_in_any_form(lines: tuple[str, ...]) -> None:
     ],
 )
 def test_of_a_wrong_table_the_first_fault_is_told(lines: tuple[str, ...], words: str) -> None:
-    found = told(*lines)
+    found = fault_of(*lines)
     assert words in found, found
     assert "0.09375" not in found and "12,288" not in found  # where to look, and not what to write
 
@@ -101,8 +101,8 @@ def test_a_wrong_value_is_told(old: str, new: str, words: str) -> None:
 def test_it_counts_whatever_the_kernel_does_and_outlives_its_file() -> None:
     """No run and no compiler: the facts of a source that did not compile hold its table, too."""
     facts = Marked(refused="it does not compile", stage="compile", table=TABLE, sizes=OWN)
-    for held in (facts, _marked(vars(facts))):
-        points = {p.rubric.id: p.points for p in judged(THREE, THREE.variants[0], held).parts}
+    for marked in (facts, _marked(vars(facts))):
+        points = {p.rubric.id: p.points for p in judged(THREE, THREE.variants[0], marked).parts}
         assert points.pop(PART.id) == PART.points and not any(points.values())
     none = judged(THREE, THREE.variants[0], replace(facts, table=""))
     assert none.points == 0

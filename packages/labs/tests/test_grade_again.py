@@ -23,10 +23,10 @@ from tools.hostile import HONEST, notebook
 
 
 def judge_all(course: courses.Course, folder: Path, out: Path, **more: object) -> list[str]:
-    told: list[str] = []
+    lines: list[str] = []
     found = prepared(folder, TWO, course).submissions
-    grade(TWO, found, course, out, tell=told.append, **more)  # type: ignore[arg-type]
-    return told
+    grade(TWO, found, course, out, tell=lines.append, **more)  # type: ignore[arg-type]
+    return lines
 
 
 def table(course: courses.Course, name: str, text: str) -> None:
@@ -49,26 +49,28 @@ def test_a_changed_result_says_old_new_and_why_and_the_earlier_one_is_kept(
     judge(RIGHT)
     assert judge_all(course, folder, out) == ["2 submissions, 2 judged before"]  # control
     (folder / "s1.cu").write_text("two")
-    told = judge_all(course, folder, out)
-    assert "  s1: 36 -> 90 points (source changed, attempt 1 -> 2)" in told
+    lines = judge_all(course, folder, out)
+    assert "  s1: 36 -> 90 points (source changed, attempt 1 -> 2)" in lines
     kept = path.parent / judging.HISTORY / f"{path.stem}-1.json"
     assert kept.read_bytes() == first and kept.stat().st_mode & 0o77 == 0
     assert {r.student: r.total for r in report(TWO, course, out)} == {"s1": 97, "s2": 36}
 
-    told = judge_all(course, folder, out, again=True)
-    assert "  s2: 36 -> 90 points (judged again)" in told and not any("s1: 9" in t for t in told)
+    lines = judge_all(course, folder, out, again=True)
+    assert "  s2: 36 -> 90 points (judged again)" in lines and not any("s1: 9" in t for t in lines)
     judge(BANKS)
     assert "  s1: 90 -> 36 points (attempt 2 -> 3)" in judge_all(course, folder, out, attempt=3)
     assert judge_all(course, folder, out) == ["2 submissions, 2 judged before"]  # attempt 2 stays
     judge(RIGHT)
     monkeypatch.setattr(judging, "_JUDGE", "other code")
-    told = judge_all(course, folder, out)
-    assert "  s1: 36 -> 90 points (the judge's code changed)" in told
+    lines = judge_all(course, folder, out)
+    assert "  s1: 36 -> 90 points (the judge's code changed)" in lines
     assert len(list((path.parent / judging.HISTORY).glob(f"{path.stem}-*.json"))) == 3
     later = replace(TWO, version=TWO.version + 1)
-    again = grade(later, prepared(folder, later, course).submissions, course, out, tell=told.append)
+    again = grade(
+        later, prepared(folder, later, course).submissions, course, out, tell=lines.append
+    )
     assert again[0].version == 3
-    assert "  s1: points of another version -> 90 points (lab version 2 -> 3)" in told
+    assert "  s1: points of another version -> 90 points (lab version 2 -> 3)" in lines
     assert len(results(out, later)) == 2  # history is no result
 
 
@@ -78,19 +80,19 @@ def test_one_student_is_judged_alone(
     folder, out = hand_in(tmp_path / "in", s1="same", s2="same", s3="other"), tmp_path / "out"
     table(course, "groups", f"{GROUPS}s1,one,\ns2,one,\n")
     judge(RIGHT)
-    asked = line(tmp_path, "grade", "2", str(folder), *UNLOCKED)
-    assert cli.main([*asked, "--only", "s3"]) == 0
+    command = line(tmp_path, "grade", "2", str(folder), *UNLOCKED)
+    assert cli.main([*command, "--only", "s3"]) == 0
     assert [r.student for r in results(out, TWO)] == ["s3"]
-    assert cli.main([*asked, "--only", "s2", "--again"]) == 0  # s1's stands for it
+    assert cli.main([*command, "--only", "s2", "--again"]) == 0  # s1's stands for it
     found = results(out, TWO)
     assert [r.student for r in found] == ["s1", "s3"] and found[0].also == (("s2", "s2.cu"),)
     capsys.readouterr()
-    assert cli.main([*asked, "--only", "s7"]) == 2
+    assert cli.main([*command, "--only", "s7"]) == 2
     assert "'s7' handed nothing in" in capsys.readouterr().err
     (folder / "s2.cu").write_text("its own")
-    assert cli.main(asked) == 0 and len(results(out, TWO)) == 3
+    assert cli.main(command) == 0 and len(results(out, TWO)) == 3
     (folder / "s2.cu").write_text("same")
-    assert cli.main(asked) == 0  # s2's own result no longer counts, and is not lost
+    assert cli.main(command) == 0  # s2's own result no longer counts, and is not lost
     assert [r.student for r in results(out, TWO)] == ["s1", "s3"]
     assert list((out / "lab-2" / judging.HISTORY).glob("*.json"))
 
@@ -125,9 +127,9 @@ def test_a_fix_is_applied_before_judging_and_noted(
     assert s.raw == (HONEST + "// determine\n").encode()  # whole words alone
     [unused] = ready.unused
     assert unused.endswith("fixes.csv, line 5: no student with the id 's8'; did you mean s1?")
-    told = judge_all(course, folder, out)
+    lines = judge_all(course, folder, out)
     [after] = results(out, TWO)
-    assert before.key != after.key and any("source changed" in line for line in told)
+    assert before.key != after.key and any("source changed" in line for line in lines)
     [row] = [r for r in report(TWO, course, out) if r.student == "s1"]
     words = "fixed by a person, 'mine' became 'lab2': renamed, and =said"
     assert words in row.notes and words in row.feedback
@@ -177,7 +179,7 @@ def test_a_notebook_of_something_else_is_noted(tmp_path: Path, course: courses.C
     right |= {"tag": "v1", "student": "s1"}
     lay(folder, **{"s1.ipynb": declaring(**right)})
     assert prepared(folder, TWO, course).submissions[0].notes == ()
-    for what, value, told in (
+    for what, value, note in (
         ("tag", "v0", "the notebook is of tag 'v0', and the course's is 'v1'"),
         ("version", 3, "of version '3', and the course's is '2'"),
         ("variant", "B transposed", "of variant 'B transposed', and the course's is 'A transposed'"),
@@ -186,7 +188,7 @@ def test_a_notebook_of_something_else_is_noted(tmp_path: Path, course: courses.C
     ):  # fmt: skip
         lay(folder, **{"s1.ipynb": declaring(**(right | {what: value}))})
         [s] = prepared(folder, TWO, course).submissions
-        assert len(s.notes) == 1 and told in s.notes[0] and s.student == "s1"
+        assert len(s.notes) == 1 and note in s.notes[0] and s.student == "s1"
     lay(folder, **{"s1.ipynb": declaring(**(right | {"tag": "=cmd()\x1b" * 999}))})
     [s] = prepared(folder, TWO, course).submissions
     assert len(s.notes[0]) < 200 and "\x1b" not in s.notes[0]
@@ -217,7 +219,7 @@ def test_all_files_of_a_folder_may_be_one_students(tmp_path: Path) -> None:
 
 def test_results_of_before_are_still_read() -> None:
     made = Result("s", "", "f", "2", 1, "v", 1, "k", RIGHT)
-    held = json.loads(json.dumps(asdict(made)))
+    record = json.loads(json.dumps(asdict(made)))
     for name in ("also", "answers", "source", "judge"):
-        del held[name]
-    assert judging._result(held) == made
+        del record[name]
+    assert judging._result(record) == made

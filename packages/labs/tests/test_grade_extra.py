@@ -49,14 +49,14 @@ def test_a_course_is_graded_with_the_extra_alone(python: Path, tmp_path: Path) -
     place = ("--course", course, "--out", out)
     assert ran(python, "-m", "helpers", "course", "new", tmp_path / "new").returncode == 0
     course_of(course)
-    for asked in (
+    for command in (
         ("handout", "2", "--course", course, "--out", tmp_path / "lab2.ipynb"),
         ("grade", "2", folder, *place, *UNLOCKED),
         ("report", "2", *place),
         ("similar", "2", folder, "--out", out),
     ):
-        done = ran(python, "-m", "helpers", *asked)
-        assert (done.returncode, done.stderr) == (0, ""), asked
+        done = ran(python, "-m", "helpers", *command)
+        assert (done.returncode, done.stderr) == (0, ""), command
     assert [r["total"] for r in table(out / "lab-2-marks.csv").values()] == ["90", "0"]
 
 
@@ -66,7 +66,7 @@ def test_without_a_compiler_that_is_said(python: Path, tmp_path: Path) -> None:
     course = tmp_path / "course"
     assert ran(python, "-m", "helpers", "course", "new", course).returncode == 0
     folder, out = hand_in(tmp_path / "in", s1=HONEST), tmp_path / "out"
-    asked = ("-m", "helpers", "grade", "2", folder, "--course", course, "--out", out)
-    done = ran(python, *asked, "--without-landlock", TILE_COMPILER="clang")
+    command = ("-m", "helpers", "grade", "2", folder, "--course", course, "--out", out)
+    done = ran(python, *command, "--without-landlock", TILE_COMPILER="clang")
     assert done.returncode == 2 and done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr and not list((out / "lab-2").glob("*.json"))

@@ -75,13 +75,13 @@ def test_a_rehearsal_says_what_is_odd() -> None:
     most = replace(good, kind="twin", text=CONFLICT, most=10)
     assert "should have 10 at most" in rehearsing.rehearsed(two, most).odd
     assert not rehearsing.rehearsed(two, good).odd
-    for source, told in (
+    for source, odd in (
         (replace(good, text=CONFLICT), "lacks points"),
         (replace(good, kind="twin"), "every point"),
         (replace(good, kind="twin", text=CONFLICT, expect={"sectors": 0}), "should have 0"),
         (replace(good, kind="twin", text=CONFLICT, words="the moon"), "the moon"),
     ):
-        assert told in rehearsing.rehearsed(two, source).odd
+        assert odd in rehearsing.rehearsed(two, source).odd
 
 
 def test_a_damaged_rehearsal_is_refused(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_a_damaged_rehearsal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "starter.cu").write_text("int K)", encoding="utf-8")
     (tmp_path / "rehearsal" / "a.cu").write_text("one one", encoding="utf-8")
     head = '[[sources]]\nname = "n"\nfile = "a.cu"\nvariant = "A transposed"\n'
-    for text, told in (
+    for text, message in (
         ("", "damaged"),
         (head + 'kind = "odd"\n', "the kind 'odd'"),
         (head + 'kind = "twin"\nchanges = [["one", "two"]]\n', "stands 2 times"),
     ):
         (tmp_path / "rehearsal" / "rehearsal.toml").write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             rehearsing.sources(two)
 
 
@@ -106,11 +106,11 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
     """A solution keeps them for every student; a starter, or a twin that counts too much, never."""
     counted = {p.id: p.points for p in lab.parts if p.counts in rubrics.COUNTED}
     variant = lab.variants[student % len(lab.variants)]
-    asked = lab.specification(variant)
-    drawn = [c for c in cases(asked, b"a secret of a course", lab.number, student) if c.counted]
+    spec = lab.specification(variant)
+    drawn = [c for c in cases(spec, b"a secret of a course", lab.number, student) if c.counted]
 
     def kept(text: str) -> dict[str, bool]:
-        found = checking.judged(lab, variant, mark(text, asked, drawn, lock=False))
+        found = checking.judged(lab, variant, mark(text, spec, drawn, lock=False))
         return {name: points(found)[name] == counted[name] for name in counted}
 
     of_it = [s for of, s in TRIED if of is lab and s.variant == variant.name]
@@ -131,8 +131,8 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
 
 def test_labs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["labs"]) == 0
-    told = capsys.readouterr().out
-    assert "Lab 2: Shared-memory tiles for any shape" in told and "3 hours, 100 points" in told
+    output = capsys.readouterr().out
+    assert "Lab 2: Shared-memory tiles for any shape" in output and "3 hours, 100 points" in output
     assert cli.main(["labs", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["points"] == 100
 
@@ -146,8 +146,8 @@ def test_a_file_is_checked_at_the_terminal(
     assert "90 of 90 points" in capsys.readouterr().out
     file.write_text(CONFLICT, encoding="utf-8")
     assert cli.main(["check", "2", str(file), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert 55 < told["points"] < 75 and 0 < told["parts"]["wavefronts"]["points"] < 8
+    result = json.loads(capsys.readouterr().out)
+    assert 55 < result["points"] < 75 and 0 < result["parts"]["wavefronts"]["points"] < 8
     file.write_bytes(HONEST.encode("utf-16"))
     assert cli.main(["check", "2", str(file)]) == 1
     assert "UTF-16 text: save it as UTF-8" in capsys.readouterr().out
@@ -171,7 +171,7 @@ def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> No
     )  # two parts need what only NVRTC tells
     assert chosen.ok and chosen.most == 73
     assert [p.rubric.id for p in chosen.parts if p.unknown] == ["local", "registers"]
-    asked = found.lab.specification(found.variant)
-    assert not mark(HONEST, asked, cases(asked, b"a secret of a course")[-1:]).locked
+    spec = found.lab.specification(found.variant)
+    assert not mark(HONEST, spec, cases(spec, b"a secret of a course")[-1:]).locked
     with pytest.raises(ConfigError, match="install NVRTC"):
-        mark(HONEST, asked, (), lock=True)
+        mark(HONEST, spec, (), lock=True)

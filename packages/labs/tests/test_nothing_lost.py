@@ -99,8 +99,8 @@ def test_nobody_replaces_anothers_work_by_a_name(forged: str, tmp_path: Path) ->
     courses.new(tmp_path / "course")
     rows = reported(tmp_path)
     path = feedback_zip(TWO, rows, {s.student: s.file for s in found.values()}, tmp_path / "out")
-    with zipfile.ZipFile(path) as held:
-        assert len(set(held.namelist())) == 3 and "1006/lab-2-feedback.txt" in held.namelist()
+    with zipfile.ZipFile(path) as archive:
+        assert len(set(archive.namelist())) == 3 and "1006/lab-2-feedback.txt" in archive.namelist()
 
 
 def test_inside_a_moodle_download_only_its_own_folders_say_whose(tmp_path: Path) -> None:
@@ -149,29 +149,29 @@ def test_marks_typed_into_the_file_that_asks_for_them_are_read_back(judged: Path
     file = judged / "out" / "lab-2-written.csv"
     assert marks(judged) == {"s1": 90, "s2": 90}
     typed(file, s1="7,5", s2="10")
-    held = file.read_bytes()
+    content = file.read_bytes()
     for _ in range(2):
-        assert marks(judged) == {"s1": 97.5, "s2": 100} and file.read_bytes() == held
+        assert marks(judged) == {"s1": 97.5, "s2": 100} and file.read_bytes() == content
     assert "written 7.5/10" in (judged / "out" / "lab-2-feedback" / "s1.txt").read_text()
     # what is decided in overrides.csv comes last, and a student who comes later has a row to fill
     write(judged, made("s3"), overrides=f"{OVERRIDES}s1,2,written,9,asked\n")
-    assert marks(judged) == {"s1": 99, "s2": 100, "s3": 90} and file.read_bytes() == held
+    assert marks(judged) == {"s1": 99, "s2": 100, "s3": 90} and file.read_bytes() == content
     typed(file.with_name("lab-2-written.2.csv"), s3="1")
-    assert marks(judged) == {"s1": 99, "s2": 100, "s3": 91} and file.read_bytes() == held
+    assert marks(judged) == {"s1": 99, "s2": 100, "s3": 91} and file.read_bytes() == content
 
 
 @pytest.mark.parametrize(
-    ("student", "points", "told"),
+    ("student", "points", "message"),
     [("s1", "11", "'11' points; written has 0 to 10"), ("s1", "good", "'good' points")],
 )
 def test_a_mark_that_does_not_fit_is_named(
-    student: str, points: str, told: str, judged: Path
+    student: str, points: str, message: str, judged: Path
 ) -> None:
     marks(judged)
     typed(judged / "out" / "lab-2-written.csv", **{student: points})
     with pytest.raises(DataError, match=r"lab-2-written\.csv, line 2") as refused:
         marks(judged)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["lab-2-marks.csv", "lab-2-feedback/s1.txt"])
@@ -179,11 +179,11 @@ def test_a_file_that_a_person_changed_is_not_written_over(name: str, judged: Pat
     marks(judged)
     path = judged / "out" / name
     path.write_text(path.read_text() + "by hand\n")
-    held = path.read_text()
+    content = path.read_text()
     write(judged, overrides=f"{OVERRIDES}s1,2,written,9,\n")
-    assert marks(judged)["s1"] == 99 and path.read_text() == held
+    assert marks(judged)["s1"] == 99 and path.read_text() == content
     new = path.with_name(f"{path.stem}.2{path.suffix}")
-    assert new.is_file() and new.read_text() != held
+    assert new.is_file() and new.read_text() != content
     path.unlink()  # the control: whose file is gone gets a new one
     marks(judged)
     assert "by hand" not in path.read_text()
@@ -196,8 +196,8 @@ def test_grade_says_of_every_file_what_became_of_it(
     files = {"s1/lab2.cu": GOOD, "s1/lab2.txt": b"x", "s2/kernel.txt": b"x", "s2/._a": b"x"}
     path = zipped(place / "all.zip", files)
     assert cli.main(line(place, "grade", "2", str(path), "--without-landlock")) == 0
-    told = capsys.readouterr().out
-    assert "3 files of 2 students: 1 counts, 2 do not" in told
+    output = capsys.readouterr().out
+    assert "3 files of 2 students: 1 counts, 2 do not" in output
     rows = table(place / "out" / "lab-2-files.csv", "file").values()
     assert {row["file"]: (row["student"], row["what"]) for row in rows} == {
         "s1/lab2.cu": ("s1", "counts"),

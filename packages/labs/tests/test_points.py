@@ -105,8 +105,8 @@ def test_submit_takes_the_last_check_of_what_it_hands_in(
     monkeypatch.setattr(working.checking, "check", check)
     (tmp_path / "lab2.cu").write_text(WRONG["nothing"])
     found = labs.check("2", folder=tmp_path)
-    told = labs.submit("2", folder=tmp_path)
-    assert len(ran) == 1 and f"{found.points} of {found.most} points" in str(told)
+    submission = labs.submit("2", folder=tmp_path)
+    assert len(ran) == 1 and f"{found.points} of {found.most} points" in str(submission)
     (tmp_path / "lab2.cu").write_text(WRONG["nothing"] + "// changed")
     labs.submit("2", folder=tmp_path)
     assert len(ran) == 2  # the control
@@ -115,10 +115,10 @@ def test_submit_takes_the_last_check_of_what_it_hands_in(
 @pytest.mark.nvrtc
 def test_no_student_is_told_of_the_machines_inside() -> None:
     endless = but(("    float sum = 0.0f;", "    float sum = 0.0f;\n    while (K) sum += 1.0f;"))
-    asked = replace(TWO.specification(TWO.variants[0]), seconds=1.0)
-    m = mark(endless, asked, cases(asked, b"a secret of a course", 1)[-1:], lock=False)
-    told = str(checking.judged(TWO, TWO.variants[0], m))
-    assert "does not come to an end" in told and "max_" not in told and HONEST
+    spec = replace(TWO.specification(TWO.variants[0]), seconds=1.0)
+    m = mark(endless, spec, cases(spec, b"a secret of a course", 1)[-1:], lock=False)
+    words = str(checking.judged(TWO, TWO.variants[0], m))
+    assert "does not come to an end" in words and "max_" not in words and HONEST
 
 
 # -- feedback --------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_no_student_is_told_of_the_machines_inside() -> None:
 VILE = "total\x1b[2J\u202eevil <b> http://x"
 
 
-def told(marked: Marked = BANKS, **more: Any) -> Feedback:
+def feedback_of(marked: Marked = BANKS, **more: Any) -> Feedback:
     found = checking.judged(TWO, TWO.variants[0], marked)
     given = {p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts}
     facts = {"checked": found, "points": given, "given": {}, "notes": ()}
@@ -135,7 +135,7 @@ def told(marked: Marked = BANKS, **more: Any) -> Feedback:
 
 def test_whatever_is_written_stays_words() -> None:
     plain = text(
-        told(Marked(VILE, "compile", VILE), notes=(VILE, "look: for the teacher"),
+        feedback_of(Marked(VILE, "compile", VILE), notes=(VILE, "look: for the teacher"),
              given={"written": Override(7.5, VILE)})
     )  # fmt: skip
     unseen = r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]"
@@ -144,18 +144,22 @@ def test_whatever_is_written_stays_words() -> None:
 
 
 def test_it_tells_every_part_and_what_a_person_gave() -> None:
-    facts = told(given={"wavefronts": Override(7.5, "explained the banks")}, notes=("2 files",))
+    facts = feedback_of(
+        given={"wavefronts": Override(7.5, "explained the banks")}, notes=("2 files",)
+    )
     plain = text(facts)
     for part in facts.checked.parts if facts.checked else ():
         assert part.words in plain and part.rubric.id in plain
     for words in ("explained the banks", "2 files", "Total: 42 of 100 points", "attempt 1"):
         assert words in plain
-    assert "no submission" in text(told(checked=None))
+    assert "no submission" in text(feedback_of(checked=None))
 
 
 def test_long_words_are_cut() -> None:
     runs = tuple(replace(RIGHT.runs[0], findings=(("race", 1, "&" * 5000),)) for _ in range(3))
-    long = told(replace(RIGHT, runs=runs), notes=tuple("&" * 5000 for _ in range(2000)))
-    many = told(given={p.id: Override(1, "ä" * 10_000) for p in TWO.parts}, notes=("\ud800",) * 30)
+    long = feedback_of(replace(RIGHT, runs=runs), notes=tuple("&" * 5000 for _ in range(2000)))
+    many = feedback_of(
+        given={p.id: Override(1, "ä" * 10_000) for p in TWO.parts}, notes=("\ud800",) * 30
+    )
     for one in (long, many):
         assert 1000 < len(text(one).encode()) <= MOST_FEEDBACK

@@ -92,8 +92,8 @@ def test_of_two_submissions_of_a_group_the_better_counts(place: Path) -> None:
 
 def test_who_is_in_two_groups_is_named(place: Path) -> None:
     write(place, groups=f"{G}s1,one,\ns1,two,\n")
-    told = r"groups\.csv, line 3: 's1' is in the groups 'one' and 'two'"
-    with pytest.raises(DataError, match=told):
+    message = r"groups\.csv, line 3: 's1' is in the groups 'one' and 'two'"
+    with pytest.raises(DataError, match=message):
         groups(courses.read(place / "course"), TWO)
     write(place, groups=f"{G}s1,one,2\ns1,two,3\n")
     assert groups(courses.read(place / "course"), TWO) == {"one": ("s1",)}
@@ -103,7 +103,7 @@ WHOLE = f'name = "x"\nsecret = "{"00" * 32}"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (WHOLE + 'missing = "none"', "missing is 'none', and may be empty or zero"),
         (WHOLE + "[late]\npoints_per_day = 10", "late days are left to the platform"),
@@ -115,14 +115,14 @@ WHOLE = f'name = "x"\nsecret = "{"00" * 32}"\n'
     ],
 )
 def test_a_course_that_does_not_fit_is_refused_in_one_line(
-    text: str, told: str, tmp_path: Path
+    text: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="course new"):
         courses.read(tmp_path)
     (tmp_path / "course.toml").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"course\.toml") as refused:
         courses.read(tmp_path)
-    assert told in str(refused.value) and "\n" not in str(refused.value)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
 # -- nothing handed in -----------------------------------------------------------------------------

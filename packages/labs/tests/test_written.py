@@ -92,8 +92,10 @@ def test_a_table_holds_an_answer_of_each_and_the_points_that_were_given(
     }
     assert found["s3"]["name"] == "'=Cy"
     assert cli.main(line(place, "report", "2")) == 0
-    told = capsys.readouterr().out
-    assert "lab-2-marks.csv: 3 students" in told and "lab-2-written.csv: 1 written answer;" in told
+    output = capsys.readouterr().out
+    assert (
+        "lab-2-marks.csv: 3 students" in output and "lab-2-written.csv: 1 written answer;" in output
+    )
 
 
 def test_answers_of_a_group_are_each_members_own_or_else_the_groups(place: Path) -> None:
@@ -141,20 +143,23 @@ def test_a_member_who_handed_nothing_in_has_a_folder_or_is_named(
     four = f"{G}1,one,\n2,one,\n3,one,\nx4,one,\n"
     named = "id,name\n1,Ada Love\n2,Bo../_Bay O'Neil\n3,\nx4,Dee\n5,Eve\n"
     write(place, replace(made("1"), file=MOODLE_LAY), groups=four, roster=named)
-    asked = line(place, "report", "2")
-    assert cli.main(asked) == 0
+    command = line(place, "report", "2")
+    assert cli.main(command) == 0
     assert "give them theirs yourself: 3, x4\n" in capsys.readouterr().out
-    with zipfile.ZipFile(place / "out" / "lab-2-feedback.zip") as held:
+    with zipfile.ZipFile(place / "out" / "lab-2-feedback.zip") as archive:
         own = "Bo.. Bay O'Neil_2_assignsubmission_file_"
-        assert {name.split("/")[0] for name in held.namelist()} == {MOODLE_LAY.split("/")[0], own}
-        assert "sectors" in held.read(f"{own}/lab-2-feedback.txt").decode()
+        assert {name.split("/")[0] for name in archive.namelist()} == {
+            MOODLE_LAY.split("/")[0],
+            own,
+        }
+        assert "sectors" in archive.read(f"{own}/lab-2-feedback.txt").decode()
     write(
         place, replace(made("1"), file="adalove_1_9_lab2.cu")
     )  # no Moodle's: nobody knows the others' files
-    assert cli.main(asked) == 0
+    assert cli.main(command) == 0
     assert "give them theirs yourself: 2, 3, x4\n" in capsys.readouterr().out
     write(place, groups=G)  # control: without a group nobody is told of
-    assert cli.main(asked) == 0
+    assert cli.main(command) == 0
     assert "give them theirs yourself" not in capsys.readouterr().out
 
 
@@ -176,8 +181,8 @@ def test_points_that_were_given_stand_in_the_list_of_the_feedback(place: Path) -
 def test_a_name_in_place_of_an_id_is_told_the_id() -> None:
     names = {"1005": "Ed Cole", "1006": "Édith Cole", "2001": "Flo", "s9": ""}
     for given in ("Ed Cole", "ed cole", "Ed Col"):
-        told = unknown_student(given, names)
-        assert told.startswith(f"no student with the id {given!r}; did you mean 1005"), told
+        message = unknown_student(given, names)
+        assert message.startswith(f"no student with the id {given!r}; did you mean 1005"), message
     assert unknown_student("Ed Cole", names).endswith("did you mean 1005?")
     assert "1005" in unknown_student("100", names)
     assert unknown_student("zzzz", names) == "no student with the id 'zzzz'"

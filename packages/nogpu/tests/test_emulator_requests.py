@@ -26,8 +26,8 @@ A = np.ones(64, np.float32)
 def launch(**change):
     """The launch of `twice`, with some of what it is asked for changed."""
     o = np.zeros(64, np.float32)
-    asked = {"source": SOURCE, "entry": "twice", "grid": 1, "block": 64, "args": [A, o, 64]}
-    report = emulator.launch(**{**asked, **change})
+    request = {"source": SOURCE, "entry": "twice", "grid": 1, "block": 64, "args": [A, o, 64]}
+    report = emulator.launch(**{**request, **change})
     assert report.ok, report
     return o
 
@@ -306,10 +306,10 @@ def test_an_output_that_may_not_be_written_is_a_finding():
 )
 def test_a_kernel_may_say_of_what_sizes_its_blocks_and_clusters_are(rule, change, says):
     head = ".version 8.0\n.target sm_90\n.address_size 64\n"
-    asked = {"grid": 1, "block": 1, "arch": "sm_90", **change}
+    options = {"grid": 1, "block": 1, "arch": "sm_90", **change}
     ptx = f"{head}.visible .entry k() .{rule} {{ ret; }}\n"
     if not says:
-        assert emulator.launch(ptx, "k", args=[], **asked).ok
+        assert emulator.launch(ptx, "k", args=[], **options).ok
         return
     with pytest.raises(ConfigError, match=says):
-        emulator.launch(ptx, "k", args=[], **asked)
+        emulator.launch(ptx, "k", args=[], **options)

@@ -426,10 +426,10 @@ def test_products_under_way(name):
     if not says:
         np.testing.assert_array_equal(D, product * (2 if "with a fence" in name else 1))
         return
-    told = next(f for f in report.findings if f.kind == "race" and says in f.message)
-    assert told.threads[0] == (0, 0, 0)  # eight registers of 128 threads, or their product
-    assert told.count == (8 * 128 if "reads" in says else 128), told
-    assert "multiply" in told.called_from or '"l"(a), "l"(b)' in told.text + told.other_text
+    race = next(f for f in report.findings if f.kind == "race" and says in f.message)
+    assert race.threads[0] == (0, 0, 0)  # eight registers of 128 threads, or their product
+    assert race.count == (8 * 128 if "reads" in says else 128), race
+    assert "multiply" in race.called_from or '"l"(a), "l"(b)' in race.text + race.other_text
     assert all("fence" not in f.message for f in report.findings) or "fence" in name
 
 
@@ -501,8 +501,8 @@ def test_a_block_without_whole_warpgroups(threads, come, says):
     body = f"if (threadIdx.x >= {come}) return; fence(); {FIRST} commit(); wait<0>();"
     report, _, _ = under_way(body + STORED_BY_THE_FIRST, block=(threads, 1, 1))
     assert {f.kind for f in report.findings} == ({"divergent-barrier"} if says else set()), report
-    told = f"96 of 128 threads of warps {says} of block (0, 0, 0) come to wgmma.fence"
-    assert (told in str(report)) == bool(says) and all(f.count == 1 for f in report.findings)
+    message = f"96 of 128 threads of warps {says} of block (0, 0, 0) come to wgmma.fence"
+    assert (message in str(report)) == bool(says) and all(f.count == 1 for f in report.findings)
 
 
 @pytest.mark.parametrize("waits", ["", "if (threadIdx.x < 128) wait<0>(); __syncthreads();"])
@@ -510,8 +510,8 @@ def test_the_warpgroup_that_reads_too_early_is_named(waits):
     """Whether the other has waited or not."""
     body = f"fence(); {FIRST} commit(); {waits} if (threadIdx.x >= 128) D[threadIdx.x] = d[3]; wait<0>();"
     report, _, _ = under_way(body + STORED_BY_THE_FIRST, block=(256, 1, 1))
-    (told,) = (f for f in report.findings if "reads a sum while the product" in f.message)
-    assert told.threads[0] == (128, 0, 0) and told.count == 128, told
+    (finding,) = (f for f in report.findings if "reads a sum while the product" in f.message)
+    assert finding.threads[0] == (128, 0, 0) and finding.count == 128, finding
 
 
 def test_warps_that_go_different_ways():
@@ -621,23 +621,23 @@ def test_forms_that_ptx_has_not(words, tail, count, says):
 
 def test_the_pieces_that_a_product_reads_are_told(monkeypatch):
     """At issue, and again when the group has been awaited: by warp, 16 bytes each, each once."""
-    told = []
-    monkeypatch.setattr(State, "publish_bulk", lambda self, bulk: told.append(bulk))
+    bulks = []
+    monkeypatch.setattr(State, "publish_bulk", lambda self, bulk: bulks.append(bulk))
     body = f"fence(); {FIRST} commit(); {SECOND} commit(); wait<1>(); wait<0>();"
     report, _, _ = under_way(body)
     assert report.ok, report
-    stages = [(b.stage, b.offset.shape, sorted(b.thread.tolist())) for b in told]
+    stages = [(b.stage, b.offset.shape, sorted(b.thread.tolist())) for b in bulks]
     assert stages == [
         (stage, (4, pieces), [0, 32, 64, 96])
         for stage in (Stage.BEGUN, Stage.WAITED)
         for pieces in (128, 32) * 2
     ]
-    for bulk, first, size in ((told[0], 0, 2048), (told[1], 2048, 512)):
+    for bulk, first, size in ((bulks[0], 0, 2048), (bulks[1], 2048, 512)):
         assert (bulk.offset == np.arange(first, first + size, 16)).all()
         assert bulk.there is None and not bulk.writes and bulk.by == "product" and bulk.width == 16
         assert (bulk.column == 0).all() and (bulk.owner == 0).all()
-    told.clear()
+    bulks.clear()
     under_way(body, change=lambda a, b: (a, b & ~(0x3FFF << 32)))  # rows 8 to 15 are 0 to 7
-    assert told[0].there is None and told[1].there.sum(axis=1).tolist() == [16] * 4
-    read = told[1].offset[0][told[1].there[0]]
+    assert bulks[0].there is None and bulks[1].there.sum(axis=1).tolist() == [16] * 4
+    read = bulks[1].offset[0][bulks[1].there[0]]
     assert (read == np.arange(2048, 2048 + 256, 16)).all()

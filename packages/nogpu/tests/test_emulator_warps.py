@@ -267,11 +267,11 @@ def test_lanes_that_act_together_get_what_the_isa_says(block, groups):
     want = np.zeros((len(SHARED_BY_LANES) + 2, 2, threads), np.uint32)
     for b, first, g in np.ndindex(2, -(-threads // 32), groups):
         lanes = [i for i in range(32 * first, min(32 * first + 32, threads)) if of[b, i] == g]
-        held, who = [int(v[b, i]) for i in lanes], sum(1 << i % 32 for i in lanes)
+        operands, who = [int(v[b, i]) for i in lanes], sum(1 << i % 32 for i in lanes)
         m[b, lanes] = who
-        signed = [x - (x >> 31 << 32) for x in held]
+        signed = [x - (x >> 31 << 32) for x in operands]
         for k, function in enumerate(SHARED_BY_LANES.values() if lanes else ()):
-            value = function(held, signed, [x & 1 for x in held], who)
+            value = function(operands, signed, [x & 1 for x in operands], who)
             want[k, b, lanes] = value & 0xFFFFFFFF
         for i in lanes:
             alike = [1 << j % 32 for j in lanes if v[b, j] == v[b, i]]

@@ -214,16 +214,16 @@ def test_what_a_readers_text_may_ask_for_gives_nvrtcs_bits(name, monkeypatch):
 @pytest.fixture
 def calls() -> Iterator[list[tuple[list[str], list[str]]]]:
     """A runner that has clang run by a process, and what it was asked."""
-    asked: list[tuple[list[str], list[str]]] = []
+    commands: list[tuple[list[str], list[str]]] = []
     own = clang.command()
 
     def run(arguments: list[str], folders: list[str]) -> tuple[int, str, str]:
-        asked.append((arguments, folders))
+        commands.append((arguments, folders))
         process = clang.subprocess.run([*own, *arguments[1:]], capture_output=True, text=True)
         return process.returncode, process.stdout, process.stderr
 
     clang.set_runner(run)
-    yield asked
+    yield commands
     clang.set_runner(None)
 
 
@@ -280,7 +280,7 @@ def test_an_instruction_is_written(body):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "construct"),
     [
         ("call void @llvm.nvvm.unheard.of()", "the intrinsic llvm.nvvm.unheard.of"),
         (
@@ -292,11 +292,11 @@ def test_an_instruction_is_written(body):
         ("%a = va_arg ptr %x, i32\nstore i32 %a, ptr %y, align 4", "the instruction `va_arg`"),
     ],
 )
-def test_what_has_no_translation_is_refused_by_name_and_line(body, said):
+def test_what_has_no_translation_is_refused_by_name_and_line(body, construct):
     placed = "\n".join(f"{line}, !dbg !7" for line in body.splitlines())
     with pytest.raises(ToolchainError, match="has no translation") as refused:
         ptx(f"{placed}\nret void")
-    assert said in str(refused.value) and "NVRTC" in str(refused.value)
+    assert construct in str(refused.value) and "NVRTC" in str(refused.value)
     assert "line 5" in str(refused.value)
 
 

@@ -38,8 +38,8 @@ def _value(kind: str, at: int) -> Any:
 
     if "*" in kind:
         return cupy._at(ctypes.c_uint64.from_address(at).value)
-    held = {"int": (ctypes.c_int32, np.int32), "long long": (ctypes.c_int64, np.int64)}
-    if kind not in held:
+    types = {"int": (ctypes.c_int32, np.int32), "long long": (ctypes.c_int64, np.int64)}
+    if kind not in types:
         raise CUDADriverError(f"CUDA_ERROR_INVALID_VALUE: the pretended driver passes no {kind}")
-    c_type, dtype = held[kind]
+    c_type, dtype = types[kind]
     return dtype(c_type.from_address(at).value)
