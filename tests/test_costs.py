@@ -100,7 +100,7 @@ def test_l2_lies_between_asking_together_and_asking_alone() -> None:
     assert supply is not None and supply.together is not None
     assert 2 < supply.together.per_ms / supply.apart.per_ms < 4
     per_sm = supply.apart.per_ms / (h200.sms * h200.boost_mhz * 1e3)
-    assert abs(per_sm / model.SM_FEED - 1) < 0.1  # chapter 15 reads the same wire
+    assert 0.8 < model.SM_FEED / per_sm < 1  # the same wire, of an SM that computes meanwhile
     need("hopper_2")
     two = next(b for b in points() if b.kernel == "hopper_2" and b.size == (4096,) * 3)
     assert two[costs.L2].ms < two.measured < two[costs.L2].apart
