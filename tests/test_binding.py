@@ -156,8 +156,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
         assert how[-1] == 0 and len(how) == 10
         calls.append(Launched(f, how[:3], how[3:6], how[6], how[7], how[8]))
 
-    def memset(*asked: int) -> None:
-        calls.append(("memset", *asked))
+    def memset(*arguments: int) -> None:
+        calls.append(("memset", *arguments))
 
     stream = SimpleNamespace(
         ptr=5, synchronize=lambda: calls.append("waited"), is_capturing=lambda: False
@@ -439,11 +439,11 @@ def test_a_thread_without_a_context_gets_one(
     class Fault(RuntimeError):
         pass
 
-    said, freed, inner = ["CUDA_ERROR_INVALID_CONTEXT: ..."], [], cupy.cuda.driver.launchKernel
+    errors, freed, inner = ["CUDA_ERROR_INVALID_CONTEXT: ..."], [], cupy.cuda.driver.launchKernel
 
     def refusing(*how: Any) -> None:
-        if said:
-            raise Fault(said.pop())
+        if errors:
+            raise Fault(errors.pop())
         inner(*how)
 
     cuda = cupy.cuda
@@ -453,7 +453,7 @@ def test_a_thread_without_a_context_gets_one(
     start = plan("naive", 3, 5, 7).bind(*arrays("naive", 3, 5, 7))
     start()
     assert freed == [0] and len(driver) == 1
-    said.append("CUDA_ERROR_ILLEGAL_ADDRESS: ...")
+    errors.append("CUDA_ERROR_ILLEGAL_ADDRESS: ...")
     with pytest.raises(Fault, match="ILLEGAL"):
         start()
 

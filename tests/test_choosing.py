@@ -227,15 +227,15 @@ def test_whole_tiles_have_no_room_for_sums() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "told"),
+    ("cut", "ending"),
     [
         ({}, ""),
         ({"SLICES": 4}, " in 4 slices"),
         ({"SLICES": 4, "CUT": 2}, " in 4 slices of the last 2 tiles"),
     ],
 )
-def test_a_launch_in_words(cut: dict[str, int], told: str) -> None:
-    assert choosing.words(sliced(96, 64, 200, **cut)) == f"fp32_sliced 32x32{told}"
+def test_a_launch_in_words(cut: dict[str, int], ending: str) -> None:
+    assert choosing.words(sliced(96, 64, 200, **cut)) == f"fp32_sliced 32x32{ending}"
 
 
 @pytest.mark.parametrize("name", ["mma_pipelined", "mma_pipelined_bf16"])

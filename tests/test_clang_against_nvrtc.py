@@ -45,8 +45,8 @@ def test_by_llvm_ir_results_are_the_same_and_no_count_is_unexplained():
     assert BY_IR["versions"]["ir"].endswith(" by LLVM IR")
     for r in (*BY_IR["cores"], *BY_IR["kernels"]):
         assert r["launches"] == r["bits"] == r["right"] >= 1, r["kernel"]
-        told = compilers.unexplained(r["kernel"], r["differences"], "nvrtc", "ir")
-        assert told == [], r["kernel"]
+        unexplained = compilers.unexplained(r["kernel"], r["differences"], "nvrtc", "ir")
+        assert unexplained == [], r["kernel"]
     for section in ("exercises", "mutants"):
         assert all(r["differences"] == [] for r in BY_IR[section])
 
@@ -127,8 +127,8 @@ def test_a_mutant_that_one_compiler_misses_is_told(monkeypatch):
         return found
 
     monkeypatch.setattr(mutants, "run", blind)
-    told = compared.mutant_row(mutant)["differences"]
-    assert [d["what"] for d in told] == ["findings", "found"]
+    differences = compared.mutant_row(mutant)["differences"]
+    assert [d["what"] for d in differences] == ["findings", "found"]
 
 
 @pytest.mark.nvrtc
@@ -137,11 +137,11 @@ def test_an_exercise_compared_again_gives_what_is_recorded():
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path):
-    held = {"kernels": record()["kernels"][:3]}
+    part = {"kernels": record()["kernels"][:3]}
     path = tmp_path / "clang.json"
-    compared.write(path, held, compared.todo())
+    compared.write(path, part, compared.todo())
     again = json.loads(path.read_text(encoding="utf-8"))
     assert [r["kernel"] for r in again["kernels"]] == list(compilers.KERNELS[:3])
-    held["kernels"][1] = {**held["kernels"][1], "code": "other"}
-    compared.write(path, held, compared.todo())
+    part["kernels"][1] = {**part["kernels"][1], "code": "other"}
+    compared.write(path, part, compared.todo())
     assert len(json.loads(path.read_text(encoding="utf-8"))["kernels"]) == 2

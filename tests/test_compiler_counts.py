@@ -29,7 +29,7 @@ REGISTERS_APART = frozenset({"/catalog, thin_columns/registers"})
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, dict[str, Any]]:
+def reports() -> dict[str, dict[str, Any]]:
     """What was counted, by "colab" and "here": both run at the same time, each in one process."""
     try:
         pythons = {"colab": colab.with_compiler(), "here": Path(sys.executable)}
@@ -61,13 +61,15 @@ def differing(one: Any, other: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: {one} and {other}"
 
 
-def test_both_compilers_are_what_they_are_said_to_be(told: dict[str, dict[str, Any]]) -> None:
-    assert told["colab"]["compiler"] == "NVRTC 12.8"
-    assert told["here"]["compiler"] == toolchain.compiler() != "NVRTC 12.8"
+def test_both_compilers_are_what_they_are_said_to_be(reports: dict[str, dict[str, Any]]) -> None:
+    assert reports["colab"]["compiler"] == "NVRTC 12.8"
+    assert reports["here"]["compiler"] == toolchain.compiler() != "NVRTC 12.8"
 
 
-def test_colabs_compiler_gives_the_same_counts_and_points(told: dict[str, dict[str, Any]]) -> None:
-    one, other = ({**told[name]["counts"]} for name in ("colab", "here"))
+def test_colabs_compiler_gives_the_same_counts_and_points(
+    reports: dict[str, dict[str, Any]],
+) -> None:
+    one, other = ({**reports[name]["counts"]} for name in ("colab", "here"))
     del one["control"], other["control"]
     found = [d for d in differing(one, other) if d.split(":")[0] not in REGISTERS_APART]
     assert found == []
@@ -84,9 +86,9 @@ def test_colabs_compiler_gives_the_same_counts_and_points(told: dict[str, dict[s
     }
 
 
-def test_a_kernel_that_differs_by_its_compiler_is_seen(told: dict[str, dict[str, Any]]) -> None:
+def test_a_kernel_that_differs_by_its_compiler_is_seen(reports: dict[str, dict[str, Any]]) -> None:
     """The wrong twin: it loads once more where the compiler is older."""
-    one, other = (told[name]["counts"]["control"] for name in ("colab", "here"))
+    one, other = (reports[name]["counts"]["control"] for name in ("colab", "here"))
     found = list(differing(one, other))
     assert [d.split(":")[0] for d in found] == [
         "/instructions", "/requests", "/scalar", "/sectors",

@@ -79,9 +79,9 @@ def test_a_core_is_short_and_says_what_its_file_says(name: str) -> None:
     known = identifiers(file).union(*(identifiers(read_source(h)) for h in headers(file)))
     assert identifiers(text) - known <= WORDS | {core.entry}
     own = constants(text)
-    said = {n: v for n, v in core.params.items() if n in own or n not in UNSAID}
+    params = {n: v for n, v in core.params.items() if n in own or n not in UNSAID}
     assert "__cluster_dims__" not in text or {"CLUSTER_M", "CLUSTER_N"} <= set(own)
-    assert {n: own.get(n) for n in said} == said
+    assert {n: own.get(n) for n in params} == params
     assert defines(core, core.params) == core.defines
 
 

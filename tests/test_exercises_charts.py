@@ -51,7 +51,7 @@ def test_a_right_chart_passes_in_any_form(id: str, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "old", "new", "told"),
+    ("id", "old", "new", "message"),
     [
         ("05.4", 'ax.set_xscale("log", base=2)\n', "", 'ax.set_xscale("log")'),
         ("05.4", 'ax.set_yscale("log", base=2)\n', "", "the y axis is logarithmic; got a linear"),
@@ -81,9 +81,9 @@ def test_a_right_chart_passes_in_any_form(id: str, old: str, new: str) -> None:
         ("15.4", "cublas_ratio", "gflops", "the record `gpu="),
     ],
 )  # fmt: skip
-def test_a_wrong_chart_is_told_what_to_do(id: str, old: str, new: str, told: str) -> None:
+def test_a_wrong_chart_is_told_what_to_do(id: str, old: str, new: str, message: str) -> None:
     result = solved(id, (old, new))
-    assert not result.passed and told in str(result), result
+    assert not result.passed and message in str(result), result
 
 
 # -- reading an Axes and a frame -------------------------------------------------------------------
@@ -142,15 +142,15 @@ def test_one_series_needs_no_name_and_an_empty_chart_has_none() -> None:
 
 
 def test_a_table_is_found_by_what_its_columns_say() -> None:
-    asked = {Y: TWO["old"]}
+    wanted = {Y: TWO["old"]}
     rows: list[dict[str, Any]] = [{"N": 1, "time, ms": 2}, {"N": 8, "time, ms": "16"}]
-    assert "time (ms) at N = 8; got no value" in faults(check_table(rows, X, asked))[0]
+    assert "time (ms) at N = 8; got no value" in faults(check_table(rows, X, wanted))[0]
     rows[1]["time, ms"] = 16
-    assert faults(check_table(rows, X, asked)) == []
-    assert faults(check_table(pd.DataFrame(rows).set_index("N"), X, asked)) == []
+    assert faults(check_table(rows, X, wanted)) == []
+    assert faults(check_table(pd.DataFrame(rows).set_index("N"), X, wanted)) == []
     nothing: list[Any] = [[], [1], {"N": 1}, "N", plt.figure()]
     for none in nothing:
-        assert "the answer is a table" in faults(check_table(none, X, asked))[0]
+        assert "the answer is a table" in faults(check_table(none, X, wanted))[0]
 
 
 def test_an_answer_that_is_missing_is_no_wrong_one() -> None:

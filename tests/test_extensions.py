@@ -130,8 +130,8 @@ def test_a_chapter_says_where_it_stands() -> None:
 
 
 def test_figures_tables_and_listings_have_numbers_and_addresses() -> None:
-    told = [book_numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")]
-    assert told == ["5.", "D12.", ""]
+    labels = [book_numbers.chapter(f"book/{n}") for n in ("05_a", "deeper_12_b", "tour")]
+    assert labels == ["5.", "D12.", ""]
     page = (
         '<figure class="tile-figure" style="x"><svg/></figure><tile-stream_k'
         ' class="tile-explorer"><table><caption>inside</caption></table></tile-stream_k><table'

@@ -103,9 +103,9 @@ def test_a_launch_refuses_code_that_the_driver_would_refuse(
     p = lay_out("naive", 64, 64, 64)
     driver_only.setattr(device, "driver_cuda", lambda: (major - 1, 4))
     refused = rf"CUDA {major}.*CUDA {major - 1}\.4.*Install"
-    with pytest.raises(ToolchainError, match=refused) as told:
+    with pytest.raises(ToolchainError, match=refused) as caught:
         launch.cuda_function(p)
-    assert f"requirements/cuda{12 if major < 14 else 13}.txt" in str(told.value)
+    assert f"requirements/cuda{12 if major < 14 else 13}.txt" in str(caught.value)
     assert loaded == []
     driver_only.setattr(device, "driver_cuda", lambda: (major, 0))
     assert launch.cuda_function(p) == "naive" and loaded
@@ -138,7 +138,7 @@ def test_with_cublas_a_session_goes_on(driver_only: pytest.MonkeyPatch) -> None:
 # --- what is said ---------------------------------------------------------------------------------
 
 
-def said() -> str:
+def list_misfits() -> str:
     return "\n".join(fitting.misfits())
 
 
@@ -152,7 +152,7 @@ def test_nothing_is_said_where_all_fits(driver_only: pytest.MonkeyPatch) -> None
     assert fitting.misfits() == []
     driver_only.setattr(device, "current", lambda: replace(T4, arch="sm_90"))
     driver_only.setattr(fitting, "version", lambda package: None)
-    assert "cuda-bindings" in said()
+    assert "cuda-bindings" in list_misfits()
     driver_only.setattr(fitting, "version", lambda package: "13.0.3")
     assert fitting.misfits() == []
 
@@ -160,29 +160,30 @@ def test_nothing_is_said_where_all_fits(driver_only: pytest.MonkeyPatch) -> None
 def test_each_part_that_does_not_fit_is_a_sentence(driver_only: pytest.MonkeyPatch) -> None:
     both = {"cupy-cuda13x": "14.2.0", "cupy-cuda12x": "14.2.0"}
     driver_only.setattr(fitting, "cupy_packages", lambda: both)
-    assert "pip uninstall cupy-cuda13x cupy-cuda12x" in said()
+    assert "pip uninstall cupy-cuda13x cupy-cuda12x" in list_misfits()
     driver_only.setattr(fitting, "cupy_packages", dict)
 
     pretend_cupy(driver_only, nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)))
-    assert "that CuPy itself uses" not in said()
+    assert "that CuPy itself uses" not in list_misfits()
     driver_only.setattr(device, "driver_cuda", lambda: (12, 4))
-    assert "that CuPy itself uses" in said()
+    assert "that CuPy itself uses" in list_misfits()
 
     driver_only.setattr(device, "driver_cuda", lambda: (11, 8))
-    assert "525 or newer" in said() and "CUDA 11.8" in said()
+    assert "525 or newer" in list_misfits() and "CUDA 11.8" in list_misfits()
 
     driver_only.setattr(device, "driver_cuda", lambda: (12, 4))
     driver_only.setattr(device, "current", lambda: None)
     driver_only.setitem(sys.modules, "cupy", None)  # importing it raises ImportError
-    assert "the driver sees a GPU, and CuPy" in said() and "requirements/cuda12.txt" in said()
+    assert "the driver sees a GPU, and CuPy" in list_misfits()
+    assert "requirements/cuda12.txt" in list_misfits()
     driver_only.setattr(device, "driver_sees_gpus", lambda: 0)
-    assert "sees a GPU" not in said()
+    assert "sees a GPU" not in list_misfits()
 
     driver_only.setattr(toolchain, "has_tool", lambda name: False)
     driver_only.setattr(toolchain, "uses_clang", lambda: False)
-    assert "nvdisasm was not found" in said()
+    assert "nvdisasm was not found" in list_misfits()
     driver_only.setattr(toolchain, "available", lambda: False)
-    assert "no compiler for CUDA" in said() and "ziglang" in said()
+    assert "no compiler for CUDA" in list_misfits() and "ziglang" in list_misfits()
     for sentence in fitting.misfits():
         assert "\n" not in sentence and "pip" in sentence
 
@@ -210,8 +211,8 @@ def test_the_driver_is_asked_through_its_own_library(monkeypatch: pytest.MonkeyP
 
         return function
 
-    asked = {"cuDriverGetVersion": answers(12040), "cuDeviceGetCount": answers(2)}
-    library = SimpleNamespace(cuInit=lambda flags: 0, **asked)
+    functions = {"cuDriverGetVersion": answers(12040), "cuDeviceGetCount": answers(2)}
+    library = SimpleNamespace(cuInit=lambda flags: 0, **functions)
     ask, count = device.driver_cuda.__wrapped__, device.driver_sees_gpus.__wrapped__
     monkeypatch.setattr(device, "_driver_library", lambda: library)
     assert (ask(), count()) == ((12, 4), 2)

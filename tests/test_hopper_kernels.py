@@ -88,14 +88,14 @@ def test_bytes_of_the_copy_engine_are_those_of_the_tiles(
 ) -> None:
     found = trace(name, *shape)
     rows = [a for a in found.by_line() if a.array in ("A_map", "B_map")]
-    asked = sum(a.requests * a.width_bytes for a in rows)
-    assert asked == boxes(found.plan)
+    total = sum(a.requests * a.width_bytes for a in rows)
+    assert total == boxes(found.plan)
     inside = sum(a.bytes for a in rows)
-    assert inside == asked if shape == (256, 512, 128) else inside < asked
+    assert inside == total if shape == (256, 512, 128) else inside < total
     assert all(a.sectors * 32 >= a.bytes for a in rows)
     stores = (a for a in found.by_line() if a.space == "shared" and a.op == "store")
     stored = [a for a in stores if a.width_bytes == hopper.BOX_BYTES]
-    assert sum(a.bytes for a in stored) == asked, "zeros beyond the edge are written, too"
+    assert sum(a.bytes for a in stored) == total, "zeros beyond the edge are written, too"
 
 
 def test_a_multicast_is_fetched_once() -> None:

@@ -154,13 +154,13 @@ def test_multiply_adds_are_those_of_elements_only():
 
 def test_what_the_gpu_is_too_old_for_runs_in_the_emulator(monkeypatch):
     """As on a T4, which has no cp.async: the page goes on."""
-    asked: list[str] = []
+    launches: list[str] = []
     monkeypatch.setattr(launch.device, "current", lambda: SimpleNamespace(arch="sm_75"))
-    monkeypatch.setattr(launch, "_on_gpu", lambda p, A, B: asked.append(p.kernel.name))
+    monkeypatch.setattr(launch, "_on_gpu", lambda p, A, B: launches.append(p.kernel.name))
     A, B = np.ones((3, 5), np.float32), np.ones((5, 7), np.float32)
-    assert (launch.matmul("cp_async", A, B) == 5).all() and asked == []
-    assert launch.matmul("naive", A, B) is None and asked == ["naive"]
+    assert (launch.matmul("cp_async", A, B) == 5).all() and launches == []
+    assert launch.matmul("naive", A, B) is None and launches == ["naive"]
     launch.matmul(
         "cp_async", A, B, backend="cuda"
     )  # asked for by name: the error is the GPU's to tell
-    assert asked == ["naive", "cp_async"]
+    assert launches == ["naive", "cp_async"]

@@ -67,10 +67,10 @@ def test_sliders_take_the_catalog_values() -> None:
 
 def test_an_illegal_tile_names_its_rule_and_reason() -> None:
     k = catalog["block_2d"].with_params(BM=32, TM=16)
-    said = live.broken(k, 1024)
-    assert live.words(k) in said and "not run" in said
+    message = live.broken(k, 1024)
+    assert live.words(k) in message and "not run" in message
     # the reason first, and the rule behind it
-    assert any(f": {rule.reason} (the rule is `{rule.expr}`)." in said for rule in k.rules)
+    assert any(f": {rule.reason} (the rule is `{rule.expr}`)." in message for rule in k.rules)
     assert live.broken(catalog["block_2d"], 1024) == ""
 
 
@@ -178,32 +178,32 @@ def test_a_gpu_that_lacks_an_instruction_leaves_a_kernel_to_the_emulator(
     monkeypatch: pytest.MonkeyPatch, name: str, arch: str | None, timed: bool
 ) -> None:
     monkeypatch.setattr(device, "current", lambda: arch and replace(H200, arch=arch))
-    told = "timed at 1024 on the GPU" if timed else "is run in the emulator"
-    assert told in Page(name).status.value
+    status = "timed at 1024 on the GPU" if timed else "is run in the emulator"
+    assert status in Page(name).status.value
 
 
 @pytest.mark.parametrize("name", ["lane_map", "mma_swizzle", "mma_tma", "hopper_5", "tiled_32"])
 def test_what_the_emulator_cannot_time_is_recorded_or_not_known(name: str) -> None:
     """The time of the same tile, and of no other: a tile that nobody timed has none."""
     k, record = catalog[name], load("h200")
-    told = live.recorded(k)
+    text = live.recorded(k)
     cube = {"kernel": name, "m": 4096, "n": 4096, "k": 4096}
     rows = (record.find(section, **cube) for section in ("points", "sweep", "tuned"))
     entries = [e for some in rows for e in some if e["params"] == dict(k.params)]
-    assert "takes no time" in told and "at 4096, recorded on NVIDIA H200" in told
-    assert any(f"{entry['ms']:.3f} ms" in told for entry in entries)
-    assert told in live.emulated(k)
+    assert "takes no time" in text and "at 4096, recorded on NVIDIA H200" in text
+    assert any(f"{entry['ms']:.3f} ms" in text for entry in entries)
+    assert text in live.emulated(k)
     untimed = replace(k, params={n: v + 1000 for n, v in k.params.items()})
     assert live.recorded(untimed).endswith("and no time of this tile is recorded.")
 
 
 def test_a_tile_goes_through_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chosen tile sizes reach the session that launches, and a wrong result is refused."""
-    asked = []
+    tiles = []
 
     class Session(FakeSession):
         def first_call(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> float:
-            asked.append(dict(plan.params))
+            tiles.append(dict(plan.params))
             return super().first_call(plan, A, B, C)
 
     monkeypatch.setattr(replaying, "_session", Session)
@@ -211,7 +211,7 @@ def test_a_tile_goes_through_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(protocol, "LIVE", QUICK)
     monkeypatch.setattr(telemetry, "shutil", SimpleNamespace(which=lambda *_: None))
     row, m = live.timed(catalog["tiled_32"].with_params(TILE=8), 64)
-    assert asked == [{"TILE": 8}]
+    assert tiles == [{"TILE": 8}]
     assert m.live and row["kernel"] == "TILE=8" and row["ms"] > 0
     Session.wrong = frozenset({"tiled_32"})
     with pytest.raises(ImplausibleError, match="wrong result"):
@@ -352,13 +352,13 @@ def test_an_error_is_shown_and_the_next_run_works(monkeypatch: pytest.MonkeyPatc
 
 def test_a_gpu_times_tile_after_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     replayed = live.measure
-    asked: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
 
     def measure(kernel: Any, size: int, gpu: str | None = None) -> Measurement:
         if gpu is not None:
             return replayed(kernel, size, gpu=gpu)
-        asked.append((kernel.params["TILE"], size))
-        return measured(kernel, size, ms=1 / len(asked))
+        calls.append((kernel.params["TILE"], size))
+        return measured(kernel, size, ms=1 / len(calls))
 
     monkeypatch.setattr(live, "measure", measure)
     monkeypatch.setattr(device, "current", lambda: H200)
@@ -368,7 +368,7 @@ def test_a_gpu_times_tile_after_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "TILE=8 at 1024: 1.000 ms" in page.result.value
     page.run(TILE=16)
     page.run(TILE=8)
-    assert asked == [(8, 1024), (16, 1024), (8, 1024)]
+    assert calls == [(8, 1024), (16, 1024), (8, 1024)]
     shown = page.result.value
     assert "TILE=8 at 1024: 0.333 ms" in shown
     assert "TILE=16" in shown and "recorded on NVIDIA H200" in shown and "Roofline" in shown

@@ -456,8 +456,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
             code = "".join(cell["source"])
             if "1 / 0" in code:
                 raise ExportError(f"{stem} fails")
-            told = f"ran {code} {names.count(stem) if 'count' in code else ''}\n"
-            cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": [told]}]
+            output = f"ran {code} {names.count(stem) if 'count' in code else ''}\n"
+            cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": [output]}]
         return running.Run(made, {"n": "2", "x": "1"}, ["requirements.txt"], 1)
 
     monkeypatch.setattr(running, "run", run)
@@ -624,10 +624,10 @@ def test_what_a_page_reads_is_part_of_its_key(
     (book / "a" / "other.txt").write_text("1")
     assert quietly(book) == [] and len(runs) == 2
     read.write_text("2")
-    said: list[str] = []
-    changed = [path.name for path in commands.update(book, say=said.append)]
+    lines: list[str] = []
+    changed = [path.name for path in commands.update(book, say=lines.append)]
     assert changed == ["runs.json"] and runs[2:] == ["01_here"]  # told the same
-    assert said[1] == "changed a/b.txt: 01_here"
+    assert lines[1] == "changed a/b.txt: 01_here"
     assert quietly(book) == [] and len(runs) == 3
     (book / "book" / "runs.json").write_text("{")
     shutil.rmtree(book / "_build")
@@ -885,12 +885,12 @@ def test_a_run_that_fails_names_chapter_and_cell(book: Path, code: str, complain
 def test_differences_are_seen_and_clocks_are_not(
     carried: tuple[str, str], now: tuple[str, str], code: str, same: bool
 ) -> None:
-    def told(form: str, text: str) -> dict[str, Any]:
+    def as_notebook(form: str, text: str) -> dict[str, Any]:
         shown = displayed(**{form.replace("/", "_"): text})
         first = {"cell_type": "code", "source": ["first"], "outputs": []}
         return {"cells": [first, first | {"source": [code], "outputs": [shown]}]}
 
-    found = running.differences(told(*carried), told(*now))
+    found = running.differences(as_notebook(*carried), as_notebook(*now))
     assert found == ([] if same else [f"code cell 2, which begins {code!r}"])
 
 
@@ -999,9 +999,9 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
     made = run.notebook if run else running.run(bare, path.parent).notebook
     cells = [cell for (cell,) in running.code_cells(made)]
     assert cells[0]["outputs"][0]["text"] == [running.NOT_YET]
-    said = [cell for cell in cells if "".join(cell["source"]).startswith("say(")]
-    assert said or "{glue:text}" not in chapter.read_text(encoding="utf-8")
-    for cell in said:
+    say_cells = [cell for cell in cells if "".join(cell["source"]).startswith("say(")]
+    assert say_cells or "{glue:text}" not in chapter.read_text(encoding="utf-8")
+    for cell in say_cells:
         (output,) = cell["outputs"]
         assert "".join(output["data"]["text/markdown"]).strip()
     if not toolchain.available() or toolchain.uses_clang():
@@ -1033,7 +1033,7 @@ def test_the_time_that_is_left_follows_the_pace_of_this_machine(
         (watching, "freeze", lambda root: None),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, made)
-    for outcome, after, many, told in (
+    for outcome, after, many, summary in (
         (running.Run({}, {}, [], 300), ["a ran in 300 s; 2 left, about 5 min"], 3, "a, b, c"),
         (running.Run({}, {}, [], 30), ["a ran in 30 s; 2 left, about 30 s"], 2, "3 pages"),
         (ExportError("no"), ["a FAILED; 2 left, about 30 s"], 2, "3 pages"),
@@ -1043,7 +1043,7 @@ def test_the_time_that_is_left_follows_the_pace_of_this_machine(
         monkeypatch.setattr(
             commands, "ran", lambda p, *_, ends=ends: ends.get(p.stem, ExportError("no"))
         )
-        said: list[str] = []
-        commands.fresh(tmp_path, say=said.append)
-        assert "about 60 s" in said[0] and said[1] == f"new or changed code cells: {told}"
-        assert said[2:3] == after
+        lines: list[str] = []
+        commands.fresh(tmp_path, say=lines.append)
+        assert "about 60 s" in lines[0] and lines[1] == f"new or changed code cells: {summary}"
+        assert lines[2:3] == after

@@ -58,8 +58,8 @@ def faults(record: dict[str, Any]) -> list[str]:
         step = steps.get(name, {"said": "", "error": "there is no such step", "stderr": ""})
         if step["error"] or step["stderr"]:
             found.append(f"{name}: {step['error'] or step['stderr']}")
-        said = step["said"].lower()
-        lacks = (word for word in words if not any(p.lower() in said for p in word.split("|")))
+        text = step["said"].lower()
+        lacks = (word for word in words if not any(p.lower() in text for p in word.split("|")))
         found += [f"{name} does not say {word}" for word in lacks]
     return found
 
@@ -75,9 +75,9 @@ def test_a_fault_would_be_told() -> None:
     spoiled["notebooks"][3]["faults"].append({"cell": 2, "error": "ConfigError: no"})
     gone = spoiled["notebooks"].pop(5)["notebook"]
     spoiled["loop"][1]["said"] = "Right in the emulator"
-    told = faults(spoiled)
-    assert f"{gone} did not run" in told and any("ConfigError" in t for t in told)
-    assert any(t.startswith("right does not say") for t in told)
+    messages = faults(spoiled)
+    assert f"{gone} did not run" in messages and any("ConfigError" in t for t in messages)
+    assert any(t.startswith("right does not say") for t in messages)
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

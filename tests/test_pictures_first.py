@@ -46,25 +46,25 @@ def test_the_marked_thread_has_the_number_that_a_launch_gives_it(n: int, block: 
 
 def cache(rows: int, pitch: int, sets: int, line: int) -> dict[int, set[int]]:
     """The lines of a column by set, kept as a cache does: one address after the other."""
-    held: dict[int, set[int]] = {}
+    by_set: dict[int, set[int]] = {}
     for address in range(0, rows * pitch, pitch):
         number, _ = divmod(address, line)
-        held.setdefault(number & (sets - 1), set()).add(number)  # sets: a power of two
-    return held
+        by_set.setdefault(number & (sets - 1), set()).add(number)  # sets: a power of two
+    return by_set
 
 
 @pytest.mark.parametrize("rows", [1, 100, 512, 1024, 1025])
 @pytest.mark.parametrize("pitch", [4, 64, 2048, 4096, 4100])
 def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
-    held = cache(rows, pitch, 64, 64)
-    most = max(map(len, held.values()))
+    by_set = cache(rows, pitch, 64, 64)
+    most = max(map(len, by_set.values()))
     figure = investigations.cache_sets(rows, (pitch,))
-    told = f"{len(held)} sets, up to {most:,} lines in each"
-    told = told if len(held) > 1 else f"1 set, {most:,} lines in it"
-    assert told in figure.alt
-    assert all(told in drawn for drawn in map(list, map(texts, (figure.svg, figure.narrow))))
-    assert told not in investigations.cache_sets(rows + 4096, (pitch,)).alt
-    assert {investigations.set_of(r * pitch) for r in range(rows)} == set(held)
+    label = f"{len(by_set)} sets, up to {most:,} lines in each"
+    label = label if len(by_set) > 1 else f"1 set, {most:,} lines in it"
+    assert label in figure.alt
+    assert all(label in drawn for drawn in map(list, map(texts, (figure.svg, figure.narrow))))
+    assert label not in investigations.cache_sets(rows + 4096, (pitch,)).alt
+    assert {investigations.set_of(r * pitch) for r in range(rows)} == set(by_set)
 
 
 def test_the_odd_column_is_of_another_colour() -> None:

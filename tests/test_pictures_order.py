@@ -72,9 +72,9 @@ def test_the_drawing_says_what_the_blocks_need(
 ) -> None:
     figure = pictures.tile_order(rows, columns, running=running, groups=groups)
     counted = [needs(rows, columns, group, running) for group in groups]
-    said = re.findall(r"need (\d+) tile rows? of A and (\d+) tile columns? of B", figure.alt)
-    assert [(int(a), int(b)) for a, b in said] == counted
-    assert said == re.findall(r"need (\d+) tile rows? of A and (\d+) tile", figure.caption)
+    pairs = re.findall(r"need (\d+) tile rows? of A and (\d+) tile columns? of B", figure.alt)
+    assert [(int(a), int(b)) for a, b in pairs] == counted
+    assert pairs == re.findall(r"need (\d+) tile rows? of A and (\d+) tile", figure.caption)
     for svg in (figure.svg, figure.narrow):
         drawn = list(texts(svg))
         for a, b in counted:

@@ -180,6 +180,6 @@ def test_rates_stay_below_the_peak_of_their_gpu() -> None:
 
 def test_time_of_document_s_grows_cubically_not_quadratically() -> None:
     for block in ("16x16", "32x32"):
-        asked = {"document": "S", "kernel": "V1 baseline", "metric": "time_kernel", "block": block}
-        ms = [value(**asked, m=m) for m in (512, 1024, 2048)]
+        fields = {"document": "S", "kernel": "V1 baseline", "metric": "time_kernel", "block": block}
+        ms = [value(**fields, m=m) for m in (512, 1024, 2048)]
         assert all(7 < b / a < 9 for a, b in pairwise(ms))

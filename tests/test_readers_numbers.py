@@ -68,12 +68,12 @@ class Slow(dict[str, float]):
 class Card(FakeSession):
     """A pretended card whose SM clock depends on what it runs: `slowed` runs at half of it.
 
-    told: whether nvidia-smi tells the clock.
+    tells_clock: whether nvidia-smi tells the clock.
     """
 
     card = T4
     slowed: frozenset[str] = frozenset()
-    told = True
+    tells_clock = True
     rates = RATES
 
     def __init__(self) -> None:
@@ -108,10 +108,10 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
     def plug_in(**about: Any) -> Card:
         session = type("Plugged", (Card,), about)()
         untold = Reading(None, None, "nvidia-smi is not on the PATH")
-        told = lambda *_: Reading(session.mhz, 70.0, None) if session.told else untold  # noqa: E731
+        read_clock = lambda *_: Reading(session.mhz, 70.0, None) if session.tells_clock else untold  # noqa: E731
         monkeypatch.setattr(sources, "_session", lambda: session)
         monkeypatch.setattr(
-            sources, "Telemetry", lambda _: nullcontext(SimpleNamespace(between=told))
+            sources, "Telemetry", lambda _: nullcontext(SimpleNamespace(between=read_clock))
         )
         monkeypatch.setattr(sources, "device", SimpleNamespace(current=lambda: session.gpu))
         monkeypatch.setattr(stamps, "query", lambda *_: None)
@@ -159,9 +159,9 @@ def test_what_the_gpu_can_run_is_timed_and_the_rest_is_replayed_beside_it(at_han
     why = "mma_pipelined replayed from the record of the NVIDIA H200, since sm_80 is needed"
     assert m.label.startswith("measured now on Tesla T4") and why in m.label
     assert why in m.replayed[0] and "this Tesla T4 is sm_75" in m.label
-    said = provenance(m).text
-    assert "Measured here, now: measured now on Tesla T4" in said and why in said
-    assert "Replayed from a record, not measured here: recorded on NVIDIA H200" in said
+    text = provenance(m).text
+    assert "Measured here, now: measured now on Tesla T4" in text and why in text
+    assert "Replayed from a record, not measured here: recorded on NVIDIA H200" in text
 
 
 def test_a_gpu_that_can_run_none_replays_all_and_says_so(at_hand: Any) -> None:
@@ -257,7 +257,7 @@ def test_a_frame_and_roofs_are_under_the_names_of_the_rows(at_hand: Any) -> None
 
 
 def test_a_clock_that_is_not_told_is_said_in_words(at_hand: Any) -> None:
-    at_hand(told=False)
+    at_hand(tells_clock=False)
     m = measure("naive", 1024)
     assert format_glued(m.value("naive", 1024, "clock_mhz"), ",.0f") == "nan"  # no page may show it
     assert "no SM clock was read: nvidia-smi is not on the PATH" in provenance(m).text
@@ -271,7 +271,7 @@ def test_pages_show_no_number_that_is_none(
     page: str, at_hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where nvidia-smi tells no clock: a word in the caption, a dash in the table, never "nan"."""
-    at_hand(told=False, rates=Slow(RATES))
+    at_hand(tells_clock=False, rates=Slow(RATES))
     if page == "02":  # it asks for the card's bandwidth; its cells of CuPy have tests of their own
         monkeypatch.setattr(device, "current", lambda: T4)
         every = reading.steps
@@ -300,7 +300,7 @@ def naive_gain(m: Measurement, new: str, old: str, n: int) -> float:
         ({"slowed": frozenset({"tiled_32"})}, "coalesced", "tiled_32", 600 / 900, 600 / 450),
         # without cuBLAS the clocks are counted; without a clock the times are all there is
         ({"slowed": frozenset({"coalesced_int"})}, "coalesced_int", "naive_int", 50 / 11, 25 / 11),
-        ({"told": False}, "coalesced_int", "naive_int", 50 / 11, 50 / 11),
+        ({"tells_clock": False}, "coalesced_int", "naive_int", 50 / 11, 50 / 11),
     ],
 )  # fmt: skip
 def test_a_gain_is_the_same_at_any_clock(
@@ -419,9 +419,9 @@ def test_a_card_that_the_table_lacks_describes_itself(
     assert "l4" not in device.GPUS
     assert command(capsys, "add-record", str(path))[0] == 0
     facts, own = store.read(path).gpu, device.gpu("l4")
-    told = {f.name for f in fields(device.LiveGpu)} & set(facts)
-    assert {"name", "arch", "sms", "memory_bytes", "l2_bytes"} <= told
-    assert all(facts[name] == getattr(L4, name) for name in told)
+    names = {f.name for f in fields(device.LiveGpu)} & set(facts)
+    assert {"name", "arch", "sms", "memory_bytes", "l2_bytes"} <= names
+    assert all(facts[name] == getattr(L4, name) for name in names)
     assert (own.name, own.sms, own.boost_mhz, own.fp32_lanes_per_sm) == ("NVIDIA L4", 58, 2040, 128)
     assert own.bandwidth_gbs == pytest.approx(300, rel=0.01)
     assert L4.known == own  # live times are now drawn under its name and its roofs

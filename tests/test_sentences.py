@@ -72,8 +72,8 @@ def refuted(chapter: str, **names: Any) -> set[str]:
 def slower(measured: Any, kernel: str, factor: float) -> Any:
     """`measure` of a record in which a kernel takes a factor times as long."""
 
-    def other(*asked: Any, **how: Any) -> Any:
-        found = measured(*asked, **how)
+    def other(*request: Any, **how: Any) -> Any:
+        found = measured(*request, **how)
         factors = {"ms": factor, "gflops": 1 / factor, "cublas_ratio": 1 / factor}
         rows = tuple(
             row | {name: row[name] * f for name, f in factors.items() if row["kernel"] == kernel}

@@ -12,28 +12,28 @@ import numpy as np
 import pytest
 
 from nogpu.emulator.machine import sums
-from tools import sums_on_a_gpu as asked
+from tools import sums_on_a_gpu as gpu_sums
 
-BY_NAME = {i.name: i for i in asked.INSTRUCTIONS}
+BY_NAME = {i.name: i for i in gpu_sums.INSTRUCTIONS}
 
 
 def differing(name: str) -> np.ndarray:
     """Registers with other bits than the GPU's, by case."""
-    found = asked.results(BY_NAME[name], asked.in_the_emulator) != asked.read()[name]
+    found = gpu_sums.results(BY_NAME[name], gpu_sums.in_the_emulator) != gpu_sums.read()[name]
     return np.asarray(found.sum(axis=1))
 
 
 def test_the_record_has_every_instruction_and_says_whose_it_is() -> None:
-    assert set(asked.read()) == set(BY_NAME)
-    held = json.loads(asked.FILE.read_text(encoding="utf-8"))
-    assert held["gpu"] and all(held["recorded"][n] for n in ("commit", "date", "driver"))
-    for name, bits in asked.read().items():
+    assert set(gpu_sums.read()) == set(BY_NAME)
+    record = json.loads(gpu_sums.FILE.read_text(encoding="utf-8"))
+    assert record["gpu"] and all(record["recorded"][n] for n in ("commit", "date", "driver"))
+    for name, bits in gpu_sums.read().items():
         assert (bits != 0xFFFFFFFF).all(), f"{name}: everything was written"
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_bit_is_the_gpus(name: str) -> None:
-    assert differing(name).tolist() == [0] * asked.CASES
+    assert differing(name).tolist() == [0] * gpu_sums.CASES
 
 
 @pytest.mark.parametrize("name", BY_NAME)

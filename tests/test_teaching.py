@@ -47,8 +47,8 @@ def test_the_tables_of_a_course_are_those_that_the_page_names() -> None:
     named = re.findall(r"^\| `(\w+\.csv)` \|", PAGE, re.MULTILINE)
     assert set(named) == set(courses.TABLES)
     for name in named:
-        [said] = re.findall(rf"^\| `{name}` \| ([\w, ]+) \|", PAGE, re.MULTILINE)
-        assert said.replace(" ", "") == courses.TABLES[name].strip()
+        [columns] = re.findall(rf"^\| `{name}` \| ([\w, ]+) \|", PAGE, re.MULTILINE)
+        assert columns.replace(" ", "") == courses.TABLES[name].strip()
 
 
 def test_each_lab_is_shown_as_students_begin_it_and_no_solution() -> None:
@@ -62,10 +62,10 @@ def test_each_lab_is_shown_as_students_begin_it_and_no_solution() -> None:
 
 
 def test_questions_are_shown_without_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, asked = starters.questions(), [q for one in all_labs() for q in rehearsing.exam(one)]
-    assert shown.html.count("<summary") == len(asked) >= 12
-    assert all(q.ask in shown.text and q.kernel.strip() in shown.text for q in asked)
-    assert not [q.ask for q in asked if unescape(q.answer)[:40] in unescape(shown.html)]
+    shown, questions = starters.questions(), [q for one in all_labs() for q in rehearsing.exam(one)]
+    assert shown.html.count("<summary") == len(questions) >= 12
+    assert all(q.ask in shown.text and q.kernel.strip() in shown.text for q in questions)
+    assert not [q.ask for q in questions if unescape(q.answer)[:40] in unescape(shown.html)]
     monkeypatch.setattr(rehearsing, "FOLDER", "not there")  # as in the copy of a notebook
     assert starters.questions().html == "" and len(facts.steps_table()["rows"]) == len(all_labs())
 
@@ -110,10 +110,10 @@ def prepared(folder: Path) -> None:
     """
     two = lab("2")
     solved = {s.variant: s.text for s in rehearsing.sources(two) if s.kind == "solution"}
-    with zipfile.ZipFile(folder / "DOWNLOAD.zip", "w") as held:
+    with zipfile.ZipFile(folder / "DOWNLOAD.zip", "w") as archive:
         for n, text in enumerate(solved.values()):
-            held.writestr(f"student{n}_10{n}_200{n}_lab2.cu", text)
-        held.writestr("careless_109_2009_lab2.cu", b"\xef\xbb\xbfint x;\r\n")
+            archive.writestr(f"student{n}_10{n}_200{n}_lab2.cu", text)
+        archive.writestr("careless_109_2009_lab2.cu", b"\xef\xbb\xbfint x;\r\n")
     rows = "".join(f'"Student, {n}",10{n},S,\r\n' for n in (*range(len(solved)), 9))
     (folder / "EXPORT.csv").write_bytes(f"Student,ID,Section,Lab 2 (77)\r\n{rows}".encode())
     autograder = folder / "autograder"
@@ -142,8 +142,8 @@ def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path: Path) -> None:
         done = ran(tmp_path, *shlex.split(line)[1:])
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert not (tmp_path / "COURSE" / courses.FILE).exists(), "--forget-course"
-    told = json.loads((tmp_path / "autograder/results/results.json").read_text(encoding="utf-8"))
-    assert {test["visibility"] for test in told["tests"]} <= {"after_published", "visible"}
+    results = json.loads((tmp_path / "autograder/results/results.json").read_text(encoding="utf-8"))
+    assert {test["visibility"] for test in results["tests"]} <= {"after_published", "visible"}
     out = tmp_path / "RESULTS"
     for name in re.findall(r"^\| `(lab-2-[\w./-]+)` \|", PAGE, re.MULTILINE):
         assert (out / name).exists(), name
@@ -185,8 +185,8 @@ def test_grading_needs_no_network(tmp_path: Path) -> None:
     probe = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
     assert completed([*box, sys.executable, "-c", probe]).returncode
     lock = [] if apart.landlock() else ["--without-landlock"]
-    asked = ["grade", "2", "in", "--course", "COURSE", "--out", "R", *lock]
-    done = ran(tmp_path, "-m", "helpers", *asked, box=box)
+    command = ["grade", "2", "in", "--course", "COURSE", "--out", "R", *lock]
+    done = ran(tmp_path, "-m", "helpers", *command, box=box)
     assert done.returncode == 0 and "9 of 9 shapes right" in done.stdout, done.stdout + done.stderr
 
 

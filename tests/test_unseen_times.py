@@ -23,11 +23,11 @@ def test_each_kernel_was_timed_and_none_is_faster_than_its_bound() -> None:
 def test_the_time_stands_beside_a_right_prediction_alone() -> None:
     kernels = unseen.AT_THE_SUMMIT
     right = {kernel.name: asdict(unseen.facts(kernel)) for kernel in kernels}
-    told = [str(check) for check in unseen.judged(kernels, right) if "the clock of" in check.what]
-    assert len(told) == 3 and all(f"{row['ms']:.3f} ms" in " ".join(told) for row in ROWS[-3:])
+    checks = [str(check) for check in unseen.judged(kernels, right) if "the clock of" in check.what]
+    assert len(checks) == 3 and all(f"{row['ms']:.3f} ms" in " ".join(checks) for row in ROWS[-3:])
     right["thin_patch"]["ms"] *= 2
-    told = [check.what for check in unseen.judged(kernels, right) if "the clock of" in check.what]
-    assert len(told) == 2 and not any(what.startswith("thin_patch") for what in told)
+    checks = [check.what for check in unseen.judged(kernels, right) if "the clock of" in check.what]
+    assert len(checks) == 2 and not any(what.startswith("thin_patch") for what in checks)
     del right["matrix_vector"]["ms"]
-    told = [check.what for check in unseen.judged(kernels, right) if "the clock of" in check.what]
-    assert [what.split(":")[0] for what in told] == ["every_other"]
+    checks = [check.what for check in unseen.judged(kernels, right) if "the clock of" in check.what]
+    assert [what.split(":")[0] for what in checks] == ["every_other"]

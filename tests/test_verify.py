@@ -108,8 +108,8 @@ def test_every_kind_of_report_is_a_message_and_nothing_else(line: str, counts: b
 
 def test_the_first_message_says_where_and_names_no_folder() -> None:
     assert sanitizer.first_message(CLEAN) == ""
-    said = sanitizer.first_message(DIRTY)
-    assert said == "Invalid __global__ read of size 4 bytes at naive+0x2f0 in 04_naive.cu:43"
+    message = sanitizer.first_message(DIRTY)
+    assert message == "Invalid __global__ read of size 4 bytes at naive+0x2f0 in 04_naive.cu:43"
     assert "/x/" not in sanitizer.first_message(RACES)
     assert "06_tiled.cu:47" in sanitizer.first_message(RACES)
 
@@ -195,7 +195,7 @@ def test_a_run_and_its_launches(calls: Any, tmp_path: Path) -> None:
     for check in ("", "memcheck"):
         found = sanitizer.run(Task("two", check, jobs), 0, 30, math.inf)
         assert (found.state, found.errors) == ("ran", 0)
-        assert [said["wrong"] for said in found.launches] == [0, 7]
+        assert [launch["wrong"] for launch in found.launches] == [0, 7]
         assert not sanitized_section.fine(found)
     bad = sanitizer.run(Task("bad", "racecheck", (pretend(tmp_path, faulty=True),)), 0, 30, 99.0)
     assert (bad.state, bad.errors) == ("ran", 3)
@@ -326,20 +326,20 @@ def watch(**options: Any) -> Outcome:
     return campaign.run(Request(**wanted), lambda _: None)
 
 
-def held() -> store.Record:
+def read_record() -> store.Record:
     """The record as it lies there."""
     return store.read_validation(store.VALIDATION / "sanitizer.json", "sanitizer")
 
 
 def rows() -> list[SanitizerRun]:
-    found: list[SanitizerRun] = held().rows
+    found: list[SanitizerRun] = read_record().rows
     return found
 
 
 def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]) -> None:
     outcome = watch()
-    told = outcome.measured, outcome.present, outcome.left
-    assert told == (20, 0, []), "tiled_padded has one shape"
+    counts = outcome.measured, outcome.present, outcome.left
+    assert counts == (20, 0, []), "tiled_padded has one shape"
     assert outcome.faults == [] and outcome.refused == []
     found = rows()
     assert {(r["kernel"], r["shape"], r["check"]) for r in found} == {
@@ -351,8 +351,8 @@ def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]
         assert r["wrong"] == (None if r["check"] == "initcheck" else 0)
         assert r["recorded"]["sanitizer"] == "2025.3.1.0" and r["recorded"]["gpu"] == H200.name
         assert r["recorded"]["commit"] == "abc"
-    assert {c.check for c in held().controls} == set(CHECKS)
-    assert all(c.errors for c in held().controls)
+    assert {c.check for c in read_record().controls} == set(CHECKS)
+    assert all(c.errors for c in read_record().controls)
     # both shapes of a kernel share one process
     assert len(calls()) == len(sanitized_section.CONTROLS) + len(FEW) * len(CHECKS)
 
@@ -363,7 +363,7 @@ def test_what_is_there_is_not_run_again(calls: Callable[[], list[str]]) -> None:
     assert watch(kernels=("naive",)).present == 8
     assert calls() == []
     assert watch().measured == 12  # the two others
-    data = held()
+    data = read_record()
     data.rows[0] = replace(data.rows[0], source="older")
     data.write()
     calls()
@@ -499,10 +499,10 @@ def test_under_initcheck_nobody_writes_or_reads_c_but_the_kernel(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, cubin: Path
 ) -> None:
     monkeypatch.setattr(one, "cuda_launch", multiply)
-    asked: list[str] = []
-    monkeypatch.setattr(cupy, "empty", lambda *shape: asked.append("empty") or np.zeros(*shape))
-    said = one.launch_once(sanitized_section.launched("naive", (9, 9, 9), {}, cubin, "initcheck"))
-    assert asked == ["empty"] and "wrong" not in said
+    events: list[str] = []
+    monkeypatch.setattr(cupy, "empty", lambda *shape: events.append("empty") or np.zeros(*shape))
+    result = one.launch_once(sanitized_section.launched("naive", (9, 9, 9), {}, cubin, "initcheck"))
+    assert events == ["empty"] and "wrong" not in result
 
 
 def test_the_program_says_what_it_did(
@@ -521,8 +521,8 @@ def test_the_program_says_what_it_did(
     jobs = [{"kernel": "naive", "M": 5, "N": 4, "K": 3, "params": {}, "check": True}] * 2
     file.write_text(json.dumps({"jobs": jobs, "limit": 7}), encoding="utf-8")
     one.main(str(file))
-    said = sanitizer.reported(capsys.readouterr().out)
-    assert [s.get("wrong") for s in said] == [0, 0, None] and said[-1] == {"done": 2}
+    entries = sanitizer.reported(capsys.readouterr().out)
+    assert [s.get("wrong") for s in entries] == [0, 0, None] and entries[-1] == {"done": 2}
     assert watches == [7] and cupy.allocators == [None]
     file.write_text(json.dumps(jobs[:1]), encoding="utf-8")  # as ncu gives them
     one.main(str(file))
@@ -664,8 +664,8 @@ def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so() -> None:
     task = Task("x", "", (), {"kernel": "naive", "shapes": SIZES, "seed": 1})
     first = {"shapes": 3, "worst": 0.1, "wrong": 0, "wrong_at": []}
     r = shapes_section.shapes_row(task, Verdict("stopped", launches=(first,)), NOTE)
-    told = (r["state"], r["shapes"], r["shifted_shapes"], r["shifted_worst"])
-    assert told == ("stopped", 3, 0, None)
+    values = (r["state"], r["shapes"], r["shifted_shapes"], r["shifted_worst"])
+    assert values == ("stopped", 3, 0, None)
 
 
 # -- the records and their tables ------------------------------------------------------------------

@@ -38,11 +38,11 @@ class Fault:
 
     number: str
     of: str
-    said: str
+    name: str
     where: str
 
     def __str__(self) -> str:
-        return f"{self.number}, {self.of}, stands as {self.said}'s: {self.where}"
+        return f"{self.number}, {self.of}, stands as {self.name}'s: {self.where}"
 
 
 def differing(text: str, other: str) -> set[int]:
@@ -74,13 +74,13 @@ def names(text: str, here: str) -> list[tuple[int, str]]:
     return sorted(at + [(m.start(), "here") for m in re.finditer(own, text)])
 
 
-def _verdict(number: Number, said: set[str]) -> str:
+def _verdict(number: Number, owners: set[str]) -> str:
     """What is wrong with a number that stands as that of these; "" if nothing."""
     if number.live and number.recorded:  # a ratio of the two: both have to be named
-        return "" if len(said) != 1 else "measured here and recorded"
-    if number.live and said == {"record"}:
+        return "" if len(owners) != 1 else "measured here and recorded"
+    if number.live and owners == {"record"}:
         return "measured here"
-    if number.recorded and said == {"here"}:
+    if number.recorded and owners == {"here"}:
         return "recorded"
     return ""
 
@@ -108,11 +108,11 @@ def in_prose(
                 if not first <= number.start < first + len(piece[0]):
                     continue
                 if number.live and number.recorded:
-                    said = {who for _, who in inside or known[-1:]}
+                    owners = {who for _, who in inside or known[-1:]}
                 else:
-                    said = _nearest(number, inside, text) or {who for _, who in known[-1:]}
-                if of := _verdict(number, said):
-                    yield number, of, " and ".join(said), piece[0].strip()
+                    owners = _nearest(number, inside, text) or {who for _, who in known[-1:]}
+                if of := _verdict(number, owners):
+                    yield number, of, " and ".join(owners), piece[0].strip()
             known += [name for name in inside if not text[name[0] :].startswith("record")]
 
 
@@ -177,11 +177,11 @@ def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str,
                     continue
                 head = f"{row[0] if c else ''} | {t.heads[c] if c < len(t.heads) else ''}"
                 places = (names(words, here) for words in (head, " | ".join(row), t.about))
-                said = {who for _, who in next(filter(None, places), [])}
+                owners = {who for _, who in next(filter(None, places), [])}
                 for number in taken:
-                    if of := _verdict(number, said):
+                    if of := _verdict(number, owners):
                         where = f"{t.about} [{head}]"
-                        yield cell[number.start : number.end], of, " and ".join(said), where
+                        yield cell[number.start : number.end], of, " and ".join(owners), where
 
 
 def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
@@ -195,7 +195,7 @@ def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
                 own, gpu, record = map(_outside_tables, (own, gpu, record))
             taken = numbers(own, gpu, record)
             found += [
-                Fault(own[n.start : n.end], of, said, where)
-                for n, of, said, where in in_prose(own, taken, here)
+                Fault(own[n.start : n.end], of, name, where)
+                for n, of, name, where in in_prose(own, taken, here)
             ]
     return found

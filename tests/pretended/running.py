@@ -139,8 +139,8 @@ def _remember_launches() -> None:
         symbols = named.get("symbols") or {}
         arrays = [x for x in [*args, *symbols.values()] if isinstance(x, np.ndarray)]
         key = repr((
-            source, entry, grid, block, rest, [_told(x) for x in args],
-            sorted((name, _told(value)) for name, value in named.items()),
+            source, entry, grid, block, rest, [_identify(x) for x in args],
+            sorted((name, _identify(value)) for name, value in named.items()),
         ))  # fmt: skip
         if key not in kept:
             report = launch(source, entry, grid, block, args, *rest, **named)
@@ -154,12 +154,12 @@ def _remember_launches() -> None:
     emulator.launch = launched  # type: ignore[assignment]
 
 
-def _told(x: Any) -> Any:
+def _identify(x: Any) -> Any:
     """What tells an argument from another."""
     if isinstance(x, dict):
-        return sorted((key, _told(value)) for key, value in x.items())
+        return sorted((key, _identify(value)) for key, value in x.items())
     if isinstance(x, list | tuple):
-        return [_told(value) for value in x]
+        return [_identify(value) for value in x]
     if hasattr(x, "tobytes"):
         return x.shape, str(x.dtype), hash(x.tobytes())
     return repr(x)
@@ -191,14 +191,14 @@ def run(cells: list[str], folder: Path) -> Iterator[Ran]:
         for source in cells:
             values: list[Any] = []
             shell.display_trap.hook = CapturingDisplayHook(shell, values)
-            with capture_output() as said:
+            with capture_output() as captured:
                 done = shell.run_cell(source, store_history=False)
             fault = done.error_before_exec or done.error_in_exec
-            shown = [said.stdout] if said.stdout.strip() and fault is None else []
-            shown += [_text(output.data) for output in said.outputs]
+            shown = [captured.stdout] if captured.stdout.strip() and fault is None else []
+            shown += [_text(output.data) for output in captured.outputs]
             shown += [_text(value["data"]) for value in values]
             error = f"{type(fault).__name__}: {fault}" if fault is not None else ""
-            yield Ran(source, tuple(shown), said.stderr, error)
+            yield Ran(source, tuple(shown), captured.stderr, error)
     finally:
         os.chdir(kept)
         sys.path[:] = path
@@ -261,13 +261,13 @@ def _in_words() -> Iterator[None]:
 
     drawn = figures.both
     ours = [m for n, m in sys.modules.items() if n.startswith("helpers.")]
-    held = [m for m in ours if vars(m).get("both") is drawn]
-    for module in held:
+    modules = [m for m in ours if vars(m).get("both") is drawn]
+    for module in modules:
         module.both = in_words
     try:
         yield
     finally:
-        for module in held:
+        for module in modules:
             module.both = drawn
 
 

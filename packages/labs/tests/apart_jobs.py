@@ -49,9 +49,9 @@ def sleep(job: dict[str, Any]) -> None:
 
 
 def swell(job: dict[str, Any]) -> None:
-    held = []
+    chunks = []
     while True:
-        held.append(bytearray(1 << 29))  # few pages are touched before the limit
+        chunks.append(bytearray(1 << 29))  # few pages are touched before the limit
 
 
 def evaluate(job: dict[str, Any]) -> int:

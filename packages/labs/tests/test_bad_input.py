@@ -58,7 +58,7 @@ REFUSED = {
     "outputs_of_50_mb.ipynb": (notebook(CELL, outputs="y" * 50_000_000), "larger than 20 MB"),
     "no_json.ipynb": (b"{", "no notebook that can be read"),
     "utf16.ipynb": (notebook(CELL).decode().encode("utf-16"), "no notebook that can be read"),
-    **{f"head{n}.cu": (text.encode(), told) for n, (text, told) in enumerate(HEADS.values())},
+    **{f"head{n}.cu": (text.encode(), reason) for n, (text, reason) in enumerate(HEADS.values())},
 }
 """And what is said of it."""
 
@@ -97,11 +97,11 @@ def test_what_is_odd_and_right_has_its_points(name: str, handed: Any) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_judged_is_one_clear_line(name: str, handed: Any) -> None:
     place, rows = handed
-    row, told = rows[whose(name)], REFUSED[name][1]
-    assert told in row["notes"] and "\n" not in row["notes"] and row["total"] == "0"
+    row, reason = rows[whose(name)], REFUSED[name][1]
+    assert reason in row["notes"] and "\n" not in row["notes"] and row["total"] == "0"
     base = place / "out" / "lab-2-feedback" / whose(name)
     words = base.with_suffix(".txt").read_text(encoding="utf-8")
-    [line] = [line for line in words.splitlines() if told in line]
+    [line] = [line for line in words.splitlines() if reason in line]
     assert line.startswith("[ ] it did not run: ") and len(line) < 340
     assert not any(odd in words + row["notes"] for odd in ("Traceback", "Error", "Exception"))
 
@@ -144,8 +144,8 @@ ANY = st.recursive(
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Anything, or an object with some of these fields, each as it should be or anything."""
-    held = {name: field | ANY for name, field in fields.items()}
-    return ANY | st.fixed_dictionaries({}, optional=held)
+    strategies = {name: field | ANY for name, field in fields.items()}
+    return ANY | st.fixed_dictionaries({}, optional=strategies)
 
 
 LINES = st.sampled_from(["%%cuda lab2\n", "%%cuda lab2", HONEST, "\ud800", "\0", "\n", "x"])
@@ -166,9 +166,9 @@ def test_any_notebook_is_one_line(made_up: Any) -> None:
 )
 def test_any_zip_is_submissions_or_one_line(changes: list[tuple[int, int]], end: int) -> None:
     whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as held:
-        held.writestr("a_1_9_lab2.cu", HONEST)
-        held.writestr("../b.ipynb", notebook(CELL))
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a_1_9_lab2.cu", HONEST)
+        archive.writestr("../b.ipynb", notebook(CELL))
     raw = bytearray(whole.getvalue())
     for at, value in changes:
         raw[at * len(raw) // 401] = value
@@ -196,8 +196,8 @@ def test_a_folder_that_leads_elsewhere_is_not_written_to(tmp_path: Path) -> None
     write(tmp_path, made("s1"))
     rows = reported(tmp_path)
     for path in ("../../x.cu", "/etc/x.cu", "..\\..\\win/x.cu"):
-        with zipfile.ZipFile(feedback_zip(TWO, rows, {"s1": path}, tmp_path)) as held:
-            assert held.namelist()[0] == "s1/lab-2-feedback.txt"
+        with zipfile.ZipFile(feedback_zip(TWO, rows, {"s1": path}, tmp_path)) as archive:
+            assert archive.namelist()[0] == "s1/lab-2-feedback.txt"
 
 
 TABLES = {"groups": lambda c: groups(c, TWO), "overrides": lambda c: overrides(c, TWO, {"s1"})}

@@ -67,10 +67,10 @@ def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str
         started.append(made)
         return made
 
-    def wait_for(made: subprocess.Popen[str], told: str) -> str:
+    def wait_for(made: subprocess.Popen[str], pattern: str) -> str:
         assert made.stderr is not None
         for line in made.stderr:
-            if found := re.search(told, line):
+            if found := re.search(pattern, line):
                 threading.Thread(target=made.stderr.read, daemon=True).start()  # no pipe fills up
                 return found[1]
         raise AssertionError(f"{made.args} ended")
@@ -90,11 +90,11 @@ def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str
             one.wait()
 
 
-def kill_in_the_middle(pid: int, told: list[str]) -> None:
+def kill_in_the_middle(pid: int, messages: list[str]) -> None:
     """Kill a worker when the first result is there."""
 
     def watch() -> None:
-        while len(told) < 2:
+        while len(messages) < 2:
             time.sleep(0.01)
         os.kill(pid, signal.SIGKILL)
 
@@ -105,15 +105,15 @@ def kill_in_the_middle(pid: int, told: list[str]) -> None:
 def test_two_workers_one_of_them_killed_change_no_byte(
     tmp_path: Path, course: courses.Course, here: tuple[tuple[Submission, ...], Path]
 ) -> None:
-    (found, alone), told = here, list[str]()
+    (found, alone), messages = here, list[str]()
     with dask(2) as (address, pids), clusters.dask(address) as executor:
-        kill_in_the_middle(pids[0], told)
-        there = {"executor": executor, "lock": LOCK, "tell": told.append}
+        kill_in_the_middle(pids[0], messages)
+        there = {"executor": executor, "lock": LOCK, "tell": messages.append}
         grade(TWO, found, course, tmp_path / "there", **there)
         with pytest.raises(ProcessLookupError):  # it was killed, and is gone once it is waited for
             os.waitpid(pids[0], 0)
             os.kill(pids[0], 0)
-    assert len(told) == len(MORE) + 1
+    assert len(messages) == len(MORE) + 1
     shutil.copytree(alone, tmp_path / "here")
     for place in ("here", "there"):
         report(TWO, course, tmp_path / place)
@@ -125,14 +125,14 @@ def test_where_a_dead_worker_takes_its_task_along_that_is_said_and_the_rest_is_j
     tmp_path: Path, course: courses.Course, here: tuple[tuple[Submission, ...], Path]
 ) -> None:
     """The control: without Dask's second chance the kill is felt, in one sentence."""
-    (found, alone), told = here, list[str]()
+    (found, alone), messages = here, list[str]()
     with (
         dask(2, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as (address, pids),
         pytest.raises(ConfigError, match="died again and again"),
         clusters.dask(address) as executor,
     ):
-        kill_in_the_middle(pids[0], told)
-        there = {"executor": executor, "lock": LOCK, "tell": told.append}
+        kill_in_the_middle(pids[0], messages)
+        there = {"executor": executor, "lock": LOCK, "tell": messages.append}
         grade(TWO, found, course, tmp_path / "there", **there)
     assert 1 <= len(files(tmp_path / "there")) < len(MORE)
     grade(TWO, found, course, tmp_path / "there", lock=LOCK)
@@ -146,30 +146,30 @@ def test_at_the_terminal_a_cluster_works_or_says_why_not_in_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = ["grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)), "--course", str(course.folder)]
-    asked += ["--out", str(tmp_path / "out"), *UNLOCKED, "--dask"]
+    command = ["grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)), *UNLOCKED]
+    command += ["--course", str(course.folder), "--out", str(tmp_path / "out"), "--dask"]
 
-    def said(address: str) -> str:
-        assert cli.main([*asked, address]) == 2
+    def fail_at(address: str) -> str:
+        assert cli.main([*command, address]) == 2
         error = capsys.readouterr().err.strip()
         assert error.startswith("error: ") and "Traceback" not in error
         return error
 
     with dask(1) as (address, _):
-        assert cli.main([*asked, address]) == 0
+        assert cli.main([*command, address]) == 0
     assert "1/1 s1: 9 of 9 shapes right" in capsys.readouterr().out
     hand_in(tmp_path / "in", s2=HONEST)
     monkeypatch.setattr(clusters, "PATIENCE", 1.0)
     with dask(0) as (address, _):
-        assert "has no worker" in said(address)
-    assert "no Dask scheduler answers at" in said(address)
-    assert "no Dask scheduler answers at nonsense" in said("nonsense")
+        assert "has no worker" in fail_at(address)
+    assert "no Dask scheduler answers at" in fail_at(address)
+    assert "no Dask scheduler answers at nonsense" in fail_at("nonsense")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "helpers.py").write_text("raise ImportError('another package')")
     with dask(1, tmp_path / "other") as (address, _):
-        assert "install this book there" in said(address)
+        assert "install this book there" in fail_at(address)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert "pip install -e '.[cluster]'" in said(address)
+    assert "pip install -e '.[cluster]'" in fail_at(address)
 
 
 # -- what is sent, and what a worker refuses -------------------------------------------------------
@@ -192,17 +192,17 @@ def test_facts_are_plain_data(course: courses.Course) -> None:
         return all(map(plain, x)) if isinstance(x, (list, tuple)) else type(x) in (str, int, float, bool, type(None))  # fmt: skip
 
     s = Submission("s1", "s1", "s1.cu", hostile.WRONG["edge"].encode())
-    told = judging.facts(judging.task(s, TWO, course, 1, LOCK))
-    assert plain(told) and told["runs"] and not plain({"x": course})
-    assert judging._marked(told) == judging.judged(s, TWO, course, 1, LOCK).marked
+    facts = judging.facts(judging.task(s, TWO, course, 1, LOCK))
+    assert plain(facts) and facts["runs"] and not plain({"x": course})
+    assert judging._marked(facts) == judging.judged(s, TWO, course, 1, LOCK).marked
 
 
 def test_a_worker_with_another_book_refuses(course: courses.Course) -> None:
     s = Submission("s1", "s1", "s1.cu", None, "no kernel")
-    asked = judging.task(s, TWO, course, 1)
-    assert judging.facts(asked)["refused"] == "no kernel"
+    task = judging.task(s, TWO, course, 1)
+    assert judging.facts(task)["refused"] == "no kernel"
     with pytest.raises(ConfigError, match="another state of the book"):
-        judging.facts(replace(asked, book="0" * 64))
+        judging.facts(replace(task, book="0" * 64))
 
 
 def test_a_worker_that_cannot_lock_refuses_unless_it_is_told_not_to(
@@ -212,8 +212,8 @@ def test_a_worker_that_cannot_lock_refuses_unless_it_is_told_not_to(
     monkeypatch.setattr(apart, "landlock", lambda: 0)
     with pytest.raises(ConfigError, match="--without-landlock"):
         judging.facts(judging.task(s, TWO, course, 1, lock=True))
-    told = judging.facts(judging.task(s, TWO, course, 1, lock=False))
-    assert told["locked"] is False and told["runs"]
+    facts = judging.facts(judging.task(s, TWO, course, 1, lock=False))
+    assert facts["locked"] is False and facts["runs"]
     if LOCK is None:
         monkeypatch.undo()
         assert judging.facts(judging.task(s, TWO, course, 1, lock=True))["locked"] is True

@@ -104,9 +104,9 @@ def test_a_rule_draws_from_these_sizes(rule: str, tile: int, sizes: set[int]) ->
 
 def test_what_is_updated_has_other_cases() -> None:
     y, n = SPEC.arguments
-    asked = [SPEC, replace(SPEC, arguments=(replace(y, given=True), n))]
-    asked.append(replace(SPEC, arguments=(replace(y, dtype="float16"), n)))
-    assert len({cases(one, SECRET)[0].seed for one in asked}) == 3 and str(CASE) == "n=3"
+    specs = [SPEC, replace(SPEC, arguments=(replace(y, given=True), n))]
+    specs.append(replace(SPEC, arguments=(replace(y, dtype="float16"), n)))
+    assert len({cases(one, SECRET)[0].seed for one in specs}) == 3 and str(CASE) == "n=3"
     more = replace(SPEC, arguments=(y, replace(n, given=True)))  # that is no output
     assert cases(more, SECRET) == cases(SPEC, SECRET)
     with pytest.raises(ConfigError, match="15 bytes"):
@@ -142,10 +142,10 @@ def test_cases_can_be_neither_known_nor_dodged(edge: tuple[int, int, int], align
     """In every set: whole tiles, two or more along each size, with work counted; M beyond 256, and
     N; and no two students are counted at the same shapes.
     """
-    asked = replace(ASKED, tile=dict(zip("MNK", edge, strict=True)), aligned=aligned)
+    spec = replace(ASKED, tile=dict(zip("MNK", edge, strict=True)), aligned=aligned)
     counted = set[tuple[int, ...]]()
     for student in range(40):
-        drawn = cases(asked, SECRET, student)
+        drawn = cases(spec, SECRET, student)
         whole, ragged = (c for c in drawn if c.counted)
         sizes = [tuple(c[n] for n in "MNK") for c in (whole, ragged)]
         assert all(n % e == 0 and n >= 2 * e for n, e in zip(sizes[0], edge, strict=True))
@@ -181,15 +181,15 @@ RAN: dict[str, Any] = {"runs": [TOLD], "asks": ["smid\n"], "leans": 0.25}
 def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[SimpleNamespace]]:
     """Makes the processes say these in turn; what each was told."""
 
-    def prepare(*said: Done) -> list[SimpleNamespace]:
-        left, told = list(said), list[SimpleNamespace]()
+    def prepare(*replies: Done) -> list[SimpleNamespace]:
+        left, calls = list(replies), list[SimpleNamespace]()
 
         def run(call: str, job: Any, limits: Any = None, **more: Any) -> Done:
-            told.append(SimpleNamespace(call=call, job=job, limits=limits, **more))
+            calls.append(SimpleNamespace(call=call, job=job, limits=limits, **more))
             return left.pop(0)
 
         monkeypatch.setattr(marking.apart, "run", run)
-        return told
+        return calls
 
     monkeypatch.setattr(toolchain, "uses_clang", lambda: False)
     monkeypatch.setattr(marking.compiling, "readable", lambda: [Path("/headers")])
@@ -199,11 +199,11 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[SimpleNamespace]]
 def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", ["/opt/x/lib/python3.99/site-packages", "/opt/x/secrets"])
     text = SOURCE + "const int BM = 8;\n/* table\n1 | 2\n*/"
-    asked = replace(SPEC, constants=(("BM", 8, 8),), block=("BM", "2"), arch="sm_80")
+    spec = replace(SPEC, constants=(("BM", 8, 8),), block=("BM", "2"), arch="sm_80")
     for lock in (True, False):
-        told = say(Done(MADE), Done(RAN))
-        found = mark(text, asked, (CASE, OTHER), lock=lock, stop=lock)
-        first, second = told
+        calls = say(Done(MADE), Done(RAN))
+        found = mark(text, spec, (CASE, OTHER), lock=lock, stop=lock)
+        first, second = calls
         assert first.call.endswith("compiling:compiled") and second.call.endswith(":run_cases")
         assert first.job | {"source": text, "arch": "sm_80", "cubin": False} == first.job
         assert second.job["cases"] == [asdict(CASE), asdict(OTHER)] and second.job["stop"] is lock
@@ -230,16 +230,16 @@ def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.Mo
     ],
 )  # fmt: skip
 def test_a_kernel_takes_these_registers(kernels: Any, found: tuple[int, ...], say: Any) -> None:
-    told = say(Done(MADE | {"kernels": kernels}), Done(RAN))
+    calls = say(Done(MADE | {"kernels": kernels}), Done(RAN))
     m = mark(SOURCE, SPEC, (CASE,), lock=False)
-    assert told[1].job["stop"] is False and (m.registers, m.spills, m.stack) == found
+    assert calls[1].job["stop"] is False and (m.registers, m.spills, m.stack) == found
 
 
 LOG = "lab.cu(3): warning #1: w\nlab.cu(10): error: q is undefined\nlab.cu(11): error: r"
 
 
 @pytest.mark.parametrize(
-    ("said", "stage", "told"),
+    ("replies", "stage", "refusal"),
     [
         ([Done(None, "it took\nlong", "time")], "compile", "the compiler did not come to an end: it took long"),
         ([Done({"refused": LOG})], "compile", "it does not compile: line 10: q is undefined"),
@@ -250,11 +250,11 @@ LOG = "lab.cu(3): warning #1: w\nlab.cu(10): error: q is undefined\nlab.cu(11): 
         ([Done(MADE), Done({"refused": "write\nit"})], "head", "write it"),
     ],
 )  # fmt: skip
-def test_an_end_is_one_line(said: list[Done], stage: str, told: str, say: Any) -> None:
-    say(*said)
+def test_an_end_is_one_line(replies: list[Done], stage: str, refusal: str, say: Any) -> None:
+    say(*replies)
     found = mark(SOURCE, SPEC, (CASE,), lock=False)
-    assert (found.stage, found.refused) == (stage, told) and not found.runs
-    assert (found.log != "") == ("refused" in (said[0].value or {}) and told[-5:] != "given")
+    assert (found.stage, found.refused) == (stage, refusal) and not found.runs
+    assert (found.log != "") == ("refused" in (replies[0].value or {}) and refusal[-5:] != "given")
 
 
 def test_faults_of_the_machine_and_of_a_lab_are_nobodys_source(say: Any) -> None:
@@ -271,21 +271,21 @@ def test_clang_is_not_locked_and_has_room_for_itself(
 ) -> None:
     assert say() == []
     monkeypatch.setattr(toolchain, "uses_clang", lambda: True)
-    told = say(Done(MADE), Done(RAN))
+    calls = say(Done(MADE), Done(RAN))
     assert not mark(SOURCE, SPEC, (CASE,)).locked
-    assert told[0].limits.memory > 8 << 30 and 1 << 20 < told[0].limits.files < 1 << 30
+    assert calls[0].limits.memory > 8 << 30 and 1 << 20 < calls[0].limits.files < 1 << 30
     with pytest.raises(ConfigError, match="clang compiles here"):
         mark(SOURCE, SPEC, (CASE,), lock=True)
     for there in (0, 5):
         monkeypatch.setattr(toolchain, "uses_clang", lambda: False)
         monkeypatch.setattr(marking.apart, "landlock", lambda there=there: there)
-        told = say(Done(MADE), Done(RAN))
+        calls = say(Done(MADE), Done(RAN))
         assert mark(SOURCE, SPEC, (CASE,)).locked is bool(there)
-        assert told[0].limits.files == 0
+        assert calls[0].limits.files == 0
 
 
 @pytest.mark.parametrize(
-    ("text", "constants", "stage", "told"),
+    ("text", "constants", "stage", "refusal"),
     [
         (SOURCE, (("BM", 4, 64),), "head", "no plain number for BM is found: write it out, as const int BM = 4;"),
         ("const int BM = 3;\n" + SOURCE, (("BM", 4, 64),), "head", "BM is 3, and may be 4 to 64"),
@@ -300,11 +300,11 @@ def test_clang_is_not_locked_and_has_room_for_itself(
         (SOURCE.replace("int n", "int \u0435"), (), "", ""),
     ],
 )  # fmt: skip
-def test_what_a_launch_needs_is_asked_for(text: str | bytes, constants: Any, stage: str, told: str, say: Any) -> None:  # fmt: skip
+def test_what_a_launch_needs_is_asked_for(text: str | bytes, constants: Any, stage: str, refusal: str, say: Any) -> None:  # fmt: skip
     say(Done(MADE), Done(RAN))
-    asked = replace(SPEC, constants=constants, block=("BM" if constants else "1",))
-    found = mark(text, asked, (CASE,), lock=False)
-    assert found.stage == stage and told in found.refused and len(found.runs) == (not stage)
+    spec = replace(SPEC, constants=constants, block=("BM" if constants else "1",))
+    found = mark(text, spec, (CASE,), lock=False)
+    assert found.stage == stage and refusal in found.refused and len(found.runs) == (not stage)
 
 
 def test_a_letter_that_only_looks_right_is_named_where_a_source_is_refused(say: Any) -> None:
@@ -330,9 +330,9 @@ def test_a_table_is_kept_to_4000_characters(say: Any) -> None:
 
 def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say: Any) -> None:
     cells = [["code", "a", "x = 1"], ["markdown", "", "# Lab"]]
-    told = say(Done({"cells": cells, "said": {"lab": "2"}}))
+    calls = say(Done({"cells": cells, "said": {"lab": "2"}}))
     assert notebooks.read(b" " * 20_000_000, "tile") == (list(map(tuple, cells)), {"lab": "2"})
-    assert told[0].job == {"text": " " * 20_000_000, "key": "tile"}
+    assert calls[0].job == {"text": " " * 20_000_000, "key": "tile"}
     with pytest.raises(SourceError, match="larger than 20 MB"):
         notebooks.read(b" " * 20_000_001, "tile")
     text = '{"cells": [{"cell_type": "code", "id": 3, "source": ["a\\n", "b"]}, {"cell_type": "raw", "source": "c"}], "metadata": {"tile": {"lab": 2, "who": "s", "odd": [1]}}}'
@@ -351,23 +351,23 @@ def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say: Any) -> None:
 @pytest.mark.nvrtc
 def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """From a process that knows the same headers, or refuses to answer."""
-    told: list[SimpleNamespace] = []
-    asked: list[Any] = []
+    calls: list[SimpleNamespace] = []
+    events: list[Any] = []
     made = ("ptx", b"\0cubin", "log", {"k": KernelResources("k", 1, 2, 3, 4, 5)}, {"k<1>": "_k1"})
     answers: list[Any] = [made, CompileError("told", log="log", source_name="s", hint="hint")]
 
     def kept(call: str, job: Any, limits: Any, *, readable: Any) -> Done:
-        told.append(SimpleNamespace(call=call, readable=readable))
+        calls.append(SimpleNamespace(call=call, readable=readable))
         before = list(project.include_folders)
         project.include_folders.clear()
         try:
             return apart.here(call, job)
         finally:
-            asked.append(list(project.include_folders))
+            events.append(list(project.include_folders))
             project.include_folders[:] = before
 
     def run_nvrtc(*request: Any) -> Any:
-        asked.append(request)
+        events.append(request)
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -379,28 +379,28 @@ def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(project, "include_folders", [Path("/mine")])
     request = ("text", "cell.cu", "sm_80", (("BM", "8"),), ("-G",), ("k<1>",))
     assert compiling._behind_the_door(*request) == made
-    assert asked == [request, [Path("/mine")]] and told[0].readable is None
+    assert events == [request, [Path("/mine")]] and calls[0].readable is None
     with pytest.raises(CompileError, match=r"^told$") as caught:
         compiling._behind_the_door(*request)
-    told_of = caught.value
-    assert (told_of.log, told_of.source_name, told_of.hint) == ("log", "s", "hint")
+    error = caught.value
+    assert (error.log, error.source_name, error.hint) == ("log", "s", "hint")
     monkeypatch.setattr(compiling.apart, "landlock", lambda: 5)
     for done, kind, words in (
         (Done(None, "none here", kind="ToolchainError"), ToolchainError, r"^none here$"),
         (Done(None, "2 s", "time"), CompileError, "did not come to an end: 2 s"),
     ):
-        end: Any = lambda *_, readable, done=done: told.append(readable) or done  # noqa: E731
+        end: Any = lambda *_, readable, done=done: calls.append(readable) or done  # noqa: E731
         monkeypatch.setattr(compiling.apart, "kept", end)
         with pytest.raises(kind, match=words):
             compiling._behind_the_door(*request)
-        assert {str(path) for path in told[-1]} >= {"/mine"}  # type: ignore[attr-defined]
+        assert {str(path) for path in calls[-1]} >= {"/mine"}  # type: ignore[attr-defined]
     job = {"request": request, "folders": [], "release": "another"}
     with pytest.raises(ToolchainError, match="another NVRTC is found"):
         compiling.answered(job)
 
 
 @pytest.mark.parametrize(
-    ("text", "lock", "clang", "told"),
+    ("text", "lock", "clang", "refusal"),
     [
         ("int x;", 0, False, ""), ("int\0x;", 5, False, "NUL byte"),
         ("int \ud800;", 5, False, "lone surrogates"), ("int \ud800;", 0, True, "lone surrogates"),
@@ -409,35 +409,35 @@ def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyP
     ],
 )  # fmt: skip
 def test_a_cells_text_is_looked_at_where_no_lock_holds(
-    text: str, lock: int, clang: bool, told: str, monkeypatch: pytest.MonkeyPatch
+    text: str, lock: int, clang: bool, refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiling.apart, "landlock", lambda: lock)
     monkeypatch.setattr(toolchain, "uses_clang", lambda: clang)
-    if not told:
+    if not refusal:
         compiling.check_text(text)
         return
-    with pytest.raises(CompileError, match=told) as caught:
+    with pytest.raises(CompileError, match=refusal) as caught:
         compiling.check_text(text)
     assert caught.value.log == str(caught.value) and caught.value.source_name == "the source"
 
 
 @pytest.mark.nvrtc
 def test_a_compiler_says_what_it_made_or_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
+    calls: list[Any] = []
     kernels = {"k": KernelResources("k", 1, 2, 3, 4, 5)}
     made = SimpleNamespace(ptx="p", compiler="c", cubin=b"A", kernels=kernels)
-    monkeypatch.setattr(toolchain, "compile", lambda *_, **more: told.append(more) or made)
+    monkeypatch.setattr(toolchain, "compile", lambda *_, **more: calls.append(more) or made)
     job = {"source": "s", "arch": "sm_80", "cubin": True}
     answer = {"device": "s", "ptx": "p", "compiler": "c", "kernels": {"k": [1, 2, 3, 4, 5]}}
     assert compiling.compiled(job) == answer | {"cubin": "QQ=="}
     assert compiling.compiled(job | {"cubin": False}) == answer
     folders = toolchain.nvrtc().includes
     inner = [f"-I{folder}/crt" for folder in folders if (Path(folder) / "crt").is_dir()]
-    assert told[0] == {"name": "lab.cu", "arch": "sm_80", "options": (toolchain.ALONE, *inner)}
+    assert calls[0] == {"name": "lab.cu", "arch": "sm_80", "options": (toolchain.ALONE, *inner)}
     assert compiling.readable() == [Path(folder) for folder in folders] and inner
     monkeypatch.setattr(toolchain, "uses_clang", lambda: True)
     compiling.ready()
-    assert told[-1] == {"options": ()} and compiling.readable() == []
+    assert calls[-1] == {"options": ()} and compiling.readable() == []
     for log, refused in (("its log", "its log"), ("", "in words")):
 
         def refuse(*_: Any, log: str = log, **__: Any) -> None:
@@ -463,11 +463,11 @@ def test_a_time_is_asked_of_a_process_that_finds_the_gpu(
     monkeypatch.setattr(marking.apart, "landlock", lambda: 0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     monkeypatch.delenv("CUPY_CACHE_DIR", raising=False)
-    told = say(Done(MADE | {"cubin": "AA=="}), Done(TIMES))
+    calls = say(Done(MADE | {"cubin": "AA=="}), Done(TIMES))
     found = time_on_gpu(SOURCE, SPEC, "naive", (3, 4, 5), effort=Effort(pairs=7))
     assert found == timed_from(TIMES) and found.over_rung == Spread(**SPREAD)
     assert found.over_library == found.over_rung and found.size == (3, 4, 5)
-    first, second = told
+    first, second = calls
     assert (first.job["arch"], first.job["cubin"], first.readable) == ("sm_90", True, None)
     assert second.call == "tilelabs.judging.timing:timed" and second.job["cubin"] == "AA=="
     assert (second.job["rung"], second.job["size"]) == ("naive", [3, 4, 5])
@@ -476,9 +476,9 @@ def test_a_time_is_asked_of_a_process_that_finds_the_gpu(
     assert second.environment == {"CUPY_CACHE_DIR": home, "CUDA_VISIBLE_DEVICES": "1"}
     assert second.limits.memory >= 1 << 45 and second.limits.files > 1 << 20
     for lock, readable in ((True, [Path("/headers")]), (False, None)):
-        told = say(Done(MADE), Done(None, "it hangs", "time"))
+        calls = say(Done(MADE), Done(None, "it hangs", "time"))
         assert time_on_gpu(SOURCE, SPEC, "naive", (3, 4, 5), lock=lock) == Timed("it hangs")
-        assert told[0].readable == readable
+        assert calls[0].readable == readable
     say(Done({"refused": "one line"}))
     assert time_on_gpu(SOURCE, SPEC, "naive", (3, 4, 5)).refused == "it does not compile: one line"
     assert timing.words(Timed("it hangs")) == "not timed: it hangs"

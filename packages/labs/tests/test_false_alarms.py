@@ -27,15 +27,15 @@ SOLUTIONS = [
 def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
     """What was found and wrong in twenty orders; a student's smaller cases take their turns."""
     variant = next(v for v in lab.variants if v.name == source.variant)
-    asked, found = lab.specification(variant), []
-    small = sorted(cases(asked, b"a secret of a course", "alarms"), key=lambda c: c.work)
+    spec, found = lab.specification(variant), []
+    small = sorted(cases(spec, b"a secret of a course", "alarms"), key=lambda c: c.work)
     for seed in range(SEEDS):
         case = replace(small[1 + seed % 4], seed=seed)
         with off(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(running, "SCHEDULES", ("permuted",))
-            told = marking.mark(source.text, asked, (case,), lock=False)
-        found += [told.refused] * bool(told.refused)
-        odd = (r for r in told.runs if not r.right or r.findings)
+            result = marking.mark(source.text, spec, (case,), lock=False)
+        found += [result.refused] * bool(result.refused)
+        odd = (r for r in result.runs if not r.right or r.findings)
         found += [f"{case}: {r.wrong} wrong, {r.findings}" for r in odd]
     return found
 

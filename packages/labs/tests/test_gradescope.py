@@ -38,12 +38,12 @@ OF_A_TEST: dict[str, tuple[type, ...]] = {
 SEEN = ("hidden", "after_due_date", "after_published", "visible")
 
 
-def faults(told: dict[str, Any]) -> list[str]:
+def faults(results: dict[str, Any]) -> list[str]:
     """In what a results.json is not as it is documented."""
-    found = [f"{n} of {n!r}" for n, v in told.items() if not isinstance(v, FORMAT.get(n, ()))]
-    if "score" not in told and not all("score" in t for t in told["tests"]):
+    found = [f"{n} of {n!r}" for n, v in results.items() if not isinstance(v, FORMAT.get(n, ()))]
+    if "score" not in results and not all("score" in t for t in results["tests"]):
         found.append("no score")
-    for one in told["tests"]:
+    for one in results["tests"]:
         found += [n for n, v in one.items() if not isinstance(v, OF_A_TEST.get(n, ()))]
         found += ["visibility"] * (one.get("visibility", "visible") not in SEEN)
         found += ["status"] * (one.get("status", "passed") not in ("passed", "failed"))
@@ -59,7 +59,7 @@ def container(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked(container: Path, *more: str) -> list[str]:
+def command(container: Path, *more: str) -> list[str]:
     return [
         "grade", "2", str(container / "submission"), "--course", str(container / "source" / "course"),
         "--out", str(container / "out"), "--gradescope", str(container / "results" / "results.json"),
@@ -67,28 +67,31 @@ def asked(container: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def told(container: Path) -> dict[str, Any]:
-    held: dict[str, Any] = json.loads((container / "results" / "results.json").read_text("utf-8"))
-    assert faults(held) == []
-    return held
+def read_results(container: Path) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads(
+        (container / "results" / "results.json").read_text("utf-8")
+    )
+    assert faults(results) == []
+    return results
 
 
 @pytest.mark.nvrtc
 def test_a_submission_is_judged_in_the_container(container: Path) -> None:
     secret = courses.read(container / "source" / "course").secret.hex()
     hand_in(container / "submission", lab2=HONEST)
-    assert cli.main(asked(container)) == 0
-    held = told(container)
-    assert sum(t["score"] for t in held["tests"]) == 90
-    assert sum(t["max_score"] for t in held["tests"]) == 90
-    assert held["tests"][0]["visibility"] == "visible" and held["stdout_visibility"] == "hidden"
-    assert {t["visibility"] for t in held["tests"][1:]} == {"after_published"}
-    assert held["extra_data"]["attempt"] == 3
-    assert "written (10 points) is marked by hand" in held["output"]
-    assert secret not in json.dumps(held) and SECRET not in json.dumps(held)
+    assert cli.main(command(container)) == 0
+    results = read_results(container)
+    assert sum(t["score"] for t in results["tests"]) == 90
+    assert sum(t["max_score"] for t in results["tests"]) == 90
+    assert results["tests"][0]["visibility"] == "visible"
+    assert results["stdout_visibility"] == "hidden"
+    assert {t["visibility"] for t in results["tests"][1:]} == {"after_published"}
+    assert results["extra_data"]["attempt"] == 3
+    assert "written (10 points) is marked by hand" in results["output"]
+    assert secret not in json.dumps(results) and SECRET not in json.dumps(results)
     hand_in(container / "submission", lab2='#include "/etc/passwd"\n' + HONEST)
-    assert cli.main(asked(container)) == 0
-    first = told(container)["tests"][0]
+    assert cli.main(command(container)) == 0
+    first = read_results(container)["tests"][0]
     assert first["status"] == "failed" and "/etc/passwd" in first["output"]
 
 
@@ -99,17 +102,17 @@ def test_whose_and_which_attempt_the_platform_says(
     hand_in(container / "submission", lab2=HONEST)
     cases: list[Any] = []
     judge(BANKS, lambda of: cases.append(of.cases))
-    assert cli.main(asked(container)) == 0
+    assert cli.main(command(container)) == 0
     more = TELLS | {"previous_submissions": [{}] * 3}
     (container / "submission_metadata.json").write_text(json.dumps(more), encoding="utf-8")
-    assert cli.main(asked(container)) == 0
+    assert cli.main(command(container)) == 0
     assert len(cases) == 2 and cases[0] != cases[1]
-    assert told(container)["extra_data"]["attempt"] == 4
+    assert read_results(container)["extra_data"]["attempt"] == 4
     (container / "submission_metadata.json").write_text("{}", encoding="utf-8")
     capsys.readouterr()
-    assert cli.main(asked(container)) == 2
-    assert "does not say whose" in (said := capsys.readouterr().err) and said.count("\n") == 1
-    assert cli.main(asked(container, "--student", "8", "--attempt", "3")) == 0
+    assert cli.main(command(container)) == 2
+    assert "does not say whose" in (error := capsys.readouterr().err) and error.count("\n") == 1
+    assert cli.main(command(container, "--student", "8", "--attempt", "3")) == 0
     assert cases[2] not in cases[:2]  # another student's
 
 
@@ -121,21 +124,21 @@ def test_the_secret_is_gone_before_anything_is_compiled(
     judge(RIGHT, lambda of: there.append(toml.exists()))
     hand_in(container / "submission", lab2=HONEST)
     kept = toml.read_bytes()
-    assert cli.main(asked(container)) == 0 and there == [True] and toml.exists()  # control
-    assert cli.main(asked(container, "--forget-course", "--student", "9", "--attempt", "7")) == 0
+    assert cli.main(command(container)) == 0 and there == [True] and toml.exists()  # control
+    assert cli.main(command(container, "--forget-course", "--student", "9", "--attempt", "7")) == 0
     assert there == [True, False] and not toml.exists()
     toml.write_bytes(kept)
-    at_home = [a for a in asked(container, "--forget-course") if "results.json" not in a]
+    at_home = [a for a in command(container, "--forget-course") if "results.json" not in a]
     at_home.remove("--gradescope")
     assert cli.main(at_home) == 2 and toml.exists()
     assert "in a container of its own" in capsys.readouterr().err
 
 
 def test_nothing_handed_in_is_a_line(container: Path) -> None:
-    assert cli.main(asked(container)) == 0
-    held = told(container)
-    assert held["score"] == 0 and "hand in one of them" in held["output"]
-    assert str(container) not in json.dumps(held)
+    assert cli.main(command(container)) == 0
+    results = read_results(container)
+    assert results["score"] == 0 and "hand in one of them" in results["output"]
+    assert str(container) not in json.dumps(results)
 
 
 def test_what_is_not_as_documented_is_seen() -> None:
@@ -153,6 +156,6 @@ def test_a_time_of_an_earlier_submission_is_left_out(place: Path) -> None:
     folder.mkdir()
     timed = asdict(Timed(gpu="H200", rung="tiled_16", ms={"yours": Spread(1.0, 1.0, 1.0, 9)}))
     for student, source in (("s1", "old"), ("s2", "same")):
-        held = {"student": student, "key": "k", "source": source, "timed": timed}
-        (folder / f"{student}.json").write_text(json.dumps(held), encoding="utf-8")
+        record = {"student": student, "key": "k", "source": source, "timed": timed}
+        (folder / f"{student}.json").write_text(json.dumps(record), encoding="utf-8")
     assert [row.timed is not None for row in reported(place)] == [False, True]

@@ -65,9 +65,9 @@ def test_a_folder_and_its_zip_hold_the_same(tmp_path: Path) -> None:
         "b_LATE_2_9_x.ipynb": notebook("%%cuda lab2\n" + HONEST), "c_3_9_lab2.ipynb": notebook("print(1)"),
         "d_4_9_lab2.ipynb": "{", **{f"e_{5 + n}_9_{name}": HONEST for n, name in enumerate(none)},
     })  # fmt: skip
-    with zipfile.ZipFile(tmp_path / "download.zip", "w") as held:
+    with zipfile.ZipFile(tmp_path / "download.zip", "w") as archive:
         for path in folder.iterdir():
-            held.write(path, path.name)
+            archive.write(path, path.name)
     found = collect(folder, "lab2")
     assert found == collect(tmp_path / "download.zip", "lab2")
     assert [s.student for s in found] == [*"12345678"]
@@ -166,10 +166,11 @@ def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
     tmp_path: Path, course: courses.Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", hostile.SECRET)
-    folder, out, told = hand_in(tmp_path / "in", **CLASS), tmp_path / "out", list[str]()
+    folder, out, messages = hand_in(tmp_path / "in", **CLASS), tmp_path / "out", list[str]()
     (course.folder / "roster.csv").write_text("id,name\ns1,Ada\ns2,=cmd()\ns9,Nobody\n")
-    found = grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=told.append)
-    assert [r.student for r in found] == list(CLASS) and told[0] == "5 submissions, 0 judged before"
+    found = grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=messages.append)
+    assert [r.student for r in found] == list(CLASS)
+    assert messages[0] == "5 submissions, 0 judged before"
     rows = {r.student: r for r in report(TWO, course, out)}
     some = [rows[s].total for s in ("s2", "s3")]
     assert [rows[s].total for s in CLASS] == [90, *some, 0, 0] and 55 < some[0] < 75
@@ -184,11 +185,11 @@ def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
     assert hostile.SECRET not in everything and course.secret.hex() not in everything
 
     before = files(out)
-    grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=told.append)
-    assert told[-1] == "5 submissions, 5 judged before" and files(out) == before
+    grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=messages.append)
+    assert messages[-1] == "5 submissions, 5 judged before" and files(out) == before
     hand_in(folder, s3=HONEST)
-    grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=told.append)
-    assert told[-3:-1] == ["5 submissions, 4 judged before", "1/1 s3: 9 of 9 shapes right"]
+    grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=messages.append)
+    assert messages[-3:-1] == ["5 submissions, 4 judged before", "1/1 s3: 9 of 9 shapes right"]
     report(TWO, course, out)
     changed = {name for name, raw in files(out).items() if raw != before[name]}
     result = f"lab-2/{judging.file_name('s3')}"
@@ -232,8 +233,8 @@ def given(course: courses.Course, *rows: str) -> None:
 
 def test_what_a_person_gives_is_applied_last_and_stays(graded: tuple[courses.Course, Path]) -> None:
     course, out = graded
-    asked = "s2,2,wavefronts,7.5,asked in the lab: explained the banks"
-    given(course, asked, "s1,2,written,9,", "s1,3,right,0,another lab")
+    override = "s2,2,wavefronts,7.5,asked in the lab: explained the banks"
+    given(course, override, "s1,2,written,9,", "s1,3,right,0,another lab")
     first = {r.student: r for r in report(TWO, course, out)}
     counted = int(re.search(r"wavefronts 7.5/8 \(counted: (\d+)\): asked", first["s2"].feedback)[1])  # type: ignore[index]
     assert first["s1"].total == 99 and 0 < counted < 8
@@ -246,7 +247,7 @@ def test_what_a_person_gives_is_applied_last_and_stays(graded: tuple[courses.Cou
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ("s1,2,speed,3,", "line 2: lab 2 has no part 'speed'"),
         ("s1,2,right,25,", "'25' points; right has 0 to 20"),
@@ -257,7 +258,7 @@ def test_what_a_person_gives_is_applied_last_and_stays(graded: tuple[courses.Cou
     ],
 )
 def test_an_override_that_does_not_fit_is_refused_and_nothing_is_written(
-    row: str, told: str, graded: tuple[courses.Course, Path]
+    row: str, message: str, graded: tuple[courses.Course, Path]
 ) -> None:
     course, out = graded
     given(course)
@@ -266,7 +267,7 @@ def test_an_override_that_does_not_fit_is_refused_and_nothing_is_written(
     given(course, row)
     with pytest.raises(DataError, match=r"overrides\.csv") as refused:
         report(TWO, course, out)
-    assert told in str(refused.value) and files(out) == before
+    assert message in str(refused.value) and files(out) == before
     given(course)
 
 
@@ -295,8 +296,8 @@ def test_from_a_new_course_to_marks_at_the_terminal(
     assert "1 student" in capsys.readouterr().out and (out / "lab-2-marks.csv").is_file()
     (tmp_path / "export.csv").write_text(MOODLE.replace("Participant 1", "s1"), encoding="utf-8")
     assert cli.main(line(tmp_path, "report", "2", "--gradebook", str(tmp_path / "export.csv"))) == 0
-    told = capsys.readouterr().out
-    assert "0 students in the column 'Grade'" in told and "written not marked yet: s1" in told
+    output = capsys.readouterr().out
+    assert "0 students in the column 'Grade'" in output and "written not marked yet: s1" in output
     assert (out / "lab-2-feedback.zip").is_file() and (out / "lab-2-gradebook.csv").is_file()
 
 
@@ -305,16 +306,16 @@ def test_without_a_lock_grading_is_asked_for_in_words(
 ) -> None:
     monkeypatch.setattr(apart, "landlock", lambda: 0)
     courses.new(tmp_path / "course")
-    asked = line(tmp_path, "grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)))
-    assert cli.main(asked) == 2
+    command = line(tmp_path, "grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)))
+    assert cli.main(command) == 2
     assert "--without-landlock" in capsys.readouterr().err
-    assert cli.main([*asked, "--without-landlock"]) == 0
+    assert cli.main([*command, "--without-landlock"]) == 0
 
 
 def test_labs_know_nothing_of_grading() -> None:
     code = "import sys, tilelabs.labs.courses; print([m for m in sys.modules if 'grading' in m])"
-    told = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
-    assert told.strip() == "[]"
+    output = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    assert output.strip() == "[]"
 
 
 # -- gradebooks ------------------------------------------------------------------------------------
@@ -379,7 +380,7 @@ def test_what_is_not_marked_by_hand_yet_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "told"),
+    ("text", "column", "message"),
     [
         ("a,b\n1,2\n", "", "no platform that is known"),
         ("", "", "no platform that is known"),
@@ -389,19 +390,19 @@ def test_what_is_not_marked_by_hand_yet_is_left_alone(tmp_path: Path) -> None:
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(
-    text: str, column: str, told: str, tmp_path: Path
+    text: str, column: str, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "export.csv").write_bytes(text.encode())
     with pytest.raises(DataError, match=r"export\.csv") as refused:
         fill(TWO, ROWS, tmp_path / "export.csv", tmp_path, column=column)
-    assert told in str(refused.value) and not (tmp_path / "lab-2-gradebook.csv").exists()
+    assert message in str(refused.value) and not (tmp_path / "lab-2-gradebook.csv").exists()
 
 
 def test_feedback_goes_back_into_the_folders_of_the_download(tmp_path: Path) -> None:
     lay = {"1": "Ada_1_assignsubmission_file_/lab2.cu", "2": "b_2_9_lab2.cu"}
     once = feedback_zip(TWO, ROWS, lay, tmp_path).read_bytes()
     assert feedback_zip(TWO, ROWS, lay, tmp_path).read_bytes() == once
-    with zipfile.ZipFile(io.BytesIO(once)) as held:
+    with zipfile.ZipFile(io.BytesIO(once)) as archive:
         folders = ("Ada_1_assignsubmission_file_", "b_2_9_lab2")
-        assert held.namelist() == [f"{folder}/lab-2-feedback.txt" for folder in folders]
-        assert held.read(held.namelist()[0]) == b"words for 1\n"
+        assert archive.namelist() == [f"{folder}/lab-2-feedback.txt" for folder in folders]
+        assert archive.read(archive.namelist()[0]) == b"words for 1\n"

@@ -94,8 +94,8 @@ def test_what_is_sound_is_followed_to_its_end_and_counted(body: str, streams: in
 )  # fmt: skip
 def test_what_is_not_is_found(old: str, new: str, found: tuple[str, str]) -> None:
     assert STREAMS.count(old) == 1
-    told = followed(STREAMS.replace(old, new))[1]
-    assert found in [(kind, " ".join(words.split()[:3])) for kind, _, words in told]
+    findings = followed(STREAMS.replace(old, new))[1]
+    assert found in [(kind, " ".join(words.split()[:3])) for kind, _, words in findings]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ HERE = "float* d;\ncudaMalloc(&d, 16);\n{}\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "line", "told"),
+    ("body", "kind", "line", "words"),
     [
         ("cudaMemset(d - 1, 0, 8);", "out-of-bounds", "cudaMemset(d - 1, 0, 8);", "bytes -4 to 4 of"),
         ("cudaMemset(d + 3, 0, 8);", "out-of-bounds", "cudaMemset(d + 3, 0, 8);", "bytes 12 to 20 of"),
@@ -230,11 +230,11 @@ HERE = "float* d;\ncudaMalloc(&d, 16);\n{}\n"
     ],
 )  # fmt: skip
 def test_a_finding_names_its_line_and_what_is_wrong(
-    body: str, kind: str, line: str, told: str
+    body: str, kind: str, line: str, words: str
 ) -> None:
     found = followed(HERE.format(body))[1]
     assert [one[0] for one in found] == [kind] * bool(kind), found
-    assert all(one[1] == line and told in one[2] for one in found), found
+    assert all(one[1] == line and words in one[2] for one in found), found
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,8 @@ def test_each_launch_is_timed_alone_with_its_shared_memory(pretended: Pretended,
     assert pretended.did[:2] == ["warms up", "loads b'A' lab2 48000"]
     each = [pretended.did[n : n + 6] for n in range(2, len(pretended.did), 6)]
     assert {ran for *_, ran, _, _ in each} == {own, "runs tiled_16", "runs cublas_fp16"}
-    told = ["all is done", "spins", "start", "end", "waits for end"]
-    assert len(each) == 33 and all([*one[:3], *one[4:]] == told for one in each)
+    steps = ["all is done", "spins", "start", "end", "waits for end"]
+    assert len(each) == 33 and all([*one[:3], *one[4:]] == steps for one in each)
     found = run(lambda A, B, C, *_: np.copyto(C, A.T.astype(float) @ B), effort=effort, **more)
     assert pretended.peaks == ["fp16"]
     assert found["wrong"] == 0 and found["versions"] == {"driver": "1"}
@@ -226,7 +226,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """A GPU that says the same of every source, and which were sent to it."""
     sent: list[bytes] = []
 
-    def pretend(source: bytes, asked: Specification, *_: Any, **__: Any) -> Timed:
+    def pretend(source: bytes, spec: Specification, *_: Any, **__: Any) -> Timed:
         sent.append(source)
         return FOUND
 

@@ -29,7 +29,7 @@ class Foreign:
     """Whether the result is right, be a fault reported or not."""
 
 
-def told(report: emulator.Report) -> list[tuple[Any, ...]]:
+def locate(report: emulator.Report) -> list[tuple[Any, ...]]:
     """What findings say of where, who and how often: array, element, threads, block, count."""
     return [(f.array, f.index, f.threads, f.block, f.count) for f in report.findings]
 

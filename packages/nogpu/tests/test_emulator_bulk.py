@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda, told
+from foreign_kernels import cuda, locate
 from test_emulator_warpgroups import swizzled
 
 from nogpu import emulator
@@ -264,9 +264,9 @@ FOUND = {
 def test_a_fault_of_a_copy_is_found(body, kinds, words):
     found, (first, *_) = faults(body), [*kinds.split(), ""]
     assert {f.kind for f in found} == {*kinds.split()}, found
-    told = [f for f in found if f.kind == first and words in f.message]
-    assert bool(told) == bool(kinds), found
-    assert all(ENGINE in f.text + f.other_text for f in told) or first == "divergent-barrier"
+    matches = [f for f in found if f.kind == first and words in f.message]
+    assert bool(matches) == bool(kinds), found
+    assert all(ENGINE in f.text + f.other_text for f in matches) or first == "divergent-barrier"
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who
     body = body.replace("LEAVE", meet.format("arrive")).replace("MEET", meet.format("sync"))
     report = run(body, blocks=2, threads=96, swizzle=0, defines={"GAP": -1})[0]
     threads = tuple((t, 0, 0) for t in who)
-    assert told(report) == ([("box", where, threads, (1, 0, 0), count)] if says else []), report
+    assert locate(report) == ([("box", where, threads, (1, 0, 0), count)] if says else []), report
     assert all(says in f.message for f in report.findings), report
     assert all('"l"(map)' in f.text + f.other_text for f in report.findings), report
 
@@ -623,8 +623,8 @@ def test_the_first_of_the_rows_that_do_not_fit_is_named():
 def test_what_may_not_be_written_is_told(store):
     send = SEND.replace("bulk.", "bulk.tensor.2d.") if "{" in store else SEND
     report, y = bare("mov.u32 b, 0", f"{send} {store}", CLOSE, writeable=False)
-    told = [f for f in report.findings if f.line == 2]
-    assert len(told) == 1 and "read-only" in told[0].message, str(report)
+    findings = [f for f in report.findings if f.line == 2]
+    assert len(findings) == 1 and "read-only" in findings[0].message, str(report)
     assert not y[1:].any()
     assert bare("mov.u32 b, 0", f"{send} {store}", CLOSE)[0].ok
 
@@ -652,10 +652,10 @@ def test_a_row_or_a_box_for_several_blocks(mask, gets, nobody, box):
     ]
     report, y = bare("mov.u32 b, %ctaid.x", *announced, first, copy, *waits, blocks=2)
     assert y[:2].tolist() == [(0 if box else 20) if got else 1 for got in gets]
-    said = [f.message for f in report.findings]
-    assert len(said) == bool(nobody), str(report)
+    messages = [f.message for f in report.findings]
+    assert len(messages) == bool(nobody), str(report)
     assert all(
-        f"to the block of rank {nobody} of its cluster, which has 2 blocks" in m for m in said
+        f"to the block of rank {nobody} of its cluster, which has 2 blocks" in m for m in messages
     )
 
 
@@ -779,8 +779,8 @@ UNDER_WAY = {
 def test_copies_of_lanes_that_are_under_way(statements, early):
     report, _ = bare(*statements)
     found = [f for f in report.findings if f.line != 99]
-    told = [("race", len(statements), early)] if early else []
-    assert [(f.kind, f.line, f.count) for f in found] == told, str(report)
+    wanted = [("race", len(statements), early)] if early else []
+    assert [(f.kind, f.line, f.count) for f in found] == wanted, str(report)
     assert all("cp.async" in f.message for f in found)
 
 
@@ -790,13 +790,13 @@ def test_a_count_of_arrivals_is_that_of_a_thread_that_sets_up():
         bare(init)
 
 
-@pytest.mark.parametrize(("statements", "told"), COUNTS.values(), ids=COUNTS)
-def test_what_an_mbarrier_counts(statements, told):
+@pytest.mark.parametrize(("statements", "messages"), COUNTS.values(), ids=COUNTS)
+def test_what_an_mbarrier_counts(statements, messages):
     report, _ = bare(*statements, blocks=1 + (SECOND in statements))
     all_found = [f for f in report.findings if "ends while the copy engine" not in f.message]
     found = {f.line: f for f in all_found}
-    assert sorted(found) == sorted(told) and len(all_found) == len(told), str(report)
-    for line, words in told.items():
+    assert sorted(found) == sorted(messages) and len(all_found) == len(messages), str(report)
+    for line, words in messages.items():
         assert words in found[line].message
         assert found[line].count == (32 if words.startswith("waits") else 1)
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda, told
+from foreign_kernels import cuda, locate
 
 from nogpu import emulator
 from nogpu.errors import EmulationError
@@ -106,7 +106,7 @@ def test_within_a_warp_a_warp_barrier_is_enough():
     second = "{} if (t >= 32) {{ s[t] = t; out[t + 64 * blockIdx.x] = s[t ^ 1]; }}"
     for before in ("", "__syncwarp();"):
         report = one_block(second.format(before))
-        assert told(report) == [("s", "s[32]", ((32, 0, 0), (33, 0, 0)), (0, 0, 0), 64)], report
+        assert locate(report) == [("s", "s[32]", ((32, 0, 0), (33, 0, 0)), (0, 0, 0), 64)], report
     across = "s[t] = t; __syncwarp(); if (blockIdx.x == 0) out[t] = s[t ^ 32];"
     assert "__syncthreads()" in only(one_block(across), "race")[0].message
 
@@ -120,14 +120,14 @@ def test_a_race_says_who_met_whom_and_where(order):
     body = f"""const int i = 37 + out[255]; {order.format()}
     if (blockIdx.x == 1) {{ if (t == 70) s[i] = 1; if (t == 5) out[0] = s[i]; }}"""
     report = one_block(body, threads=128)
-    assert told(report) == [("s", "s[37]", ((70, 0, 0), (5, 0, 0)), (1, 0, 0), 1)], report
+    assert locate(report) == [("s", "s[37]", ((70, 0, 0), (5, 0, 0)), (1, 0, 0), 1)], report
 
 
 def test_races_of_all_blocks_and_places_are_counted():
     report = one_block("s[t] = t; out[t + blockIdx.x * 128] = s[t ^ 32];", threads=128)
-    assert told(report) == [("s", "s[0]", ((0, 0, 0), (32, 0, 0)), (0, 0, 0), 256)]
+    assert locate(report) == [("s", "s[0]", ((0, 0, 0), (32, 0, 0)), (0, 0, 0), 256)]
     report = one_block("if (blockDim.y > 1) s[t] = 1; out[t + blockIdx.x * 64] = s[t ^ 32];")
-    assert told(report) == [("s", "s[32]", ((0, 0, 0),), (0, 0, 0), 128)]
+    assert locate(report) == [("s", "s[32]", ((0, 0, 0),), (0, 0, 0), 128)]
 
 
 @pytest.mark.parametrize("left", [0, 1, 2])
@@ -136,10 +136,10 @@ def test_a_block_that_misses_a_barrier_goes_on_with_its_interval(left):
     met = f"if (blockIdx.x != {left}) __syncthreads();"
     race = ("s", "s[0]", ((0, 0, 0), (32, 0, 0)), (left, 0, 0), 64)
     report = one_block(f"s[t] = t; {met} out[t + 64 * blockIdx.x] = s[t ^ 32];")
-    assert told(report) == ([race] if left < 2 else [])
+    assert locate(report) == ([race] if left < 2 else [])
     report = one_block(f"const int v = s[t ^ 32]; {met} s[t] = v; out[t + 64 * blockIdx.x] = v;")
     unset = ("s", "s[32]", ((0, 0, 0),), (int(left == 0), 0, 0), 64 if left < 2 else 128)
-    assert told(report) == ([race, unset] if left < 2 else [unset])
+    assert locate(report) == ([race, unset] if left < 2 else [unset])
 
 
 def test_all_threads_may_write_one_and_the_same_value():
@@ -156,7 +156,7 @@ def test_many_intervals_with_races_are_one_finding_whose_count_ends():
     """Of each other places race, so that each interval is looked at: 64 of them, no more."""
     body = """for (int i = 0; i < {}; ++i) {{ s[(t + i) % 256] = t; out[t + 64 * blockIdx.x] =
     s[((t ^ 32) + i) % 256]; __syncthreads(); }}"""
-    counts = [told(one_block(body.format(n)))[0][-1] for n in (1, 63, 64, 65, 90)]
+    counts = [locate(one_block(body.format(n)))[0][-1] for n in (1, 63, 64, 65, 90)]
     assert counts == [128, 63 * 128, 64 * 128, 64 * 128, 64 * 128]
 
 

@@ -184,8 +184,8 @@ def test_what_malloc_gave_out_is_gone_with_its_launch():
     assert emulator.launch(HEAP, "k", 1, 1, [keep, 1]).ok
     (found,) = emulator.launch(HEAP, "k", 1, 1, [keep, 0]).findings
     assert (found.kind, found.line) == ("out-of-bounds", 4)
-    told = "belongs to no array. It lies where the device heap of an earlier launch was"
-    assert told in found.message
+    message = "belongs to no array. It lies where the device heap of an earlier launch was"
+    assert message in found.message
     keep[0] = 1 << 20
     (found,) = emulator.launch(HEAP, "k", 1, 1, [keep, 0]).findings
     assert "belongs to no array" in found.message and "heap" not in found.message
@@ -196,13 +196,13 @@ def test_few_threads_that_take_long_are_told_why():
     extern "C" __global__ void k(int *out) {
         for (int i = 0; i < 2000; ++i) out[threadIdx.x] += out[(threadIdx.x + i) % 8];
     }"""
-    for threads, options, told in (
+    for threads, options, has_hint in (
         (1, {}, True), (31, {}, True), (32, {}, False), (31, {"blocks": 2, "lanes": 31}, False),
     ):  # fmt: skip
         found = findings(source, threads, max_steps=500, **options)
         (message,) = (f.message for f in found if f.kind == "step-budget")
         hint = f"a step takes as long for {threads} thread(s) as for thousands"
-        assert (hint in message) == told, message
+        assert (hint in message) == has_hint, message
 
 
 # -- edges of a thread's and of a block's memory --------------------------------------------------
@@ -297,14 +297,14 @@ def test_shared_memory_holds_what_the_threads_of_each_block_put_there(size):
     declared = f""".shared .align 16 .b8 own[{32 * size}]; mov.u32 r10, own; mov.u32 r11, %tid.x;
     mov.u32 r12, %tid.y; mad.lo.u32 r13, r12, 8, r11; mov.u32 r14, %ctaid.x; and.b32 r15, r11, 1;"""
     numbers = np.random.default_rng(size).integers(0, 1 << 64, t.shape, "u8")
-    held, wanted = np.zeros((3, 2, 32), "u8"), {}
+    memory, wanted = np.zeros((3, 2, 32), "u8"), {}
     prepared, store, load = MOVED[size]
     for k, ((who, own), to) in enumerate(zip(stores.items(), ["r13", *places], strict=False)):
-        held[grid_y[own], grid_x[own], places[to][own]] = numbers[own] + np.uint64(k)
+        memory[grid_y[own], grid_x[own], places[to][own]] = numbers[own] + np.uint64(k)
         before = f"""bar.sync 0; add.u64 l2, l1, {k}; setp.eq.u32 p1, {who};
         mov.u32 t, {to}; mad.lo.u32 t, t, {size}, r10; {prepared}; @p1 {store}; bar.sync 0;"""
         for place, at in places.items():
-            value = held[grid_y, grid_x, at].ravel() & np.uint64((1 << 8 * min(size, 8)) - 1)
+            value = memory[grid_y, grid_x, at].ravel() & np.uint64((1 << 8 * min(size, 8)) - 1)
             text = f"{before} mov.u32 t, {place}; mad.lo.u32 t, t, {size}, r10; {load}"
             wanted[f"mov.u32 r16, {k}; {text}"] = value
             before = ""
@@ -559,8 +559,8 @@ def test_whole_clusters_run_together_as_many_as_there_is_room_for(counts, size, 
     assert got == [by_rows(batch) for batch in want]
 
     some = data.draw(st.lists(st.sampled_from(clusters), min_size=1, unique_by=tuple))
-    asked = [data.draw(st.sampled_from(cluster)) for cluster in some]
-    chosen = grids.whole_clusters([*asked, *asked], size)
+    picks = [data.draw(st.sampled_from(cluster)) for cluster in some]
+    chosen = grids.whole_clusters([*picks, *picks], size)
     assert chosen == [*chain(*some)]
     every = grids.batches(grid, block, chosen, lanes, size)
     want = [[*chain(*some[i : i + room])] for i in range(0, len(some), room)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda, told
+from foreign_kernels import cuda, locate
 
 from nogpu import emulator
 from nogpu.errors import EmulationError
@@ -282,7 +282,7 @@ def test_two_threads_that_meet_are_told_apart(first, second, threads, says):
     report, _ = run(WHO.replace("FIRST", first).replace("SECOND", second), blocks=2)
     who = tuple((t, 0, 0) for t in threads)
     where = ("s[36]", 2) if "long" in first else ("s[37]", 1)
-    assert told(report) == ([("s", where[0], who, (1, 0, 0), where[1])] if who else []), report
+    assert locate(report) == ([("s", where[0], who, (1, 0, 0), where[1])] if who else []), report
     assert says in str(report.findings)
 
 

@@ -82,12 +82,12 @@ def test_mma(shape, d, a, b):
     low = 0 if a == "u8" else -3
     A, B, C = integers((m, k), int, low, 4), integers((k, n), int, low, 4), integers((m, n), int)
     i = np.arange(m * n // 32)
-    held = GROUP + 8 * (i // 2), 2 * MEMBER + i % 2
+    places = GROUP + 8 * (i // 2), 2 * MEMBER + i % 2
     out = by_registers(
         f"mma.sync.aligned.{shape}.row.col.{d}.{a}.{b}.{d}", fragment(A, a), fragment(B.T, b),
-        C[held].astype(TYPES[d]), len(i) // (2 if d == "f16" else 1),
+        C[places].astype(TYPES[d]), len(i) // (2 if d == "f16" else 1),
     )  # fmt: skip
-    np.testing.assert_array_equal(out.view(TYPES[d]), (A @ B + C)[held])
+    np.testing.assert_array_equal(out.view(TYPES[d]), (A @ B + C)[places])
 
 
 @pytest.mark.parametrize(("d", "c"), [("f32", "f32"), ("f16", "f16"), ("f32", "f16")])
@@ -101,13 +101,15 @@ def test_mma_of_volta_makes_four_products(left, right, d, c):
     own = lane % 4 + 4 * high
     a = A[q, own, four] if left == "row" else A[q, four + 4 * high, lane % 4]
     b = B[q, four, own] if right == "col" else B[q, lane % 4, four + 4 * high]
-    held = {
+    places = {
         "f16": (q, own, eight),
         "f32": (q, lane % 2 + eight // 2 % 2 * 2 + 4 * high, eight // 4 * 4 + lane // 2 % 2 * 2 + eight % 2),
     }  # fmt: skip
     form = f"mma.sync.aligned.m8n8k4.{left}.{right}.{d}.f16.f16.{c}"
-    out = by_registers(form, a, b, C[held[c]].astype(TYPES[c]), 4 if d == "f16" else 8)
-    np.testing.assert_array_equal(out.view(TYPES[d]), (A.astype(int) @ B.astype(int) + C)[held[d]])
+    out = by_registers(form, a, b, C[places[c]].astype(TYPES[c]), 4 if d == "f16" else 8)
+    np.testing.assert_array_equal(
+        out.view(TYPES[d]), (A.astype(int) @ B.astype(int) + C)[places[d]]
+    )
 
 
 def test_a_sum_of_another_type_than_the_old_one():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_kernels import cuda, told
+from foreign_kernels import cuda, locate
 from foreign_waits import KERNELS
 
 from nogpu import emulator
@@ -516,7 +516,7 @@ def test_a_race_of_two_blocks_says_which_half_is_missing(first, seen, second, sa
     args = [np.zeros(1, np.int32), np.zeros(96, np.int32), np.zeros(1, np.int32)]
     report = emulator.launch(text, "k", 4, 96, args, schedule=schedule)
     met = {(69, 0, 0), (70, 0, 0)}
-    assert [(a, i, set(t), n) for a, i, t, _, n in told(report)] == (
+    assert [(a, i, set(t), n) for a, i, t, _, n in locate(report)] == (
         [("data", "data[70]", met, 1)] if says else []
     ), report
     assert all(says in f.message for f in report.findings), report

@@ -226,13 +226,13 @@ def test_what_nothing_tells_is_asked_for(shell: Any) -> None:
     status, out, _ = shell(ADD.replace("i < n", "i <= n"))
     assert status == 1 and "was a guess" in out
     assert "no kernel" in shell("__device__ int f() { return 1; }")[2]
-    asked = GOOD.replace("const int n = 1000", "const int n = atoi(argv[1])")
-    status, out, _ = shell(asked)
+    source = GOOD.replace("const int n = 1000", "const int n = atoi(argv[1])")
+    status, out, _ = shell(source)
     assert status == 0 and re.search("n = 1000 +from a guess", out), out
-    status, out, _ = shell(asked, "--set", "n=300")
+    status, out, _ = shell(source, "--set", "n=300")
     assert status == 0 and "n = 300 " in out and "guess" not in out
-    asked = asked.replace("block(256)", "block(atoi(argv[2]))")
-    status, _, err = shell(asked, "--set", "n=300")
+    source = source.replace("block(256)", "block(atoi(argv[2]))")
+    status, _, err = shell(source, "--set", "n=300")
     assert status == 2 and "it comes from atoi()" in err and "--grid" in err
     assert "no variable" in shell(GOOD, "--set", "mm=3")[2]
 

@@ -31,8 +31,8 @@ def test_every_line_keeps_its_number_and_what_is_left_out_is_named() -> None:
     old, new = PROGRAM.splitlines(), cut.text.splitlines()
     assert len(old) == len(new)
     assert all(b == a or not b.strip() for a, b in zip(old, new, strict=True))
-    said = {(g.line, g.what) for g in cut.left_out}
-    assert {what for _, what in said} == {
+    gaps = {(g.line, g.what) for g in cut.left_out}
+    assert {what for _, what in gaps} == {
         "#include <stdio.h>",
         "#include <vector>",
         '#include "timer.h"',
@@ -41,7 +41,7 @@ def test_every_line_keeps_its_number_and_what_is_left_out_is_named() -> None:
         "cudaStream_t stream",
         "main()",
     }
-    for line, what in said:
+    for line, what in gaps:
         assert what.removesuffix("()").split()[-1] in old[line - 1], (line, what)
 
 

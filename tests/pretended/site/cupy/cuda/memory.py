@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class OutOfMemoryError(MemoryError):
-    def __init__(self, size: int, held: int) -> None:
+    def __init__(self, size: int, allocated: int) -> None:
         super().__init__(
-            f"Out of memory allocating {size:,} bytes (allocated so far: {held:,} bytes)."
+            f"Out of memory allocating {size:,} bytes (allocated so far: {allocated:,} bytes)."
         )
 
 
