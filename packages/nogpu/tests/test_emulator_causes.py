@@ -45,19 +45,26 @@ def flipped(meant, given, which):
     return lambda a, b: (a ^ (flip if "A" in which else 0), b ^ (flip if "B" in which else 0))
 
 
+def strided(stride):
+    """Gives B's rows another distance."""
+    return lambda a, b: (a, b ^ (stride >> 4 ^ 64 >> 4) << 32)
+
+
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("swizzle", "change", "says"),
     [
-        (flipped(128, 0, "B"), "descriptor of B said a swizzle of 128 bytes here"),
-        (flipped(128, 32, "A"), "descriptor of A said a swizzle of 128 bytes here"),
-        (flipped(128, 64, "AB"), "descriptors of A and of B said a swizzle of 128 bytes here"),
-        (lambda a, b: (a, b ^ (1024 >> 4 ^ 256 >> 4) << 32), "B said a stride byte offset of 1024"),
+        (128, flipped(128, 0, "B"), "descriptor of B said a swizzle of 128 bytes here"),
+        (128, flipped(128, 32, "A"), "descriptor of A said a swizzle of 128 bytes here"),
+        (128, flipped(128, 64, "AB"), "descriptors of A and of B said a swizzle of 128 bytes here"),
+        *((row, strided(8 * row), f"B said a stride byte offset of {8 * row} here")
+          for row in (128, 64, 32)),
+        (0, strided(128), "B said a stride byte offset of 128 here"),
     ],
-)
-def test_a_descriptor_that_disagrees_with_its_tile_is_named(change, says):
+)  # fmt: skip
+def test_a_descriptor_that_disagrees_with_its_tile_is_named(swizzle, change, says):
     kinds = ("f32", "f16", "f16")
     A, B = operand(64, "f16"), operand(32, "f16")
-    given = {"left": 128, "right": 128, "values": (A, B), "extra": 16384}
+    given = {"left": swizzle, "right": swizzle, "values": (A, B), "extra": 16384}
     want = {"expect": {"D": (A @ B.T + 1).astype("f4")}}
     report, *_ = multiplied(kinds, 32, change=change, **given, **want)
     (cause,) = (f for f in report.findings if "would be as expected" in f.message)
