@@ -57,7 +57,7 @@ def of_plan(p: Geometry, what: str, *, cubin: bytes = b"", cold: bool = False) -
 def of_library(
     name: str, what: str, *, out_dtype: str = "float32", judged: bool = False
 ) -> Contender:
-    """A cuBLAS product. what: where its rate is found of; its result is found of by its title."""
+    """A cuBLAS product. what: how messages call its rate; its result goes by its title."""
     b = BASELINES[name]
 
     def prepare(session: Session, problem: Problem, C: Any) -> Operation:
