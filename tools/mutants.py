@@ -29,7 +29,6 @@ ALIGNED, RAGGED = (64, 128, 96), (45, 83, 75)
 """M, N, K: whole tiles and aligned rows; and neither."""
 SHAPES: Mapping[str, tuple[int, int, int]] = {"aligned": ALIGNED, "ragged": RAGGED}
 SCHEDULES = ("ascending", "permuted")
-NOT_SANITIZED = "compute-sanitizer needs a GPU: not run yet"
 
 _SQUARE = {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4}
 _WARPS = {"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 4, "TN": 8}
@@ -255,7 +254,6 @@ def run(
     row |= {
         "state": "ran", "findings": {}, "oracle": [], "wrong": {}, "executed": False, "error": "",
         "found": False, "wrong_result": False,
-        "compute_sanitizer": None,
     }  # fmt: skip
     try:
         if _code(mutant.source, mutant.kernel) == _clean_code(mutant.kernel, toolchain.compiler()):
@@ -323,7 +321,6 @@ def record(progress: bool = False) -> dict[str, Any]:
         "shapes": {n: list(s) for n, s in SHAPES.items()},
         "schedules": list(SCHEDULES),
         "tiles": {n: dict(geometry(catalog[n], *ALIGNED, **p).params) for n, p in TILES.items()},
-        "compute_sanitizer": {"run": False, "reason": NOT_SANITIZED},
         "equivalent": sum(r["state"] == "equivalent" for r in rows),
         "does_not_compile": sum(r["state"] == "does not compile" for r in rows),
         "classes": summary(rows),

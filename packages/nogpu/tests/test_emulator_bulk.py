@@ -75,23 +75,26 @@ def test_a_box_arrives_swizzled_and_filled(swizzle, box, at):
 
 
 READ = [
-    # a box, its swizzle, where it lies and in what; the bytes asked for and the sectors touched
-    # 5 rows, of which 5 columns are inside: 20 bytes from a 32-byte sector's start on.
-    ((8, 16), 64, (4, 8), {"dtype": "float32", "shape": (9, 13)}, (512, 5)),
-    ((8, 16), 0, (0, 15), {"cols": 80}, (256, 16)),  # bytes 30 to 61 of each row
-    ((8, 32), 32, (3, 5), {"cols": 80, "dtype": "uint8"}, ()),
+    # a box, its swizzle, where it lies and in what
+    ((8, 16), 64, (4, 8), {"dtype": "float32", "shape": (9, 13)}),
+    ((8, 16), 0, (0, 15), {"cols": 80}),
+    ((8, 8), 0, (0, 12), {"cols": 80}),  # bytes 24 to 39 of each row: as long as a chunk
+    ((8, 32), 32, (3, 5), {"cols": 80, "dtype": "uint8"}),
 ]
 
 
-@pytest.mark.parametrize(("box", "swizzle", "at", "given", "counts"), READ)
-def test_what_of_an_array_a_box_reads(box, swizzle, at, given, counts):
+@pytest.mark.parametrize(("box", "swizzle", "at", "given"), READ)
+def test_what_of_an_array_a_box_reads(box, swizzle, at, given):
     report, x, _, y = run(LOAD + DUMP, box=box, swizzle=swizzle, at=at, **given)
     assert report.ok, report
-    want = laid_out(tile(x, box, at, given.get("shape")), swizzle)
+    shape = given.get("shape", x.shape)
+    want = laid_out(tile(x, box, at, shape), swizzle)
     assert (y[: want.size] == want).all()
+    r, c = (np.arange(a, min(a + b, n)) for a, b, n in zip(at, box, shape, strict=True))
+    sectors = np.unique((r[:, None] * x.shape[1] + c) * x.itemsize // 32)
     (row,) = [a for a in report.accesses if a.space == "global" and a.op == "load"]
     assert (row.array, row.requests) == ("from", 1)
-    assert not counts or (row.width_bytes, row.sectors) == counts
+    assert (row.width_bytes, row.sectors) == (np.prod(box) * x.itemsize, len(sectors))
 
 
 def test_nan_fills_what_lies_outside():
@@ -1007,3 +1010,26 @@ def test_each_of_many_mbarriers_is_waited_for(skipped: int) -> None:
     found = [f for f in report.findings if "may still be under way" in f.message]
     assert bool(found) == (skipped >= 0), str(report)
     assert (y == x).all()
+
+
+BESIDE = """{
+    extern __shared__ __align__(128) unsigned char box[];
+    if (blockIdx.x == 0) {
+        for (int i = threadIdx.x; i < BYTES / 2; i += blockDim.x) reinterpret_cast<unsigned short*>(box)[i] = i;
+        fence();
+        __syncthreads();
+        if (threadIdx.x == 0) { store(&to, box, 0, 12); commit(); drained(); }
+    } else if (threadIdx.x == 0) y[col] = 1;
+}
+"""
+
+
+@pytest.mark.parametrize("col", [8, 11, 12, 15, 16, 19, 20, 23])
+def test_a_box_between_chunks_races_where_its_elements_lie(col: int) -> None:
+    out = np.zeros((4, 80), np.uint16)
+    maps = [TensorMap(out, (4, 8), 0)] * 2
+    report = emulator.launch(
+        HEAD + KERNEL.split("{")[0] + BESIDE, "k", 2, 32, [*maps, out, 0, col], shared_bytes=1024, arch="sm_90",
+        defines={"BYTES": 64},
+    )  # fmt: skip
+    assert [f.kind for f in report.findings] == ["race"] * (12 <= col < 20), str(report)

@@ -1191,16 +1191,17 @@ def test_a_cluster_takes_the_place_of_another(
 
 
 @pytest.mark.parametrize(
-    ("place", "says"),
-    [("answer + 8", "asks for an answer at byte 8 of"), ("answer + 32", "at byte 32 of"),
-     ("answer - 16", "at byte -16 of"), ("answer + 16", "")],
+    ("place", "kind", "says"),
+    [("answer + 8", "misaligned", "asks for an answer at byte 8 of shared memory: its 16 bytes"),
+     ("answer + 32", "out-of-bounds", "at byte 32 of shared memory: a block has 40 bytes"),
+     ("answer - 16", "out-of-bounds", "at byte -16 of"), ("answer + 16", "", "")],
 )  # fmt: skip
-def test_where_an_answer_may_lie(place: str, says: str) -> None:
+def test_where_an_answer_may_lie(place: str, kind: str, says: str) -> None:
     report, _ = taking((2, 1, 1), 1, 1, ASKS.format("", place))
     found = [f for f in report.findings if "asks for an answer" in f.message]
     assert len(found) == bool(says), str(report)
     for f in found:
-        assert (f.kind, f.line, f.count, f.threads) == ("misaligned", 8, 1, ((0, 0, 0),))
+        assert (f.kind, f.line, f.count, f.threads) == (kind, 8, 1, ((0, 0, 0),))
         assert says in f.message
 
 

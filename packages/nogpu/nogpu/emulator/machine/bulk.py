@@ -98,6 +98,7 @@ def _global_event(
     requests: Requests,
     offset: Array,
     there: Array | None = None,
+    width: int = PIECE,
     operation: str | None = None,
 ) -> Bulk:
     """A read of pieces of an array; with an operation ("": a copy) what is written there."""
@@ -106,7 +107,7 @@ def _global_event(
     if operation:
         part = part.as_(op="atomic", strong=True)
     thread, column = requests.thread, requests.column
-    return Bulk(part, "global", buffer, writes, thread, column, column, offset, PIECE, there)
+    return Bulk(part, "global", buffer, writes, thread, column, column, offset, width, there)
 
 
 def in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
@@ -271,13 +272,16 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
     return _Boxes(offset.reshape(shape), inside.reshape(shape), shared)
 
 
-def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
-    """Of each piece, (n, pieces): byte offset in the array, and whether any element is inside."""
-    each = PIECE // itemsize
+def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array, int]:
+    """Of each piece, (n, pieces): byte offset in the array, whether any element is inside; its
+    bytes. Where rows begin between two chunks of the array, each element is a piece.
+    """
     n = len(boxes.element)
-    first = boxes.element.reshape(n, -1, each)[..., 0]
-    there = np.asarray(boxes.inside.reshape(n, -1, each).any(axis=2))
-    return first // PIECE * PIECE, there
+    offset = boxes.element.reshape(n, -1, PIECE // itemsize)
+    inside = boxes.inside.reshape(offset.shape)
+    if (offset[..., 0] % PIECE).any():
+        return offset.reshape(n, -1), inside.reshape(n, -1), itemsize
+    return offset[..., 0], np.asarray(inside.any(axis=2)), PIECE
 
 
 def _fits(
@@ -354,8 +358,8 @@ def load_box(
             state.launch.box_rows.update((absolute >> 7 & 7).tolist())
         boxes = _boxes(placed, requests.values[4:], into, absolute)
         values = _elements_of(placed, boxes)
-        offset, there = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there))
+        pieces = _pieces(boxes, placed.itemsize)
+        state.publish_bulk(_global_event(site, placed.buffer, requests, *pieces))
         at, _, at_code = in_shared(state, at_barrier, requests.values[2])
         request, owner = receivers(
             state, site, requests, code, requests.values[3], targets is not None
@@ -372,9 +376,9 @@ def load_box(
                 )
         sound = fits[request]
         which = request[sound]
-        issued, pieces = requests.only(which), boxes.shared[which]
+        issued, places = requests.only(which), boxes.shared[which]
         counted = None if home is owner else home[sound]
-        event = shared_event(state, site, issued, pieces, owner[sound], at[which], counted)
+        event = shared_event(state, site, issued, places, owner[sound], at[which], counted)
         put_shared(state, event, values[which])
         land(state, at_barrier, requests.only(request), at[request], home, placed.box_bytes)
 
@@ -497,8 +501,8 @@ def store_box(
             each = np.repeat(boxes.inside, placed.itemsize, axis=2)
             event.meant = each.reshape(*event.offset.shape, event.width)
         words = _begin_store(state, event)
-        offset, there = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there, operation))
+        pieces = _pieces(boxes, placed.itemsize)
+        state.publish_bulk(_global_event(site, placed.buffer, requests, *pieces, operation))
         state.launch.stored(site)
         kind = _kind_of(placed, site, operation)
         unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
@@ -629,7 +633,7 @@ def store_row(
             continue
         event = shared_event(state, site, requests, pieces)
         words = _begin_store(state, event)
-        state.publish_bulk(_global_event(site, buffer, requests, offset, None, operation))
+        state.publish_bulk(_global_event(site, buffer, requests, offset, operation=operation))
         state.launch.stored(site)
         unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
         values = np.ascontiguousarray(words).reshape(len(words), -1).view(unit)

@@ -59,16 +59,15 @@ def try_cancel(
     owner = clusters.column_of(state, some.column, rank) if everybody else some.column
     into = bulk.in_shared(state, site, some.values[0])[0]
     counts_at = bulk.in_shared(state, at_barrier, some.values[1])[0]
-    bad = (into % _BYTES != 0) | (into < 0) | (into + _BYTES > state.launch.shared_bytes)
+    odd, total = into % _BYTES != 0, state.launch.shared_bytes
+    bad = odd | (into < 0) | (into + _BYTES > total)
     if bad.any():
         i, lane = some.offender(state, bad)
-        accuse(
-            "misaligned",
-            site.line,
-            lane,
-            f"{lane} asks for an answer at byte {into[i]} of shared memory: its 16 bytes lie at a "
-            "multiple of 16. Give alignas(16)",
-        )
+        kind, why = "out-of-bounds", f"a block has {total} bytes of it"
+        if odd[i]:
+            kind, why = "misaligned", "its 16 bytes lie at a multiple of 16. Give alignas(16)"
+        message = f"{lane} asks for an answer at byte {into[i]} of shared memory: {why}"
+        accuse(kind, site.line, lane, message)
         return
     event = bulk.shared_event(state, site, some, into[:, None], owner, counts_at)
     bulk.put_shared(state, event, words[request][:, None])
