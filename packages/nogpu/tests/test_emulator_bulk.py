@@ -46,7 +46,7 @@ DUMP = (
 )
 
 
-def tile(x: np.ndarray, box, at, shape=None) -> np.ndarray:
+def tile(x, box, at, shape=None):
     """A box of an array; what lies outside reads as zero."""
     height, width = shape or x.shape
     r, c = at[0] + np.arange(box[0])[:, None], at[1] + np.arange(box[1])
@@ -54,7 +54,7 @@ def tile(x: np.ndarray, box, at, shape=None) -> np.ndarray:
     return np.where(inside, x[r % len(x), c % x.shape[1]], 0).astype(x.dtype)
 
 
-def laid_out(box: np.ndarray, swizzle: int) -> np.ndarray:
+def laid_out(box, swizzle):
     """Its bytes in shared memory, where a pattern repeats every 1024."""
     raw = np.ascontiguousarray(box).view(np.uint8).reshape(-1)
     out = np.zeros_like(raw)
@@ -66,7 +66,7 @@ def laid_out(box: np.ndarray, swizzle: int) -> np.ndarray:
     ("swizzle", "box"),
     [(128, (8, 64)), (128, (24, 64)), (64, (12, 32)), (32, (20, 16)), (0, (5, 40)), (0, (3, 72))],
 )
-@pytest.mark.parametrize("at", [(0, 0), (3, 8), (35, 40), (-2, -8), (39, 71), (100, 0)])
+@pytest.mark.parametrize("at", [(0, 0), (3, 16), (35, 48), (-2, -16), (39, 64), (100, 0)])
 def test_a_box_arrives_swizzled_and_filled(swizzle, box, at):
     report, x, _, y = run(LOAD + DUMP, box=box, swizzle=swizzle, at=at)
     assert report.ok, report
@@ -77,9 +77,8 @@ def test_a_box_arrives_swizzled_and_filled(swizzle, box, at):
 READ = [
     # a box, its swizzle, where it lies and in what
     ((8, 16), 64, (4, 8), {"dtype": "float32", "shape": (9, 13)}),
-    ((8, 16), 0, (0, 15), {"cols": 80}),
-    ((8, 8), 0, (0, 12), {"cols": 80}),  # bytes 24 to 39 of each row: as long as a chunk
-    ((8, 32), 32, (3, 5), {"cols": 80, "dtype": "uint8"}),
+    ((8, 16), 0, (0, 24), {"cols": 80}),  # bytes 48 to 79 of each row: two sectors
+    ((8, 32), 32, (3, 16), {"cols": 80, "dtype": "uint8"}),
 ]
 
 
@@ -109,7 +108,7 @@ STORE = LOAD + "if (t == 0) { store(&to, box, row, col); commit(); drained(); }"
 
 
 @pytest.mark.parametrize("swizzle", [0, 128])
-@pytest.mark.parametrize("at", [(0, 0), (35, 40), (-3, -16), (39, 64)])
+@pytest.mark.parametrize("at", [(0, 0), (35, 40), (100, 0), (39, 64), (3, 72)])
 def test_a_box_goes_back_where_it_came_from_and_nothing_outside_is_written(swizzle, at):
     report, x, out, _ = run(STORE, swizzle=swizzle, at=at, shape=(40, 70))
     assert report.ok, report
@@ -132,7 +131,7 @@ def test_who_stored_a_wrong_element_is_named():
 def test_any_number_of_axes(rank):
     shape, box = (3, 4, 5, 3, 16)[-rank:], (2, 3, 2, 2, 8)[-rank:]
     x = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
-    start = tuple(range(1, rank + 1))  # the slowest axis first
+    start = (1, 2, 3, 1, 4)[-rank:]  # the slowest axis first
     y = np.zeros(int(np.prod(box)), np.float32)
     source = (
         HEAD
@@ -459,6 +458,7 @@ def test_a_fault_of_the_second_block_says_where_it_is_and_whose(body, where, who
         ({"array": np.zeros((8, 16), np.float32, "F"), "box": (8, 4)}, "contiguous"),
         ({"array": np.zeros((16, 16, 16), "u2")[:, ::-1], "box": (8, 8, 8)}, "contiguous"),
         ({"array": np.zeros((2, 4, 12), "u2"), "box": (1, 1, 8)}, "along axis 1 it steps by 24"),
+        ({"array": np.zeros((8, 64), "u2")[:, 1:33], "box": (8, 8)}, "begins 2 bytes behind its array"),
         ({"array": np.zeros((40, 73), "u2"), "box": (8, 8)}, "146 bytes"),
         ({"array": np.zeros((40, 81), "u2")[:, :72], "box": (8, 8)}, "162 bytes"),
         ({"array": np.zeros((40, 160), "u2")[:, ::2], "box": (8, 8)}, "contiguous"),
@@ -901,7 +901,7 @@ ARRAYS = {
 }  # fmt: skip
 
 
-def bf16(values: np.ndarray) -> np.ndarray:
+def bf16(values):
     """Bits of whole numbers below 256, which bfloat16 holds exactly."""
     return (np.asarray(values, "f4").view("u4") >> 16).astype("u2")
 
@@ -941,14 +941,14 @@ NP = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and
     + [(op, kind) for op in ("and", "or", "xor") for kind in ("u32", "u64")],
 )
 def test_the_engine_combines_what_blocks_bring(operation, kind):
-    at = (37, 20)  # three rows and 52 columns are inside
+    at = (37, 24)  # three rows and 48 columns are inside
     report, x, rows, whole, line = reduced(operation, kind, at=at)
     assert report.ok, report
     box = (np.arange(512) % 50).reshape(8, 64)
     want, beside = whole.copy(), line.copy()
     for block in range(3):
-        part = want[37:40, 20:72]
-        part[...] = NP[operation](part, (box + block)[:3, :52])
+        part = want[37:40, 24:72]
+        part[...] = NP[operation](part, (box + block)[:3, :48])
         beside = NP[operation](beside, np.arange(64) + block)
     np.testing.assert_array_equal(x, want)
     np.testing.assert_array_equal(rows, beside)
@@ -1004,7 +1004,7 @@ MANY = cuda("bulk/many")
 
 
 @pytest.mark.parametrize("skipped", [-1, 0, 80, 149])
-def test_each_of_many_mbarriers_is_waited_for(skipped: int) -> None:
+def test_each_of_many_mbarriers_is_waited_for(skipped):
     x, y = np.arange(600, dtype=np.int32), np.zeros(600, np.int32)
     report = emulator.launch(HEAD + MANY, "k", 1, 32, [x, y, skipped], arch="sm_90a")
     found = [f for f in report.findings if "may still be under way" in f.message]
@@ -1018,18 +1018,53 @@ BESIDE = """{
         for (int i = threadIdx.x; i < BYTES / 2; i += blockDim.x) reinterpret_cast<unsigned short*>(box)[i] = i;
         fence();
         __syncthreads();
-        if (threadIdx.x == 0) { store(&to, box, 0, 12); commit(); drained(); }
+        if (threadIdx.x == 0) { store(&to, box, 0, 8); commit(); drained(); }
     } else if (threadIdx.x == 0) y[col] = 1;
 }
 """
 
 
-@pytest.mark.parametrize("col", [8, 11, 12, 15, 16, 19, 20, 23])
-def test_a_box_between_chunks_races_where_its_elements_lie(col: int) -> None:
+@pytest.mark.parametrize("col", [7, 8, 11, 15, 16])
+def test_a_box_races_where_its_elements_lie(col):
     out = np.zeros((4, 80), np.uint16)
     maps = [TensorMap(out, (4, 8), 0)] * 2
     report = emulator.launch(
         HEAD + KERNEL.split("{")[0] + BESIDE, "k", 2, 32, [*maps, out, 0, col], shared_bytes=1024, arch="sm_90",
         defines={"BYTES": 64},
     )  # fmt: skip
-    assert [f.kind for f in report.findings] == ["race"] * (12 <= col < 20), str(report)
+    assert [f.kind for f in report.findings] == ["race"] * (8 <= col < 16), str(report)
+
+
+@pytest.mark.parametrize("body", [LOAD, STORE], ids=["load", "store"])
+@pytest.mark.parametrize(
+    ("dtype", "col"),
+    [("uint8", 8), ("uint8", 1), ("uint16", 4), ("uint16", -4), ("float32", 2), ("float64", 1)],
+)
+def test_a_box_begins_at_a_chunk_of_the_tensor(body, dtype, col):
+    given = {"dtype": dtype, "cols": 96, "box": (8, 16), "swizzle": 0}
+    report = run(
+        body.replace("store(&to, box, row, col)", "store(&to, box, 3, col)"), at=(3, col), **given
+    )[0]
+    first = report.findings[0]
+    assert first.kind == "misaligned"
+    assert (
+        f"begins at {first.array}[3, {col}]: its rows must begin at multiples of 16"
+        in first.message
+    )
+    assert run(body, at=(3, 16), **given)[0].ok
+
+
+@pytest.mark.parametrize("at", [(-3, 0), (0, -8), (-8, 0), (0, -1024), (-2000000, 0)])
+def test_a_box_that_is_stored_begins_in_the_tensor_or_behind_it(at):
+    alone = "if (t == 0) { for (int i = 0; i < BYTES / 2; ++i) reinterpret_cast<unsigned short*>(box)[i] = 1;" \
+        " fence(); store(&to, box, row, col); commit(); drained(); }"  # fmt: skip
+    report, _, out, _ = run(alone, at=at)
+    (found,) = report.findings
+    assert (found.kind, found.array, found.index) == (
+        "out-of-bounds",
+        "to",
+        f"to[{at[0]}, {at[1]}]",
+    )
+    assert "must not begin before the tensor" in found.message and not out.any()
+    assert run(LOAD, at=at)[0].ok
+    assert run(alone, at=(-at[0], -at[1]))[0].ok

@@ -98,7 +98,6 @@ def _global_event(
     requests: Requests,
     offset: Array,
     there: Array | None = None,
-    width: int = PIECE,
     operation: str | None = None,
 ) -> Bulk:
     """A read of pieces of an array; with an operation ("": a copy) what is written there."""
@@ -107,7 +106,7 @@ def _global_event(
     if operation:
         part = part.as_(op="atomic", strong=True)
     thread, column = requests.thread, requests.column
-    return Bulk(part, "global", buffer, writes, thread, column, column, offset, width, there)
+    return Bulk(part, "global", buffer, writes, thread, column, column, offset, PIECE, there)
 
 
 def in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
@@ -258,7 +257,7 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
     axes = [
         s[:, None] + np.arange(b) for s, b in zip(start[::-1], m.box, strict=True)
     ]  # slowest axis first, as in NumPy
-    offset, inside = np.full((n, 1), placed.first, np.int64), np.ones((n, 1), bool)
+    offset, inside = np.full((n, 1), m.first, np.int64), np.ones((n, 1), bool)
     for at, size, stride in zip(axes, m.sizes, m.array.strides, strict=True):
         offset = (offset[:, :, None] + at[:, None, :] * stride).reshape(n, -1)
         inside = (inside[:, :, None] & ((at >= 0) & (at < size))[:, None, :]).reshape(n, -1)
@@ -272,22 +271,25 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
     return _Boxes(offset.reshape(shape), inside.reshape(shape), shared)
 
 
-def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array, int]:
-    """Of each piece, (n, pieces): byte offset in the array, whether any element is inside; its
-    bytes. Where rows begin between two chunks of the array, each element is a piece.
-    """
+def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
+    """Of each piece, (n, pieces): byte offset in the array, and whether any element is inside."""
+    each = PIECE // itemsize
     n = len(boxes.element)
-    offset = boxes.element.reshape(n, -1, PIECE // itemsize)
-    inside = boxes.inside.reshape(offset.shape)
-    if (offset[..., 0] % PIECE).any():
-        return offset.reshape(n, -1), inside.reshape(n, -1), itemsize
-    return offset[..., 0], np.asarray(inside.any(axis=2)), PIECE
+    first = boxes.element.reshape(n, -1, each)[..., 0]
+    there = np.asarray(boxes.inside.reshape(n, -1, each).any(axis=2))
+    return first // PIECE * PIECE, there
 
 
 def _fits(
-    state: State, site: Site, requests: Requests, base: Array, absolute: Array, placed: Placed
-) -> Array:
-    """Which boxes lie in a block's shared memory and are aligned; the others are findings."""
+    state: State, site: Site, requests: Requests, base: Array, absolute: Array, placed: Placed,
+    start: Sequence[Array], stores: bool,
+) -> Array:  # fmt: skip
+    """Which boxes begin where the engine takes them, in the tensor and in a block's shared memory;
+    the others are findings.
+
+    start: first element along each axis, the fastest first. stores: to the tensor. Source of both
+    rules of the tensor: an H200, which ends a kernel that breaks one with "illegal instruction".
+    """
     total, size, room = state.launch.shared_bytes, placed.box_bytes, placed.room
     outside = (base < 0) | (base + room > total)
     misaligned = ~outside & (absolute % _ALIGNED != 0)
@@ -297,7 +299,20 @@ def _fits(
     _accuse(state, site, requests, base, outside, "out-of-bounds", f"a box of {size}", far)
     odd = f"it does not begin at a multiple of {_ALIGNED} bytes"
     _accuse(state, site, requests, base, misaligned, "misaligned", f"a box of {size}", odd)
-    return np.asarray(~(outside | misaligned))
+    between = start[0] * placed.itemsize % PIECE != 0
+    before = np.any([s < 0 for s in start], axis=0) & stores
+    rules = {
+        "misaligned": (between, f"its rows must begin at multiples of {PIECE} bytes"),
+        "out-of-bounds": (before, "a box that is stored must not begin before the tensor"),
+    }
+    for kind, (bad, why) in rules.items():
+        if bad.any():
+            i, lane = requests.offender(state, bad)
+            name = placed.buffer.name
+            where = f"{name}[{', '.join(str(s[i]) for s in start[::-1])}]"
+            message = f"{lane} copies a box that begins at {where}: {why}"
+            accuse(kind, site.line, lane, message, array=name, index=where)
+    return np.asarray(~(outside | misaligned | between | before))
 
 
 def _accuse(
@@ -353,13 +368,14 @@ def load_box(
     for placed, requests in _by_map(state, site.line, every):
         _right_axes(placed, len(start), site)
         into, absolute, code = in_shared(state, site, requests.values[1])
-        fits = _fits(state, site, requests, into, absolute, placed)
+        first = requests.values[4:]
+        fits = _fits(state, site, requests, into, absolute, placed, first, stores=False)
         if placed.description.swizzle:
             state.launch.box_rows.update((absolute >> 7 & 7).tolist())
-        boxes = _boxes(placed, requests.values[4:], into, absolute)
+        boxes = _boxes(placed, first, into, absolute)
         values = _elements_of(placed, boxes)
-        pieces = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(_global_event(site, placed.buffer, requests, *pieces))
+        offset, there = _pieces(boxes, placed.itemsize)
+        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there))
         at, _, at_code = in_shared(state, at_barrier, requests.values[2])
         request, owner = receivers(
             state, site, requests, code, requests.values[3], targets is not None
@@ -376,9 +392,9 @@ def load_box(
                 )
         sound = fits[request]
         which = request[sound]
-        issued, places = requests.only(which), boxes.shared[which]
+        issued, pieces = requests.only(which), boxes.shared[which]
         counted = None if home is owner else home[sound]
-        event = shared_event(state, site, issued, places, owner[sound], at[which], counted)
+        event = shared_event(state, site, issued, pieces, owner[sound], at[which], counted)
         put_shared(state, event, values[which])
         land(state, at_barrier, requests.only(request), at[request], home, placed.box_bytes)
 
@@ -491,7 +507,7 @@ def store_box(
             faults.report_read_only(state, site, placed.buffer)
             continue
         at, absolute, _ = in_shared(state, site, every.values[1])
-        fits = _fits(state, site, every, at, absolute, placed)
+        fits = _fits(state, site, every, at, absolute, placed, every.values[2:], stores=True)
         requests, at, absolute = every.only(fits), at[fits], absolute[fits]
         if not len(at):
             continue
@@ -501,8 +517,8 @@ def store_box(
             each = np.repeat(boxes.inside, placed.itemsize, axis=2)
             event.meant = each.reshape(*event.offset.shape, event.width)
         words = _begin_store(state, event)
-        pieces = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(_global_event(site, placed.buffer, requests, *pieces, operation))
+        offset, there = _pieces(boxes, placed.itemsize)
+        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there, operation))
         state.launch.stored(site)
         kind = _kind_of(placed, site, operation)
         unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
@@ -633,7 +649,7 @@ def store_row(
             continue
         event = shared_event(state, site, requests, pieces)
         words = _begin_store(state, event)
-        state.publish_bulk(_global_event(site, buffer, requests, offset, operation=operation))
+        state.publish_bulk(_global_event(site, buffer, requests, offset, None, operation))
         state.launch.stored(site)
         unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
         values = np.ascontiguousarray(words).reshape(len(words), -1).view(unit)

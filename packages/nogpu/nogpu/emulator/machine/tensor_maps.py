@@ -110,6 +110,11 @@ class TensorMap:
                 f"TensorMap: a row of the box has {row} bytes; a swizzle of {self.swizzle} bytes "
                 "takes at most as many. Copy several boxes"
             )
+        if self.first % ROW_BYTES:
+            raise ConfigError(
+                f"TensorMap of a view that begins {self.first} bytes behind its array: the copy "
+                f"engine takes multiples of {ROW_BYTES}"
+            )
         for axis in range(a.ndim - 1):
             if a.strides[axis] % ROW_BYTES and a.shape[axis] > 1:
                 raise ConfigError(
@@ -124,6 +129,15 @@ class TensorMap:
             )
 
     @property
+    def first(self) -> int:
+        """Where the array begins in its memory, in bytes: a view may begin later."""
+        start = memory(self.array)
+        if start is None or self.array is start:
+            return 0
+        here, there = (a.__array_interface__["data"][0] for a in (self.array, start))
+        return int(here - there)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """Elements of the tensor along each axis."""
         return tuple(self.shape) if self.shape is not None else tuple(self.array.shape)
@@ -135,15 +149,6 @@ class Placed:
 
     description: TensorMap
     buffer: Buffer
-
-    @property
-    def first(self) -> int:
-        """Where the array begins in its buffer, in bytes: a view may begin later."""
-        array = self.description.array
-        start = memory(array)
-        if start is None or array is start:
-            return 0
-        return int(array.__array_interface__["data"][0] - start.__array_interface__["data"][0])
 
     @property
     def box_bytes(self) -> int:

@@ -156,8 +156,7 @@ class GlobalJudge:
         thread, column = (
             np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
         )
-        lanes = self._timed(bulk.site, at, column, thread)
-        self._enter(bulk.site, buffer, lanes, bulk.writes, width=bulk.width)
+        self._enter(bulk.site, buffer, self._timed(bulk.site, at, column, thread), bulk.writes)
 
     def served(self, served: Served) -> None:
         """Judge and enter atomics in the order in which they were served, if there are fences."""
@@ -196,10 +195,8 @@ class GlobalJudge:
         store: bool,
         flag: Flag | None = None,
         length: Array | None = None,
-        width: int | None = None,
     ) -> None:
-        """Check accesses and enter them. width: bytes of an access; None: the instruction's.
-        length: bytes that each lane touches; None: the width.
+        """Check accesses and enter them. length: bytes that each lane touches; None: the width.
 
         Where the same instruction of another thread has put already what `flag` tells, nobody can
         tell who was last: no race, as in shared memory.
@@ -211,7 +208,7 @@ class GlobalJudge:
         if strong and last.strong is None:
             last.strong = np.zeros(len(last.writer), np.int8)
         kind = 0 if not strong else 1 if site.volatile else 2
-        for j in range((width or site.width) // buffer.granule):
+        for j in range(site.width // buffer.granule):
             lanes = every if length is None else every.only(length > j * buffer.granule)
             place = lanes.at + j
             before, then = last.writer[place], last.writer_stamp[place]
