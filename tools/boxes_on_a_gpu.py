@@ -3,8 +3,8 @@ hand: data/validation/boxes_<gpu>.json.
 
     python -m tools.boxes_on_a_gpu [--out data/validation/boxes_GPU.json]
 
-PTX's text does not say where a box may begin. Each case is launched in a process of its own, since
-a kernel that is ended takes its context with it. tests/test_boxes.py holds the emulator to them.
+Each case is launched in a process of its own, since a kernel that is ended takes its context with
+it. tests/test_boxes.py holds the emulator to them.
 """
 
 from __future__ import annotations

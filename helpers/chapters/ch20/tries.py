@@ -1,12 +1,15 @@
 """What the record and the notes of the tuning runs (data/tries/mma.md) say of the kernel of chapter
 20."""
 
+import json
 from typing import Any
+
+import numpy as np
 
 from helpers.chapters.notes import named
 from helpers.ladder.rungs import catalog
 from helpers.ladder.usage import instruction_mix
-from helpers.record import measure, stalls
+from helpers.record import measure, stalls, store
 from nogpu import device
 
 PAIR = ("mma_pipelined", "mma_tma")
@@ -43,6 +46,22 @@ def found() -> dict[str, Any]:
         "peak": device.gpu("h200").peak_gflops("bf16") / 1e3,
         "waits": _waits(),
     }
+
+
+def boxes() -> dict[str, Any]:
+    """Boxes that an H200 was asked for (tools/boxes_on_a_gpu.py), all at a place of shared memory
+    that it takes: how many, those whose kernel it `ended`, and whether these are `just` the ones
+    that begin between two chunks of a row, or that are stored and begin before the tensor."""
+    record = json.loads((store.VALIDATION / "boxes_h200.json").read_text(encoding="utf-8"))
+    rows = [row for row in record["boxes"] if not row["shift"]]
+
+    def breaks(row: dict[str, Any]) -> bool:
+        between = row["col"] * np.dtype(row["dtype"]).itemsize % 16 > 0
+        return between or (row["does"] != "load" and min(row["row"], row["col"]) < 0)
+
+    ended = [row for row in rows if row["end"] != "ok"]
+    just = ended == [row for row in rows if breaks(row)]
+    return {"asked": len(rows), "ended": len(ended), "just": just}
 
 
 def _waits() -> dict[str, Any]:
