@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +15,13 @@ from tests.common import ROOT, bare, browser, html, root, site, without_lines_to
 __all__ = ["bare", "browser", "html", "root", "site", "without_lines_told"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     """`--ring`: without it every test runs. `--seconds`: how long each took is kept."""
     parser.addoption("--ring", choices=rings.RINGS, help="leave out what a larger ring runs")
     parser.addoption("--seconds", action="store_true", help="write tests/seconds.json anew")
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+def pytest_ignore_collect(collection_path, config):
     """Whether a larger ring runs all of a file: then it is not even imported."""
     if ring := config.getoption("--ring"):
         later = rings.LATER.get(collection_path.relative_to(ROOT).as_posix(), ring)
@@ -32,7 +30,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out what another ring runs.
 
     Tests of the built book run in one worker, and those that share a fixture of their module;
@@ -68,28 +66,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class Seconds:
     """Adds up how long each case takes, what is made for it included, and writes it at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.cases: dict[str, float] = defaultdict(float)
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report):
         if report.outcome == "passed":
             self.cases[report.nodeid] += report.duration
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self):
         measured: dict[str, list[float]] = defaultdict(list)
         for nodeid, seconds in self.cases.items():
             measured[rings.test_of(nodeid)].append(seconds)
         rings.write(measured)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Measure where that is asked for, in the process that hears of every case."""
     if config.getoption("--seconds") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Seconds())
 
 
 @pytest.fixture(autouse=True)
-def _environment_stays() -> Iterator[None]:
+def _environment_stays():
     """A test that leaves a variable of the environment changed fails, not the ones after it: they
     get it back."""
     before = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
@@ -102,7 +100,7 @@ def _environment_stays() -> Iterator[None]:
     assert after == before, sorted(after.items() ^ before.items())
 
 
-def shares(item: pytest.Item) -> bool:
+def shares(item):
     """Whether a test takes a fixture that is made once for its module."""
     info = getattr(item, "_fixtureinfo", None)
     found = info.name2fixturedefs.values() if info else ()

@@ -8,16 +8,14 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
-from helpers.ladder.kernel import KERNELS, Kernel
+from helpers.ladder.kernel import KERNELS
 from helpers.ladder.rungs import catalog
 from tools.notebooks.books import read_book
 from tools.pdf import browser_path
@@ -26,29 +24,29 @@ ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "_build" / "html"
 
 
-def page(name: str) -> str:
+def page(name):
     """A page that is no chapter, for what reads pages."""
     return (ROOT / "tests" / "pages" / f"{name}.md").read_text(encoding="utf-8")
 
 
-def chapters() -> list[Path]:
+def chapters():
     """The pages of the book that run code, the start page included."""
     return [ROOT / page.path for page in read_book().pages.values() if page.is_chapter]
 
 
-def completed(line: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+def completed(line, **options):
     """A process that has run, and what it printed, as text."""
     return subprocess.run(line, capture_output=True, text=True, **options)
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
+def root():
     """The repository."""
     return ROOT
 
 
 @pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def bare(monkeypatch):
     """A machine without a compiler."""
     from nogpu import clang, toolchain
 
@@ -59,7 +57,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 @pytest.fixture
-def without_lines_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_lines_told(monkeypatch):
     """clang's own lines, as LLVM leaves them, and no program that was made with others."""
     from nogpu import clang
     from nogpu.emulator.launching import run
@@ -74,7 +72,7 @@ def without_lines_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def html() -> Path:
+def html():
     """The folder of the rendered book, built first if it is not there or older than a chapter."""
     index = HTML / "index.html"
     newest = max(path.stat().st_mtime for path in (ROOT / "book").glob("*.md"))
@@ -88,7 +86,7 @@ def html() -> Path:
     return HTML
 
 
-def sphinx(source: Path, out: Path, **settings: Any) -> None:
+def sphinx(source, out, **settings):
     """Build HTML with Sphinx, in this process; a warning is an error."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
@@ -100,14 +98,14 @@ def sphinx(source: Path, out: Path, **settings: Any) -> None:
         ).build()
 
 
-def free_port() -> int:
+def free_port():
     """A port of this machine on which nobody listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
-def wait_for(address: str, server: subprocess.Popen[Any], log: Path) -> None:
+def wait_for(address, server, log):
     """Wait until a server answers; where it ends or a minute goes by, fail with its log."""
     for _ in range(240):
         try:
@@ -123,11 +121,11 @@ def wait_for(address: str, server: subprocess.Popen[Any], log: Path) -> None:
 class QuietHandler(SimpleHTTPRequestHandler):
     """A file server that does not write a line per request."""
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format, *args):
         """Say nothing."""
 
 
-def serve(folder: Path) -> tuple[ThreadingHTTPServer, str]:
+def serve(folder):
     """A server of one folder on a free local port, and its address."""
     handler = partial(QuietHandler, directory=os.fspath(folder))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -136,7 +134,7 @@ def serve(folder: Path) -> tuple[ThreadingHTTPServer, str]:
 
 
 @pytest.fixture(scope="session")
-def site(html: Path) -> Iterator[str]:
+def site(html):
     """Address at which the rendered book is served."""
     server, address = serve(html)
     yield address
@@ -144,7 +142,7 @@ def site(html: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser():
     """One Chromium for the whole session."""
     from playwright.sync_api import Error, sync_playwright
 
@@ -167,13 +165,13 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
-def texts_of(chapter: str) -> list[str]:
+def texts_of(chapter):
     """Texts of a chapter's page and, where it has one, of its Deeper page. chapter: two digits."""
     paths = (p for name in ("", "deeper_") for p in (ROOT / "book").glob(f"{name}{chapter}_*.md"))
     return [path.read_text(encoding="utf-8") for path in paths]
 
 
-def joined(source: str, *headers: str) -> str:
+def joined(source, *headers):
     """A kernel's source with some of our headers written out where they are included, in turn."""
     for header in headers:
         line = f'#include "{header}"\n'
@@ -182,7 +180,7 @@ def joined(source: str, *headers: str) -> str:
     return source
 
 
-def twin(name: str, *swaps: tuple[str, str]) -> Kernel:
+def twin(name, *swaps):
     """A kernel of the catalog with texts replaced wherever they stand."""
     source = catalog[name].source
     for old, new in swaps:

@@ -35,7 +35,7 @@ METRICS = {name: ncu.METRICS[name] for name in (
 )}  # fmt: skip
 
 
-def cuda(name: str) -> str:
+def cuda(name):
     """The text of a kernel."""
     return (Path(__file__).parent / "joined" / f"{name}.cu").read_text(encoding="utf-8")
 
@@ -51,22 +51,20 @@ class Subject:
     threads: int
     defines: Mapping[str, str] = field(default_factory=dict)
 
-    def compiled(self, arch: str) -> toolchain.Compiled:
+    def compiled(self, arch):
         """Its machine code for an architecture."""
         return toolchain.compile(
             self.source, name=f"{self.name}.cu", arch=arch, defines=self.defines
         )
 
 
-def _blocked(
-    name: str, shows: str, size: str, at: str, unroll: int = 8, volatile: str = ""
-) -> Subject:
+def _blocked(name, shows, size, at, unroll=8, volatile=""):
     macros = {"KERNEL": name, "A_SIZE": size, "A_AT(r,k)": at, "VOLATILE": volatile,
               "UNROLL": str(unroll)}  # fmt: skip
     return Subject(name, shows, cuda("blocked"), (N // 64, N // 64), 64, defines=macros)
 
 
-def _warps(name: str, shows: str, unroll: int) -> Subject:
+def _warps(name, shows, unroll):
     macros = {"KERNEL": name, "UNROLL": str(unroll)}
     return Subject(name, shows, cuda("warps"), (N // 64, N // 64), 128, defines=macros)
 
@@ -89,14 +87,14 @@ SUBJECTS = (
 )  # fmt: skip
 
 
-def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def operands():
     """A, B and an empty C."""
     rng = np.random.default_rng(0)
     A, B = (rng.integers(-4, 5, (N, N)).astype(np.float32) for _ in range(2))
     return A, B, np.full((N, N), np.nan, np.float32)
 
 
-def wanted(subject: Subject, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def wanted(subject, A, B):
     """What C should hold: exactly, for the operands are small integers."""
     if subject.name != "neighbours":
         return A @ B
@@ -105,7 +103,7 @@ def wanted(subject: Subject, A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return out
 
 
-def emulated(subject: Subject, arch: str) -> emulator.Report:
+def emulated(subject, arch):
     """Run it in the emulator; raises AssertionError if it does not come out right and quiet."""
     A, B, C = operands()
     report = emulator.launch(
@@ -117,7 +115,7 @@ def emulated(subject: Subject, arch: str) -> emulator.Report:
     return report
 
 
-def counted(report: emulator.Report) -> dict[str, int | None]:
+def counted(report):
     """The machine code's counts by the names in METRICS, and the PTX's wavefronts as ptx_..."""
     out: dict[str, int | None] = {}
     for op in ("load", "store"):
@@ -128,7 +126,7 @@ def counted(report: emulator.Report) -> dict[str, int | None]:
     return out
 
 
-def run_all(folder: Path) -> None:
+def run_all(folder):
     """Launch every cubin of a folder on the GPU, in the order of SUBJECTS: what ncu watches."""
     import cupy
 
@@ -141,7 +139,7 @@ def run_all(folder: Path) -> None:
         assert (out.get() == wanted(subject, A, B)).all(), f"{subject.name} is wrong on the GPU"
 
 
-def on_gpu(arch: str) -> list[dict[str, float]]:
+def on_gpu(arch):
     """ncu's counts of every subject. Raises RuntimeError with what ncu said where it fails."""
     with tempfile.TemporaryDirectory() as name:
         for subject in SUBJECTS:
@@ -160,7 +158,7 @@ def on_gpu(arch: str) -> list[dict[str, float]]:
     return [{ours: values[theirs] for ours, theirs in METRICS.items()} for _, values in launches]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """The counts of every subject, beside ncu's where there is a GPU; 1 if any differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--arch", default="sm_90", help="where there is no GPU (default sm_90)")

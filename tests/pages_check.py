@@ -10,12 +10,10 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
-from bs4.element import Tag
 
 from helpers.notebook.addresses import repository
 
@@ -51,12 +49,12 @@ class Page:
     site: Path
 
     @cached_property
-    def soup(self) -> BeautifulSoup:
+    def soup(self):
         """The page parsed."""
         return BeautifulSoup(self.path.read_text(encoding="utf-8"), "html.parser")
 
     @cached_property
-    def anchors(self) -> set[str]:
+    def anchors(self):
         """Everything on the page that a link can point at."""
         found = {str(tag["id"]) for tag in self.soup.find_all(id=True)}
         return found | {str(tag["name"]) for tag in self.soup.find_all("a", attrs={"name": True})}
@@ -66,7 +64,7 @@ LIGHT = 300_000
 """Bytes that a page may send, compressed: itself, its scripts and its styles."""
 
 
-def too_heavy(page: Page, limit: int = LIGHT) -> list[str]:
+def too_heavy(page, limit=LIGHT):
     """The weight of a page that is above the limit, and scripts that it could do without."""
     files = [page.path]
     for tag in page.soup.find_all(["script", "link"]):
@@ -79,13 +77,13 @@ def too_heavy(page: Page, limit: int = LIGHT) -> list[str]:
     return faults + [f.name for f in files if re.search("fontawesome|mathjax", f.name, re.I)]
 
 
-def attribute(tag: Tag, name: str) -> str:
+def attribute(tag, name):
     """An attribute as one string, empty if it is not there."""
     value = tag.get(name, "")
     return " ".join(value) if isinstance(value, list) else str(value or "")
 
 
-def leaves_the_site(page: Page) -> list[str]:
+def leaves_the_site(page):
     """Everything that the page itself would fetch from another host."""
     faults = []
     for name, attributes in LOADS.items():
@@ -100,13 +98,13 @@ def leaves_the_site(page: Page) -> list[str]:
     return faults + [f"style: {url}" for css in styles for url in css_elsewhere(css)]
 
 
-def css_elsewhere(css: str) -> list[str]:
+def css_elsewhere(css):
     """Addresses on other hosts that a style sheet fetches."""
     urls = [first or second for first, second in CSS_URL.findall(css)]
     return [url for url in urls if ELSEWHERE.match(url)]
 
 
-def uses_a_cdn(page: Page) -> list[str]:
+def uses_a_cdn(page):
     """RequireJS, a widget manager, widget state, or a CDN named in a script."""
     return [
         f"<script {attribute(tag, 'src') or attribute(tag, 'type')}>: {found[0]}"
@@ -115,12 +113,12 @@ def uses_a_cdn(page: Page) -> list[str]:
     ]
 
 
-def hidden(tag: Tag) -> bool:
+def hidden(tag):
     """Whether the element or one around it is hidden from a screen reader."""
     return any(attribute(one, "aria-hidden") == "true" for one in [tag, *tag.parents])
 
 
-def without_a_name(page: Page) -> list[str]:
+def without_a_name(page):
     """Pictures that a screen reader cannot name."""
     faults = []
     for tag in page.soup.find_all("img"):
@@ -138,7 +136,7 @@ def without_a_name(page: Page) -> list[str]:
     return faults
 
 
-def broken_links(page: Page, pages: dict[Path, Page]) -> list[str]:
+def broken_links(page, pages):
     """Links within the site whose file or anchor is not there."""
     faults = []
     for tag in page.soup.find_all("a", href=True):
@@ -161,13 +159,13 @@ def broken_links(page: Page, pages: dict[Path, Page]) -> list[str]:
     return faults
 
 
-def colab_links(page: Page) -> list[str]:
+def colab_links(page):
     """The addresses of the page's Colab button."""
     links = [attribute(tag, "href") for tag in page.soup.find_all("a", href=True)]
     return [link for link in links if link.startswith("https://colab.research.google.com/")]
 
 
-def wrong_colab_button(page: Page, prefix: str, root: Path) -> list[str]:
+def wrong_colab_button(page, prefix, root):
     """Faults of a chapter's Colab button: it must open an existing notebook of this repository."""
     links = colab_links(page)
     if not links:
@@ -185,7 +183,7 @@ def wrong_colab_button(page: Page, prefix: str, root: Path) -> list[str]:
 # --- in a browser ------------------------------------------------------------------------------
 
 
-def script(name: str) -> str:
+def script(name):
     """JavaScript that looks at an open page."""
     return (Path(__file__).parent / "js" / f"{name}.js").read_text(encoding="utf-8")
 
@@ -221,13 +219,13 @@ class Visit:
     axe: list[str] = field(default_factory=list)
 
     @property
-    def faults(self) -> list[str]:
+    def faults(self):
         """Everything together."""
         faults = self.outside + self.errors + self.math + self.wide
         return faults + self.cramped + self.faint + self.axe
 
 
-def told_by_axe(page: Any) -> list[str]:
+def told_by_axe(page):
     """Violations that axe-core reports of an open page."""
     return [
         f"axe: {rule['id']} at {node['target']}: {node['failureSummary']}"
@@ -236,13 +234,13 @@ def told_by_axe(page: Any) -> list[str]:
     ]
 
 
-def visit(browser: Any, site: str, path: str, theme: str) -> Visit:
+def visit(browser, site, path, theme):
     """Open a page with the network off but for the site itself; wide first, then 360 px wide."""
     seen = Visit()
     context = browser.new_context(color_scheme=theme, viewport={"width": 1280, "height": 900})
     try:
 
-        def route(handler: Any) -> None:
+        def route(handler):
             if handler.request.url.startswith((site, "data:", "blob:")):
                 handler.continue_()
             else:

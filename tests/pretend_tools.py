@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 import time
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,13 @@ WHAT = {
 }
 
 
-def kernel(job: dict[str, Any]) -> dict[str, Any]:
+def kernel(job):
     """What stands in place of a compiled kernel."""
     found: dict[str, Any] = json.loads(Path(job["cubin"]).read_text(encoding="utf-8"))
     return found
 
 
-def launch(jobs: list[dict[str, Any]]) -> int:
+def launch(jobs):
     """The program, with no GPU: how many launches it came to."""
     for at, job in enumerate(jobs):
         if "shapes" in job:
@@ -66,7 +66,7 @@ def launch(jobs: list[dict[str, Any]]) -> int:
     return len(jobs)
 
 
-def sanitizer(arguments: list[str]) -> int:
+def sanitizer(arguments):
     """The tool: its exit status."""
     if arguments in (["--version"], ["--help"]):
         print(VERSION if arguments == ["--version"] else HELP)
@@ -95,7 +95,7 @@ def sanitizer(arguments: list[str]) -> int:
     return 0 if came == len(jobs) else 1
 
 
-def install(monkeypatch: Any, folder: Path) -> Path:
+def install(monkeypatch, folder):
     """Put the pretend tools in place of the real ones; the file that lists what was run."""
     from tools.recorder import sanitizer as room
 
@@ -113,9 +113,7 @@ def install(monkeypatch: Any, folder: Path) -> Path:
     return calls
 
 
-def pretend_compile(
-    sources: dict[str, tuple[str, str, str, dict[str, str]]], folder: Path, count: int
-) -> dict[str, Path]:
+def pretend_compile(sources, folder, count):
     """In place of NVRTC: faulty is what differs from the file; acts are words of a last comment."""
     paths = {}
     for i, (name, (text, file, _, _)) in enumerate(sources.items()):
@@ -127,7 +125,7 @@ def pretend_compile(
     return paths
 
 
-def threads(count: int) -> Executor:
+def threads(count):
     """In place of processes that compile."""
     return ThreadPoolExecutor(1)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping
 from math import inf
 from pathlib import Path
 from zlib import crc32
@@ -49,12 +48,12 @@ LATER = {
 """
 
 
-def test_of(nodeid: str) -> str:
+def test_of(nodeid):
     """The test (file::test) that a case belongs to, without its parameters and its group."""
     return nodeid.split("[")[0].split("@")[0]
 
 
-def drawn(nodeids: Iterable[str], ring: str, commit: int, seconds: Mapping[str, float]) -> set[str]:
+def drawn(nodeids, ring, commit, seconds):
     """Those of all cases that a ring runs.
 
     commit: any number; where every nth case is drawn, n numbers that follow each other draw each
@@ -77,12 +76,12 @@ def drawn(nodeids: Iterable[str], ring: str, commit: int, seconds: Mapping[str, 
     return runs
 
 
-def seconds() -> dict[str, float]:
+def seconds():
     """Of each test (file::test) that takes long enough to matter: seconds a case."""
     return json.loads(SECONDS.read_text(encoding="utf-8"))
 
 
-def write(measured: Mapping[str, Iterable[float]]) -> None:
+def write(measured):
     """Write seconds.json anew where tests were measured: their seconds, case by case; without those
     that are gone."""
     known = seconds() if SECONDS.is_file() else {}
@@ -93,14 +92,14 @@ def write(measured: Mapping[str, Iterable[float]]) -> None:
     SECONDS.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
 
 
-def _is_there(name: str) -> bool:
+def _is_there(name):
     """Whether the file of a test (file::test) defines it."""
     file, test = name.split("::")
     path = SECONDS.parents[1] / file
     return path.is_file() and f"def {test}(" in path.read_text(encoding="utf-8")
 
 
-def commit(root: Path) -> int:
+def commit(root):
     """A number that follows from the commit that is checked out; 0 where there is no git."""
     try:
         command = ["git", "rev-parse", "HEAD"]

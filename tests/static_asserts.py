@@ -9,10 +9,10 @@ pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from helpers.ladder.kernel import KERNELS, Kernel
+from helpers.ladder.kernel import KERNELS
 from nogpu.command import syntax
 from nogpu.text import without_comments
 from nogpu.toolchain import arch_number
@@ -31,18 +31,18 @@ SIZES |= {"float4": 16, "uint4": 16}
 _MATTERS = re.compile(r"\b(?:constexpr|static_assert|struct|template)\b")
 
 
-def strip(text: str) -> str:
+def strip(text):
     """Text without comments and with long lines joined; strings are left alone."""
     return without_comments(text.replace("\\\n", " "))
 
 
-def preprocessed(source: str, macros: Mapping[str, str], tile: Sequence[str]) -> str:
+def preprocessed(source, macros, tile):
     """The text with includes and conditions resolved. tile: macros whose values are left open."""
     known, seen = dict(macros), set[str]()
     return "\n".join(_lines(source, KERNELS, known, set(tile), seen))
 
 
-def _lines(source, folder, known, tile, seen) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def _lines(source, folder, known, tile, seen):
     kept: list[bool | None] = []  # of each open condition: is this branch read; None: not known
     for line in strip(source).split("\n"):
         word = re.match(r"\s*#\s*(\w+)\s*(.*?)\s*$", line)
@@ -78,7 +78,7 @@ def _lines(source, folder, known, tile, seen) -> Iterator[str]:  # type: ignore[
             raise Unknown(f"#{kind} {rest}")
 
 
-def _included(rest, folder, known, tile, seen) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def _included(rest, folder, known, tile, seen):
     if rest.startswith("<"):
         return
     name = rest.strip('"')
@@ -88,7 +88,7 @@ def _included(rest, folder, known, tile, seen) -> Iterator[str]:  # type: ignore
         yield from _lines(path.read_text(encoding="utf-8"), path.parent, known, tile, seen)
 
 
-def _condition(text: str, known: Mapping[str, str], tile: set[str]) -> bool | None:
+def _condition(text, known, tile):
     """Whether #if holds; None where that depends on the tile."""
     text = re.sub(
         r"defined\s*\(?\s*(\w+)\s*\)?", lambda m: str(int(m[1] in known or m[1] in tile)), text
@@ -105,14 +105,14 @@ def _condition(text: str, known: Mapping[str, str], tile: set[str]) -> bool | No
 # -- expressions -----------------------------------------------------------------------------------
 
 
-def divided(a: int, b: int) -> tuple[int, int]:
+def divided(a, b):
     """a / b and a % b as C++ has them for numbers that are not negative."""
     if a < 0 or b < 0:
         raise Unknown(f"{a} / {b}: a negative number")
     return divmod(a, b)
 
 
-def up(a: int, unit: int) -> int:
+def up(a, unit):
     """The next multiple of unit from a on."""
     return -(-a // unit) * unit
 
@@ -128,7 +128,7 @@ class Scope:
     templates: dict[str, Template] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
 
-    def inside(self, more: Mapping[str, str]) -> Scope:
+    def inside(self, more):
         """This scope with more values."""
         return Scope({**self.values, **more}, self.templates, dict(self.types))
 
@@ -142,7 +142,7 @@ class Template:
     members: Mapping[str, str] = field(default_factory=dict)
 
 
-def tree(text: str, scope: Scope) -> syntax.Node:
+def tree(text, scope):
     """An expression of C++ as the reader of host code understands it."""
     reader = syntax.Reader(syntax.tokens(text), templates=frozenset(scope.templates))
     try:
@@ -154,10 +154,10 @@ def tree(text: str, scope: Scope) -> syntax.Node:
     return node
 
 
-def code(text: str, scope: Scope) -> str:
+def code(text, scope):
     """An expression of C++ as Python code."""
 
-    def of(node: syntax.Node) -> str:
+    def of(node):
         match node:
             case "value", int(number):
                 return str(number)
@@ -178,7 +178,7 @@ def code(text: str, scope: Scope) -> str:
     return of(tree(text, scope))
 
 
-def named(name: str, given: Sequence[str] | None, scope: Scope) -> str:
+def named(name, given, scope):
     """The code of a name. given: texts of a template's arguments."""
     base, _, wanted = name.partition("::")
     if wanted and base in scope.types:  # an alias of a template with its arguments
@@ -201,7 +201,7 @@ def named(name: str, given: Sequence[str] | None, scope: Scope) -> str:
     return bound.values[wanted]
 
 
-def layout(name: str, scope: Scope) -> tuple[str, int]:
+def layout(name, scope):
     """Code of a type's bytes, and its alignment."""
     name = name.strip()
     if name in SIZES:
@@ -221,7 +221,7 @@ def layout(name: str, scope: Scope) -> tuple[str, int]:
     return f"up({size}, {most})", most
 
 
-def _array(base: str, extents: str, scope: Scope) -> tuple[str, int]:
+def _array(base, extents, scope):
     """Code of the bytes of an array, and its alignment: "T[8]" or ("T", "[8][2]")."""
     kind, bracket, more = base.partition("[")
     size, align = layout(kind, scope)
@@ -233,13 +233,13 @@ def _array(base: str, extents: str, scope: Scope) -> tuple[str, int]:
 # -- declarations ----------------------------------------------------------------------------------
 
 
-def items(text: str) -> list[str]:
+def items(text):
     """Declarations of a scope: each ends with its semicolon or with its last brace."""
     found, begin, depth, at = [], 0, 0, 0
     while at < len(text):
         char = text[at]
         if char == '"':
-            at = re.compile(r'"(?:\\.|[^"\\])*"').match(text, at).end()  # type: ignore[union-attr]
+            at = re.compile(r'"(?:\\.|[^"\\])*"').match(text, at).end()
             continue
         depth += (char in "({[") - (char in ")}]")
         ends = char == ";" or (char == "}" and not re.match(r"\s*[;,)=]", text[at + 1 :]))
@@ -259,7 +259,7 @@ _STRUCT = re.compile(r"struct\s+(\w+)\s*(\{.*\})\s*;?", re.DOTALL)
 _USING = re.compile(r"using\s+(\w+)\s*=\s*(.*?)\s*;", re.DOTALL)
 
 
-def body(item: str) -> str:
+def body(item):
     """What stands between the outermost braces of a declaration; empty where there are none."""
     return item[item.index("{") + 1 : item.rindex("}")] if "{" in item and "}" in item else ""
 
@@ -274,11 +274,11 @@ class Head:
     """Functions and structures with conditions of their own: name and body."""
     asserts: int = 0
 
-    def read(self, text: str) -> None:
+    def read(self, text):
         for item in items(text):
             self.declaration(item)
 
-    def declaration(self, item: str) -> None:
+    def declaration(self, item):
         if found := _TEMPLATE.fullmatch(item):
             self.template(found[1], found[2])
         elif "static_assert" in body(item):
@@ -286,7 +286,7 @@ class Head:
         else:
             self.plain(item, "")
 
-    def plain(self, item: str, prefix: str) -> None:
+    def plain(self, item, prefix):
         """A declaration that is no template. prefix: of the Python names of its constants."""
         scope = self.scope
         if found := _ASSERT.fullmatch(item):
@@ -300,14 +300,14 @@ class Head:
         elif "static_assert" in item or (item.startswith("constexpr") and "(" not in item):
             raise Unknown(item)
 
-    def keep(self, item: str) -> None:
+    def keep(self, item):
         head = item.partition("{")[0]
         found = re.search(r"struct\s+(\w+)", head) or re.search(r"(\w+)\s*\(", head)
         if not found or found[1] in self.nested:
             raise Unknown(f"conditions inside of: {head.strip()}")
         self.nested[found[1]] = body(item)
 
-    def template(self, params: str, rest: str) -> None:
+    def template(self, params, rest):
         if "static_assert" in body(rest):
             self.keep(rest)
             return
@@ -322,7 +322,7 @@ class Head:
             if members:
                 self.scope.templates[found[1]] = Template(names, members=members)
 
-    def instance(self, name: str, binding: Mapping[str, str], number: int) -> None:
+    def instance(self, name, binding, number):
         """The conditions inside a function or structure, with its parameters bound."""
         outer = self.scope
         given = {param: f"({code(text, outer)})" for param, text in binding.items()}
@@ -379,7 +379,7 @@ class Asserts:
     """Tile sizes that a condition depends on."""
 
 
-def read(kernel: Kernel) -> Asserts:
+def read(kernel):
     """The static_asserts of a kernel's file as one function.
 
     Raises Unknown at what it does not know.
@@ -405,9 +405,9 @@ def read(kernel: Kernel) -> Asserts:
     space = dict(ARITHMETIC)
     exec("\n    ".join(lines), space)
     used = frozenset(name for name in names if any(re.search(rf"\b{name}\b", c) for c in head.code))
-    raw: Callable[..., bool] = space["holds"]  # type: ignore[assignment]
+    raw: Callable[..., bool] = space["holds"]
 
-    def holds(*tile: int) -> bool:
+    def holds(*tile):
         try:
             return raw(*tile)
         except ZeroDivisionError:

@@ -12,7 +12,7 @@ H200 = device.gpu("h200")
 NOTES = account.NOTES.read_text(encoding="utf-8")
 
 
-def test_the_rows_lose_what_lies_between_them() -> None:
+def test_the_rows_lose_what_lies_between_them():
     paid = account.of_the_ring(H200)
     rates = [row["TFLOP/s"] for row in paid.rows]
     assert rates == sorted(rates, reverse=True) and rates[-1] == paid.rate
@@ -24,7 +24,7 @@ def test_the_rows_lose_what_lies_between_them() -> None:
     assert paid.rows[-1]["1000 clocks"] / paid.ghz == pytest.approx(2 * 4096**3 / paid.rate / 1e6)
 
 
-def test_the_page_is_true_of_the_notes() -> None:
+def test_the_page_is_true_of_the_notes():
     """Sentences of the page that rest on the notes alone."""
     paid = account.of_the_ring(H200)
     assert paid.lost["instruction"] == max(
@@ -39,7 +39,7 @@ def test_the_page_is_true_of_the_notes() -> None:
 
 
 @pytest.mark.parametrize("words", ["no copies 460k; ", "HMMA math pipe busy", "ISSUING the copies"])
-def test_notes_that_say_less_are_refused(words: str) -> None:
+def test_notes_that_say_less_are_refused(words):
     assert words in NOTES
     with pytest.raises(DataError, match="the notes have changed"):
         account.of_the_ring(H200, NOTES.replace(words, ""))

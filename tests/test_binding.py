@@ -7,9 +7,7 @@ import ctypes
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -26,7 +24,7 @@ from tests.test_pretended import on, stops, text_of, written
 # -- in the emulator -------------------------------------------------------------------------------
 
 
-def given(name: str, M: int, N: int, K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def given(name, M, N, K):
     """Operands of a kernel and a poisoned C."""
     A, B = numbers.operands(name, M, N, K)
     k = catalog[name]
@@ -34,7 +32,7 @@ def given(name: str, M: int, N: int, K: int) -> tuple[np.ndarray, np.ndarray, np
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 31, 17), (64, 65, 7)])
-def test_numpy_arrays_are_bound_in_the_emulator(shape: tuple[int, int, int]) -> None:
+def test_numpy_arrays_are_bound_in_the_emulator(shape):
     A, B, C = given("tiled_32", *shape)
     start = plan("tiled_32", *shape).bind(A, B, C)
     assert np.isnan(C).all()  # nothing runs before the call
@@ -49,7 +47,7 @@ def test_numpy_arrays_are_bound_in_the_emulator(shape: tuple[int, int, int]) -> 
     assert "tiled_32" in repr(start) and "emulator" in repr(start)
 
 
-def test_a_graph_needs_a_gpu_and_says_so() -> None:
+def test_a_graph_needs_a_gpu_and_says_so():
     start = plan("tiled_32", 8).bind(*given("tiled_32", 8, 8, 8))
     with pytest.raises(NoGPUError, match=r"lie in NumPy.*bind CuPy arrays"):
         start.graph()
@@ -70,9 +68,7 @@ def test_a_graph_needs_a_gpu_and_says_so() -> None:
         (lambda A, B, C: (A, B, np.broadcast_to(np.float32(0), (8, 8))), ShapeError, "contiguous"),
     ],
 )
-def test_what_a_launch_refuses_is_refused_when_it_is_bound(
-    change: Any, error: type[Exception], says: str
-) -> None:
+def test_what_a_launch_refuses_is_refused_when_it_is_bound(change, error, says):
     p, arrays = plan("tiled_32", 8), change(*given("tiled_32", 8, 8, 8))
     with pytest.raises(error, match=says) as bound:
         p.bind(*arrays)
@@ -81,14 +77,14 @@ def test_what_a_launch_refuses_is_refused_when_it_is_bound(
     assert str(bound.value) == str(launched.value)
 
 
-def test_faults_are_found_at_the_call() -> None:
+def test_faults_are_found_at_the_call():
     wrong = catalog["tiled_32"].source.replace("k < TILE", "k < TILE + 1")
     start = plan("tiled_32", 8).with_source(wrong).bind(*given("tiled_32", 8, 8, 8))
     with pytest.raises(EmulationError):
         start()
 
 
-def test_a_tma_kernel_is_bound_in_the_emulator_too() -> None:
+def test_a_tma_kernel_is_bound_in_the_emulator_too():
     A, B, C = given("hopper_1", 33, 31, 17)
     plan("hopper_1", 33, 31, 17).bind(A, B, C)()
     k = catalog["hopper_1"]
@@ -104,7 +100,7 @@ class Array:
     __module__ = "cupy"
     made: list[Array] = []  # noqa: RUF012
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, row: int = 0, address: int = 0) -> None:
+    def __init__(self, shape, dtype, row=0, address=0):
         self.shape, self.dtype, self.ndim = shape, np.dtype(dtype), len(shape)
         self.size, item = int(np.prod(shape)), self.dtype.itemsize
         self.nbytes = self.size * item
@@ -114,7 +110,7 @@ class Array:
         self.flags = SimpleNamespace(c_contiguous=whole, writeable=True)
         Array.made.append(self)
 
-    def __getitem__(self, index: tuple[slice, slice]) -> Array:
+    def __getitem__(self, index):
         shape = tuple(len(range(n)[i]) for n, i in zip(self.shape, index, strict=True))
         return Array(shape, self.dtype, self.strides[0], self.data.ptr)
 
@@ -130,12 +126,12 @@ class Launched:
     stream: int
     pointers: int
 
-    def bytes(self, sizes: list[int]) -> list[bytes]:
+    def bytes(self, sizes):
         """The values of the arguments, which have so many bytes each."""
         at = (ctypes.c_void_p * len(sizes)).from_address(self.pointers)
         return [ctypes.string_at(a, n) for a, n in zip(at, sizes, strict=True)]
 
-    def numbers(self, kinds: str) -> list[Any]:
+    def numbers(self, kinds):
         """The values: "p" an address, "i" an int, "m" the first five words of a tensor map."""
         sizes = {"p": 8, "i": 4, "m": 128}
         types = {"p": np.uint64, "i": np.int32, "m": np.uint64}
@@ -148,15 +144,15 @@ KERNEL, COPY = 77, 78
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
+def driver(monkeypatch):
     """A CuPy whose driver writes down what it is asked to launch; a GPU that is an H200."""
     calls: list[Any] = []
 
-    def launch_kernel(f: int, *how: Any) -> None:
+    def launch_kernel(f, *how):
         assert how[-1] == 0 and len(how) == 10
         calls.append(Launched(f, how[:3], how[3:6], how[6], how[7], how[8]))
 
-    def memset(*arguments: int) -> None:
+    def memset(*arguments):
         calls.append(("memset", *arguments))
 
     stream = SimpleNamespace(
@@ -176,13 +172,13 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
     monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
     monkeypatch.setattr(Array, "made", [])
 
-    def entry(cubin: bytes, name: str, shared: int = 0) -> Any:
+    def entry(cubin, name, shared=0):
         return SimpleNamespace(kernel=SimpleNamespace(ptr=COPY if name == "copy_rows" else KERNEL))
 
     monkeypatch.setattr(launch, "cuda_entry", entry)
     monkeypatch.setattr(launch, "cuda_function", lambda p, cubin=b"": entry(b"", p.kernel.entry))
 
-    def encode(address: int, shape: Any, steps: Any, box_rows: int) -> np.ndarray:
+    def encode(address, shape, steps, box_rows):
         words = np.zeros(16, np.uint64)
         words[:5] = address, *shape, *steps, box_rows
         return words.view(hopper.TENSOR_MAP)
@@ -191,18 +187,18 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
     return calls
 
 
-def arrays(name: str, M: int, N: int, K: int) -> tuple[Array, Array, Array]:
+def arrays(name, M, N, K):
     """A, B and C on the GPU, of a kernel's types."""
     k = catalog[name]
     given, gives = numbers.STORAGE[k.dtype], numbers.STORAGE[k.out_dtype]
     return Array((M, K), given), Array((K, N), given), Array((M, N), gives)
 
 
-def address(x: Array) -> int:
+def address(x):
     return int(x.data.ptr)
 
 
-def test_a_plain_kernel_gets_its_pointers_and_numbers(driver: list[Launched]) -> None:
+def test_a_plain_kernel_gets_its_pointers_and_numbers(driver):
     p = plan("vectorised", 130, 70, 33)
     A, B, C = arrays("vectorised", 130, 70, 33)
     start = p.bind(A, B, C)
@@ -217,7 +213,7 @@ def test_a_plain_kernel_gets_its_pointers_and_numbers(driver: list[Launched]) ->
     assert "on the GPU" in repr(start)
 
 
-def test_the_arguments_are_still_there_when_only_the_launch_is_kept(driver: list[Launched]) -> None:
+def test_the_arguments_are_still_there_when_only_the_launch_is_kept(driver):
     """What the driver reads at the call must not have been freed: the call alone keeps it."""
     import gc
 
@@ -228,17 +224,15 @@ def test_the_arguments_are_still_there_when_only_the_launch_is_kept(driver: list
     assert driver[0].numbers("pppiii")[3:] == [3, 5, 7]
 
 
-def test_the_check_sees_arguments_in_a_wrong_order_or_of_a_wrong_size(
-    driver: list[Launched], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_sees_arguments_in_a_wrong_order_or_of_a_wrong_size(driver, monkeypatch):
     A, B, C = arrays("naive", 3, 5, 7)
     right = [address(A), address(B), address(C), 3, 5, 7]
     whole = binding.packed
 
-    def swapped(arguments: Any) -> Any:
+    def swapped(arguments):
         return whole([arguments[1], arguments[0], *arguments[2:]])
 
-    def too_wide(arguments: Any) -> Any:
+    def too_wide(arguments):
         return whole([np.int64(x << 32) if isinstance(x, np.int32) else x for x in arguments])
 
     for packed in (whole, swapped, too_wide):
@@ -248,7 +242,7 @@ def test_the_check_sees_arguments_in_a_wrong_order_or_of_a_wrong_size(
         assert (driver.pop().numbers("pppiii") == right) is (packed is whole)
 
 
-def kinds(name: str) -> str:
+def kinds(name):
     """What each parameter of a Hopper kernel is, as declared: a tensor map, an int or a pointer."""
     k = catalog[name]
     found = re.search(rf"\b{k.entry}\s*\(([^)]*)\)", k.source)
@@ -258,7 +252,7 @@ def kinds(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", [n for n, k in catalog.items() if k.host == "tma"])
-def test_a_tma_kernel_gets_its_tensor_maps_by_value(name: str, driver: list[Launched]) -> None:
+def test_a_tma_kernel_gets_its_tensor_maps_by_value(name, driver):
     M, N, K = 264, 520, 136
     p = plan(name, M, N, K)
     A, B, C = arrays(name, M, N, K)
@@ -278,13 +272,13 @@ def test_a_tma_kernel_gets_its_tensor_maps_by_value(name: str, driver: list[Laun
     assert at % 64 == 0  # as a CUtensorMap must start
 
 
-def copied(call: Launched) -> list[int]:
+def copied(call):
     """From, to, rows, columns and steps of a copy."""
     assert call.kernel == COPY
     return call.numbers("ppiiii")
 
 
-def test_rows_that_are_not_aligned_are_copied_at_each_launch(driver: list[Launched]) -> None:
+def test_rows_that_are_not_aligned_are_copied_at_each_launch(driver):
     M, N, K = 100, 77, 51
     A, B, C = arrays("hopper_5", M, N, K)
     start = plan("hopper_5", M, N, K).bind(A, B, C)
@@ -307,7 +301,7 @@ def test_rows_that_are_not_aligned_are_copied_at_each_launch(driver: list[Launch
     assert [c.kernel for c in driver[8:] if c != "waited"] == [COPY, KERNEL]
 
 
-def test_two_bound_launches_share_no_room(driver: list[Launched]) -> None:
+def test_two_bound_launches_share_no_room(driver):
     name = next(n for n in catalog if catalog[n].host == "tma" and kinds(n).count("p") > 1)
     given = arrays(name, 256, 256, 256)
     first, second = (plan(name, 256).bind(*given) for _ in range(2))
@@ -328,7 +322,7 @@ ROOMY = replace(
 )
 
 
-def test_room_follows_the_numbers(driver: list[Any]) -> None:
+def test_room_follows_the_numbers(driver):
     A, B, C = arrays("naive", 6, 5, 4)
     p = plan(ROOMY, 6, 5, 4)
     one, two = (p.bind(A, B, C) for _ in range(2))
@@ -341,7 +335,7 @@ def test_room_follows_the_numbers(driver: list[Any]) -> None:
     assert [x for f in found for x in f[7:]] == [address(x) for x in rooms]
 
 
-def test_counters_of_a_readers_own_text_are_cleared_at_each_launch(driver: list[Any]) -> None:
+def test_counters_of_a_readers_own_text_are_cleared_at_each_launch(driver):
     p = plan(ROOMY.with_source(ROOMY.source), 6, 5, 4)
     start = p.bind(*arrays("naive", 6, 5, 4))
     [counters] = [x for x in Array.made if x.ndim == 1 and str(x.dtype) == "int32"]
@@ -353,13 +347,13 @@ def test_counters_of_a_readers_own_text_are_cleared_at_each_launch(driver: list[
 
 
 @pytest.fixture
-def rooms(driver: list[Any]) -> Iterator[Callable[[Any], list[int]]]:
+def rooms(driver):
     """What one launch that is not bound works in, by its numbers; nothing kept from other tests."""
     kept = (launch._room, hopper._hand_over_room)
     for each in kept:
         each.cache_clear()
 
-    def of(p: Any) -> list[int]:
+    def of(p):
         if p.kernel.host == "tma":
             given = arrays("hopper_6", p.M, p.N, p.K)
             return [address(x) for x in hopper.prepare(p, *given).room]
@@ -376,21 +370,17 @@ SHORT = plan(ROOMY, 6, 5, 4)
 
 
 @pytest.mark.parametrize("p", [LONG, SHORT], ids=["tma", "plain"])
-def test_launches_of_one_stream_share_their_room_and_a_readers_text_has_its_own(
-    p: Any, rooms: Any
-) -> None:
+def test_launches_of_one_stream_share_their_room_and_a_readers_text_has_its_own(p, rooms):
     assert len(rooms(p)) == 2 and rooms(p) == rooms(p)
     own = replace(p, kernel=p.kernel.with_source(p.kernel.source))
     assert not set(rooms(own)) & set(rooms(p)) and rooms(own) != rooms(own)
 
 
 @pytest.mark.parametrize("p", [LONG, SHORT], ids=["tma", "plain"])
-def test_the_default_stream_of_each_thread_has_a_room_of_its_own(
-    p: Any, rooms: Any, driver: list[Any]
-) -> None:
+def test_the_default_stream_of_each_thread_has_a_room_of_its_own(p, rooms, driver):
     import cupy
 
-    def elsewhere() -> list[int]:
+    def elsewhere():
         found: list[int] = []
         thread = threading.Thread(target=lambda: found.extend(rooms(p)))
         thread.start(), thread.join()
@@ -402,9 +392,7 @@ def test_the_default_stream_of_each_thread_has_a_room_of_its_own(
     assert not set(rooms(p)) & set(elsewhere())
 
 
-def test_blocks_that_wait_for_each_other_all_find_an_sm(
-    rooms: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_that_wait_for_each_other_all_find_an_sm(rooms, monkeypatch):
     fewer = SimpleNamespace(name="NVIDIA H100 PCIe", arch="sm_90", sms=114)
     monkeypatch.setattr(device, "current", lambda: fewer)
     long = plan("hopper_6", 512, 512, 1 << 15)
@@ -414,7 +402,7 @@ def test_blocks_that_wait_for_each_other_all_find_an_sm(
     rooms(plan("hopper_6", 512, 512, 1 << 15, SMS=114))
 
 
-def test_what_is_kept_for_a_stream_is_not_put_into_a_graph(rooms: Any, driver: list[Any]) -> None:
+def test_what_is_kept_for_a_stream_is_not_put_into_a_graph(rooms, driver):
     """Zeros would be written when the graph runs, and the next would count from what lies there."""
     import cupy
 
@@ -431,9 +419,7 @@ def test_what_is_kept_for_a_stream_is_not_put_into_a_graph(rooms: Any, driver: l
     assert [c.kernel for c in driver if isinstance(c, Launched)] == [KERNEL]
 
 
-def test_a_thread_without_a_context_gets_one(
-    driver: list[Launched], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_without_a_context_gets_one(driver, monkeypatch):
     import cupy
 
     class Fault(RuntimeError):
@@ -441,7 +427,7 @@ def test_a_thread_without_a_context_gets_one(
 
     errors, freed, inner = ["CUDA_ERROR_INVALID_CONTEXT: ..."], [], cupy.cuda.driver.launchKernel
 
-    def refusing(*how: Any) -> None:
+    def refusing(*how):
         if errors:
             raise Fault(errors.pop())
         inner(*how)
@@ -461,7 +447,7 @@ def test_a_thread_without_a_context_gets_one(
 # -- the copies ------------------------------------------------------------------------------------
 
 
-def run_copy(source: str, rows: int, cols: int, row: int) -> tuple[Any, np.ndarray, np.ndarray]:
+def run_copy(source, rows, cols, row):
     """The report of a copy in the emulator, from rows of `cols` elements to rows that start `row`
     apart."""
     from nogpu import emulator
@@ -476,7 +462,7 @@ def run_copy(source: str, rows: int, cols: int, row: int) -> tuple[Any, np.ndarr
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (37, 300), (9, 256), (8, 513), (250, 31)])
-def test_the_copy_fills_rows_and_leaves_what_is_between_them(shape: tuple[int, int]) -> None:
+def test_the_copy_fills_rows_and_leaves_what_is_between_them(shape):
     rows, cols = shape
     report, here, there = run_copy(hopper.COPY, rows, cols, cols + 5)
     assert not report.findings
@@ -544,7 +530,7 @@ for _ in range(2):
 
 
 @pytest.mark.nvrtc
-def test_on_a_pretended_gpu(tmp_path: Path) -> None:
+def test_on_a_pretended_gpu(tmp_path):
     notebook = written(tmp_path / "bound.ipynb", *CELLS)
     [cells] = on("sm86", notebook, tmp_path / "cells.json", "--once").values()
     assert not stops(cells)
@@ -563,7 +549,7 @@ ON_A_GPU = (
 GPU_SHAPES = ((512, 512, 512), (257, 263, 251), (1, 1, 1))
 
 
-def able(name: str) -> None:
+def able(name):
     """Skip where the GPU cannot run a kernel."""
     from nogpu.toolchain import runs
 
@@ -573,12 +559,12 @@ def able(name: str) -> None:
         pytest.skip(f"{name} does not run on {gpu.arch}: this test did not run")
 
 
-def cut(name: str) -> dict[str, int]:
+def cut(name):
     """Slices of K, where a kernel takes them."""
     return {"SLICES": 4} if "SLICES" in catalog[name].params else {}
 
 
-def on_device(name: str, M: int, N: int, K: int) -> tuple[Any, ...]:
+def on_device(name, M, N, K):
     """Operands on the host, and A, B and C on the GPU."""
     import cupy
 
@@ -589,7 +575,7 @@ def on_device(name: str, M: int, N: int, K: int) -> tuple[Any, ...]:
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", GPU_SHAPES, ids=str)
 @pytest.mark.parametrize("name", ON_A_GPU)
-def test_a_bound_launch_is_right(name: str, shape: tuple[int, int, int]) -> None:
+def test_a_bound_launch_is_right(name, shape):
     able(name)
     A, B, dA, dB, C = on_device(name, *shape)
     start = plan(name, *shape, **cut(name)).bind(dA, dB, C)
@@ -604,7 +590,7 @@ def test_a_bound_launch_is_right(name: str, shape: tuple[int, int, int]) -> None
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ON_A_GPU)
-def test_in_two_streams_and_in_another_thread(name: str) -> None:
+def test_in_two_streams_and_in_another_thread(name):
     import cupy
 
     able(name)
@@ -618,7 +604,7 @@ def test_in_two_streams_and_in_another_thread(name: str) -> None:
             start(stream)
     faults: list[BaseException] = []
 
-    def elsewhere() -> None:
+    def elsewhere():
         try:
             starts[2]()
         except BaseException as fault:

@@ -7,7 +7,6 @@ import re
 from contextlib import nullcontext
 from random import Random
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,14 +33,14 @@ SHAPES = [
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", blackwell)
-def test_right_and_nothing_found(name: str, shape: tuple[int, int, int], schedule: str) -> None:
+def test_right_and_nothing_found(name, shape, schedule):
     found = trace(name, *shape, schedule=schedule)
     assert found.ok, found.report
 
 
 @pytest.mark.parametrize("case", range(240))
 @pytest.mark.parametrize("name", blackwell)
-def test_no_false_word_in_a_thousand_launches(name: str, case: int) -> None:
+def test_no_false_word_in_a_thousand_launches(name, case):
     rng = Random(f"{name} {case}")
     k = blackwell[name]
     sizes = {size: rng.choice(choices) for size, choices in k.choices.items()}
@@ -56,7 +55,7 @@ def test_no_false_word_in_a_thousand_launches(name: str, case: int) -> None:
 
 @pytest.mark.parametrize("columns", [128, 256])
 @pytest.mark.parametrize("name", [*blackwell, "scaled"])
-def test_ptxas_accepts_and_spills_nothing(name: str, columns: int) -> None:
+def test_ptxas_accepts_and_spills_nothing(name, columns):
     k = scaled.KERNEL if name == "scaled" else blackwell[name]
     sizes = {"BN": columns, "STAGES": 3} if "STAGES" in k.params else {"BN": columns}
     unspilled(k, sizes, "sm_100a")
@@ -66,7 +65,7 @@ def test_ptxas_accepts_and_spills_nothing(name: str, columns: int) -> None:
 
 
 @pytest.mark.parametrize("fault", tries.FAULTS, ids=[fault[0] for fault in tries.FAULTS])
-def test_a_planted_fault_stands_on_its_line(fault: tuple[str, ...]) -> None:
+def test_a_planted_fault_stands_on_its_line(fault):
     _, name, old, new, line = fault
     text = blackwell[name].source
     assert old in text
@@ -75,7 +74,7 @@ def test_a_planted_fault_stands_on_its_line(fault: tuple[str, ...]) -> None:
     assert tries.on_its_line(report, wrong, line), report
 
 
-def test_the_same_texts_without_a_fault_are_quiet() -> None:
+def test_the_same_texts_without_a_fault_are_quiet():
     for name in {fault[1] for fault in tries.FAULTS}:
         assert tries.tried(name, blackwell[name].source).ok
 
@@ -85,7 +84,7 @@ def test_the_same_texts_without_a_fault_are_quiet() -> None:
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("shape", [(128, 128, 256), (1, 1, 1), (130, 200, 321), (256, 400, 600)])
-def test_four_bits_with_scales(shape: tuple[int, int, int], schedule: str) -> None:
+def test_four_bits_with_scales(shape, schedule):
     A, B = scaled.operands(*shape)
     C, report = scaled.emulated(A, B, schedule=schedule, BN=128, STAGES=2)
     want = A.values @ B.values.T
@@ -93,7 +92,7 @@ def test_four_bits_with_scales(shape: tuple[int, int, int], schedule: str) -> No
     assert (np.abs(C - want) <= 2.0**-8 * np.abs(want) + 1e-5 * np.abs(want).max()).all()
 
 
-def test_other_scales_and_no_scales_are_found() -> None:
+def test_other_scales_and_no_scales_are_found():
     A, B = scaled.operands(128, 128, 256)
     text = scaled.KERNEL.source
     turned = text.replace("b_scales + step * B_BLOCKS * SCALES_COLUMNS", "b_scales")
@@ -107,7 +106,7 @@ def test_other_scales_and_no_scales_are_found() -> None:
     assert any("scales by columns" in f.message for f in report.findings)
 
 
-def test_what_four_bits_refuse() -> None:
+def test_what_four_bits_refuse():
     with pytest.raises(ShapeError, match="two axes"):
         scaled.quantised(np.zeros(3))
     A, B = scaled.operands(2, 2, 64)[0], scaled.operands(2, 2, 32)[1]
@@ -118,7 +117,7 @@ def test_what_four_bits_refuse() -> None:
 # -- what the cost model counts -----------------------------------------------------------------
 
 
-def emulated(name: str, shape: tuple[int, int, int], source: str = "") -> dict[str, int]:
+def emulated(name, shape, source=""):
     """What the emulator counts of a launch, and what ptxas was given to allocate."""
     p = model.plan(name, *shape)
     if name == "scaled":
@@ -143,7 +142,7 @@ def emulated(name: str, shape: tuple[int, int, int], source: str = "") -> dict[s
     }  # fmt: skip
 
 
-def counted(name: str, shape: tuple[int, int, int]) -> dict[str, int]:
+def counted(name, shape):
     """The same by closed formulas."""
     w = model.work(model.plan(name, *shape))
     return {
@@ -154,14 +153,12 @@ def counted(name: str, shape: tuple[int, int, int]) -> dict[str, int]:
 
 @pytest.mark.parametrize("shape", [(257, 130, 200), (256, 512, 600)])
 @pytest.mark.parametrize("name", [*blackwell, "scaled"])
-def test_the_cost_model_counts_what_the_emulator_counts(
-    name: str, shape: tuple[int, int, int]
-) -> None:
+def test_the_cost_model_counts_what_the_emulator_counts(name, shape):
     assert emulated(name, shape) == counted(name, shape)
 
 
 @pytest.mark.parametrize("name", [*blackwell, "scaled"])
-def test_a_kernel_that_copies_or_steps_otherwise_is_counted_otherwise(name: str) -> None:
+def test_a_kernel_that_copies_or_steps_otherwise_is_counted_otherwise(name):
     """The wrong twins: boxes copied twice, and steps of half a stage."""
     text, shape = (scaled.KERNEL if name == "scaled" else blackwell[name]).source, (128, 128, 512)
     twice = emulated(name, shape, text.replace("m < BM; m += BOX", "m < BM; m += BOX / 2"))
@@ -170,7 +167,7 @@ def test_a_kernel_that_copies_or_steps_otherwise_is_counted_otherwise(name: str)
     assert emulated(name, shape, short)["steps"] >= 2 * counted(name, shape)["steps"]
 
 
-def test_blocks_of_an_sm_by_what_each_resource_allows() -> None:
+def test_blocks_of_an_sm_by_what_each_resource_allows():
     """Columns that a block allocates are a limit of their own: without it six blocks would fit."""
     occupancy = model.occupancy(model.plan("tensor_memory", 4096, 4096, 4096))
     assert occupancy.limited_by == ("tensor memory",) and occupancy.blocks == 512 // 128
@@ -179,7 +176,7 @@ def test_blocks_of_an_sm_by_what_each_resource_allows() -> None:
     assert wide.by["tensor memory"] == 2
 
 
-def test_a_prediction_is_a_count_over_a_published_peak() -> None:
+def test_a_prediction_is_a_count_over_a_published_peak():
     """At the clock that the peak gives, so that one full round of tiles takes the peak's time."""
     edge = 256 * 37  # with four tiles across, two rounds of 74 pairs
     b = model.predicted(model.plan("tensor_pair", edge, 1024, 4096))
@@ -194,7 +191,7 @@ def test_a_prediction_is_a_count_over_a_published_peak() -> None:
 # -- what the owner of a card runs ------------------------------------------------------------------
 
 
-def test_every_file_is_entered_and_linked() -> None:
+def test_every_file_is_entered_and_linked():
     there = {path.relative_to(KERNELS).as_posix() for path in (KERNELS / "blackwell").glob("*")}
     assert {k.file for k in blackwell.values()} | {scaled.KERNEL.file} == there
     assert [link.kernel for link in BLACKWELL] == list(blackwell)
@@ -203,20 +200,20 @@ def test_every_file_is_entered_and_linked() -> None:
             geometry(link.at(tile), 4096, 4096, 4096)
 
 
-def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+def pretended(monkeypatch):
     """A card of compute capability 10.0 on which the emulator runs and every time is a second."""
     gpu = SimpleNamespace(arch="sm_100", name="NVIDIA B200", key="b200")
 
     watch = SimpleNamespace(between=lambda *_: SimpleNamespace(clock_mhz=1000, power_w=1))
     session = SimpleNamespace(gpu=gpu, bus_id="", warm_up=lambda: None, versions=dict)
 
-    def trial(_: Any, size: Any, contenders: Any, *rest: Any) -> Any:
+    def trial(_, size, contenders, *rest):
         one = SimpleNamespace(median=1000.0, q1=1000.0, q3=1000.0, count=1)
         rounds = SimpleNamespace(started=0, ended=1, ratio=lambda *_: SimpleNamespace(median=1.0))
         ms, rates = dict.fromkeys(contenders, one), dict.fromkeys(contenders, 1.0)
         return SimpleNamespace(ms=ms, rates=rates, rounds=rounds)
 
-    def compared(k: Any) -> dict[str, Any]:
+    def compared(k):
         wrong = sum(trace(k.name, *shape).wrong for shape in SHAPES[1:3])
         return {"kernel": k.name, "shapes": 2, "wrong": wrong, "shifted_wrong": 0}
 
@@ -233,9 +230,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool, "watched", lambda arch, kernels: ([], []))
 
 
-def test_the_one_command_on_a_pretended_card(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_one_command_on_a_pretended_card(monkeypatch, tmp_path, capsys):
     pretended(monkeypatch)
     out = tmp_path / "steps_b200.json"
     assert tool.main(["--out", str(out)]) == 0

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,21 +19,21 @@ from tools.notebooks.books import read_book, term_anchor
 pytestmark = pytest.mark.book
 
 
-def toc() -> list[str]:
+def toc():
     """Every page of the table of contents, such as book/05_coalescing."""
     text = (ROOT / "_toc.yml").read_text(encoding="utf-8")
     return re.findall(r"(?:root|file):\s*(\S+)", text)
 
 
 @pytest.fixture(scope="session")
-def pages(html: Path) -> dict[Path, check.Page]:
+def pages(html):
     """Every page of the built book by its path."""
     paths = [path.resolve() for path in sorted(html.rglob("*.html"))]
     paths = [path for path in paths if "_static" not in path.parts]
     return {path: check.Page(path, html.resolve()) for path in paths}
 
 
-def over(pages: dict[Path, check.Page], faults: Callable[[check.Page], list[str]]) -> list[str]:
+def over(pages, faults):
     """Faults of all pages, each with the page's name."""
     return [f"{page.path.name}: {fault}" for page in pages.values() for fault in faults(page)]
 
@@ -44,24 +41,24 @@ def over(pages: dict[Path, check.Page], faults: Callable[[check.Page], list[str]
 # --- the files ---------------------------------------------------------------------------------
 
 
-def test_every_page_is_built(pages: dict[Path, check.Page], html: Path) -> None:
+def test_every_page_is_built(pages, html):
     for name in toc():
         assert (html / f"{name}.html").resolve() in pages
     assert (html / "index.html").exists()
 
 
 @pytest.mark.parametrize("rule", ["leaves_the_site", "uses_a_cdn", "without_a_name"])
-def test_every_page_keeps_the_rule(pages: dict[Path, check.Page], rule: str) -> None:
+def test_every_page_keeps_the_rule(pages, rule):
     assert over(pages, getattr(check, rule)) == []
 
 
-def test_no_style_sheet_loads_from_elsewhere(html: Path) -> None:
+def test_no_style_sheet_loads_from_elsewhere(html):
     sheets = {path.name: path.read_text(encoding="utf-8") for path in html.rglob("*.css")}
     assert sheets
     assert [name for name, css in sheets.items() if check.css_elsewhere(css)] == []
 
 
-def test_a_page_of_the_main_line_is_light(pages: dict[Path, check.Page], html: Path) -> None:
+def test_a_page_of_the_main_line_is_light(pages, html):
     heavy = {page.path.name: check.too_heavy(page) for page in pages.values()}
     assert [n for n, found in heavy.items() if any("bytes" not in what for what in found)] == []
     assert [n for n, found in heavy.items() if found and re.match(r"\d\d_|intro|tour", n)] == []
@@ -69,11 +66,11 @@ def test_a_page_of_the_main_line_is_light(pages: dict[Path, check.Page], html: P
     assert check.too_heavy(start, 50_000)[0].endswith(" bytes")
 
 
-def test_every_internal_link_resolves(pages: dict[Path, check.Page]) -> None:
+def test_every_internal_link_resolves(pages):
     assert over(pages, lambda page: check.broken_links(page, pages)) == []
 
 
-def test_every_chapter_opens_on_colab(pages: dict[Path, check.Page], html: Path) -> None:
+def test_every_chapter_opens_on_colab(pages, html):
     where = repository()
     prefix = where.colab("").removesuffix("book/.ipynb")
     stems = {path.stem for path in chapters()}
@@ -84,7 +81,7 @@ def test_every_chapter_opens_on_colab(pages: dict[Path, check.Page], html: Path)
         assert check.colab_links(page) == [where.colab(stem)]
 
 
-def test_notebook_links_into_the_book_resolve(html: Path, pages: dict[Path, check.Page]) -> None:
+def test_notebook_links_into_the_book_resolve(html, pages):
     """Glossary entries, pages and equation numbers that the exporter made up for itself."""
     book = read_book()
     glossary = pages[(html / "book" / "glossary.html").resolve()]
@@ -102,11 +99,11 @@ def test_notebook_links_into_the_book_resolve(html: Path, pages: dict[Path, chec
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", toc())
-def test_page_in_a_browser(browser: Any, site: str, name: str, theme: str) -> None:
+def test_page_in_a_browser(browser, site, name, theme):
     assert check.visit(browser, site, f"{name}.html", theme).faults == []
 
 
-def test_dark_is_dark(browser: Any, site: str) -> None:
+def test_dark_is_dark(browser, site):
     """So that the two themes above are two."""
     shades = {}
     for theme in ("light", "dark"):
@@ -123,7 +120,7 @@ ORDER = """term => Search._performSearch(...Search._parseQuery(term)).reverse().
 """Pages that the search shows for a term, the first one first."""
 
 
-def defined() -> dict[str, str]:
+def defined():
     """The page that says of a term that it defines it."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / "book").glob("*.md")):
@@ -134,7 +131,7 @@ def defined() -> dict[str, str]:
     return found
 
 
-def test_search_leads_first_to_the_page_that_explains_a_term(browser: Any, site: str) -> None:
+def test_search_leads_first_to_the_page_that_explains_a_term(browser, site):
     page = browser.new_page()
     page.goto(f"{site}/search.html?q=sector")
     page.wait_for_selector("#search-results li a", timeout=10_000)
@@ -184,11 +181,11 @@ GOOD = (
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Callable[[str], check.Page]:
+def page(tmp_path):
     """A page with this body, beside another one with the anchor #there."""
     (tmp_path / "other.html").write_text('<p id="there">x</p>')
 
-    def make(body: str) -> check.Page:
+    def make(body):
         (tmp_path / "page.html").write_text(f"<html><body>{body}</body></html>")
         return check.Page(tmp_path / "page.html", tmp_path)
 
@@ -196,14 +193,14 @@ def page(tmp_path: Path) -> Callable[[str], check.Page]:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_page_is_refused(page: Callable[[str], check.Page], name: str) -> None:
+def test_a_bad_page_is_refused(page, name):
     rule, body = BAD[name]
     assert getattr(check, rule)(page(body)) != []
     assert getattr(check, rule)(page(GOOD)) == []
 
 
 @pytest.mark.parametrize("href", ["gone.html", "#gone", "other.html#gone", "sub/other.html"])
-def test_a_broken_link_is_refused(page: Callable[[str], check.Page], href: str) -> None:
+def test_a_broken_link_is_refused(page, href):
     assert check.broken_links(page(f'<a href="{href}">x</a>'), {}) != []
     assert check.broken_links(page(GOOD), {}) == []
 
@@ -217,9 +214,7 @@ def test_a_broken_link_is_refused(page: Callable[[str], check.Page], href: str) 
         '<a href="https://colab.research.google.com/github/o/r/blob/master/book/a.ipynb">x</a>',
     ],
 )
-def test_a_wrong_colab_button_is_refused(
-    page: Callable[[str], check.Page], tmp_path: Path, body: str
-) -> None:
+def test_a_wrong_colab_button_is_refused(page, tmp_path, body):
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "a.ipynb").write_text("{}")
     (tmp_path / "book" / "a.md").write_text("")
@@ -270,7 +265,7 @@ IN_A_BROWSER = {
 
 
 @pytest.fixture(scope="module")
-def bad_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+def bad_site(tmp_path_factory):
     """A folder that is served, for pages that break a rule."""
     folder = tmp_path_factory.mktemp("bad")
     server, address = serve(folder)
@@ -279,7 +274,7 @@ def bad_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, s
 
 
 @pytest.mark.parametrize("kind", IN_A_BROWSER)
-def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], kind: str) -> None:
+def test_the_browser_sees_a_bad_page(browser, bad_site, kind):
     folder, address = bad_site
     where, body = IN_A_BROWSER[kind]
     (folder / f"{kind}.html").write_text(f"<!DOCTYPE html><html><body>{body}</body></html>")
@@ -287,7 +282,7 @@ def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], k
     assert getattr(seen, where) != []
 
 
-def test_the_browser_passes_a_good_page(browser: Any, bad_site: tuple[Path, str]) -> None:
+def test_the_browser_passes_a_good_page(browser, bad_site):
     folder, address = bad_site
     (folder / "good.html").write_text(
         '<!DOCTYPE html><html lang="en"><head><title>good</title><link rel="icon"'

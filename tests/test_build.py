@@ -36,7 +36,7 @@ TOC = "format: jb-book\nroot: book/intro\nchapters:\n  - file: book/01_one\n"
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory):
     """A copy of the project with two chapters of one line, sharing this environment."""
     folder = tmp_path_factory.mktemp("small")
     (folder / "book").mkdir()
@@ -58,7 +58,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make_book(folder: Path, goal: str = "book", **more: str) -> tuple[int, set[str], str]:
+def make_book(folder, goal="book", **more):
     """Exit status of `make book`, the chapters that it executed, and all it printed."""
     # -o: the environment is there; whatever the stamps say, this test installs nothing.
     command = ["make", "-o", ".venv/.book", goal]
@@ -68,12 +68,12 @@ def make_book(folder: Path, goal: str = "book", **more: str) -> tuple[int, set[s
     return ran.returncode, set(re.findall(r"(\w+) (?:ran in|FAILED)", printed)), printed
 
 
-def write(folder: Path, stem: str, code: str, title: str = "Title") -> None:
+def write(folder, stem, code, title="Title"):
     """Write one chapter."""
     (folder / "book" / f"{stem}.md").write_text(CHAPTER.format(title=title, code=code))
 
 
-def test_what_is_executed_again(small: Path) -> None:
+def test_what_is_executed_again(small):
     index = small / "_build" / "html" / "index.html"
     write(small, "intro", "1 + 1")
     write(small, "01_one", "2 + 2")
@@ -110,13 +110,13 @@ def test_what_is_executed_again(small: Path) -> None:
     assert make_book(small, RUN="01")[:2] == (0, {"01_one"})
 
 
-def shown(folder: Path) -> str:
+def shown(folder):
     """What stands on the page 01_one."""
     page = (folder / "_build/html/book/01_one.html").read_text()
     return page[page.index("<section") : page.index("</section>")]
 
 
-def test_a_fresh_clone_runs_nothing(small: Path) -> None:
+def test_a_fresh_clone_runs_nothing(small):
     """The notebooks carry the book's outputs; one that does not fit its page is not used."""
     write(small, "intro", "1 + 1")
     write(small, "01_one", 'from helpers.page import glue\nglue("n", 42)\nprint("told")')
@@ -144,7 +144,7 @@ def test_a_fresh_clone_runs_nothing(small: Path) -> None:
     (small / "book" / "runs.json").unlink()
 
 
-def test_a_faulty_chapter_fails_each_time(small: Path) -> None:
+def test_a_faulty_chapter_fails_each_time(small):
     write(small, "intro", "1 + 1")
     write(small, "01_one", "1 / 0")
     for _ in range(2):
@@ -155,7 +155,7 @@ def test_a_faulty_chapter_fails_each_time(small: Path) -> None:
     assert make_book(small)[0] == 0
 
 
-def test_an_older_python_is_named(tmp_path: Path) -> None:
+def test_an_older_python_is_named(tmp_path):
     old = tmp_path / "old"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
@@ -168,7 +168,7 @@ def test_an_older_python_is_named(tmp_path: Path) -> None:
         assert not (tmp_path / ".venv").exists()
 
 
-def test_continuous_integration_runs_the_three_in_order() -> None:
+def test_continuous_integration_runs_the_three_in_order():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     text = script.read_text(encoding="utf-8")

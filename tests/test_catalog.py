@@ -58,7 +58,7 @@ def test_the_grid_covers_c(shape):
     assert laid_out > len(catalog) / 2
 
 
-def test_a_core_is_looked_for_where_it_stands() -> None:
+def test_a_core_is_looked_for_where_it_stands():
     assert cores["tiled_32_core"].core_of == "tiled_32"
     with pytest.raises(UnknownKernelError, match=r"'tiled_32_core' in the catalog; .* in `cores`"):
         catalog["tiled_32_core"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.ladder import choosing, launch, model, numbers, usage
-from helpers.ladder.kernel import Geometry, geometry
+from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import everywhere
 from helpers.record.plans import choose, plan
@@ -23,7 +23,7 @@ H200, T4, A100 = (device.gpu(name) for name in ("h200", "t4", "a100"))
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}
 
 
-def sliced(M: int, N: int, K: int, **params: int) -> Geometry:
+def sliced(M, N, K, **params):
     return geometry(catalog["fp32_sliced"], M, N, K, **SMALL, **params)
 
 
@@ -33,9 +33,7 @@ def sliced(M: int, N: int, K: int, **params: int) -> Geometry:
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 65, 47), (64, 31, 130), (1, 70, 300)])
 @pytest.mark.parametrize("cut", [{"SLICES": 3}, {"SLICES": 5, "CUT": 1}, {"SLICES": 16}])
-def test_slices_are_right_and_the_same_to_the_bit(
-    shape: tuple[int, int, int], schedule: str, cut: dict[str, int]
-) -> None:
+def test_slices_are_right_and_the_same_to_the_bit(shape, schedule, cut):
     found = launch.trace_of(sliced(*shape, **cut), schedule=schedule)
     assert found.ok, found.report
     again = launch.trace_of(sliced(*shape, **cut), schedule="ascending")
@@ -53,7 +51,7 @@ FENCE = "    __threadfence();  // the sums are visible before the arrival\n"
         ("s < piece.slices; ++s", "s < piece.slices - 1; ++s", "wrong-result"),
     ],
 )
-def test_a_wrong_hand_over_is_found(old: str, new: str, kind: str) -> None:
+def test_a_wrong_hand_over_is_found(old, new, kind):
     wrong = twin("fp32_sliced", (old, new))
     given = replace(sliced(40, 40, 100, SLICES=3), kernel=wrong)
     traces = (launch.trace_of(given, schedule=s) for s in ("ascending", "permuted"))
@@ -61,14 +59,14 @@ def test_a_wrong_hand_over_is_found(old: str, new: str, kind: str) -> None:
     assert kind in kinds or kinds & {"race", "uninitialised", "uninitialised-read"}, kinds
 
 
-def test_counters_that_stay_are_refused() -> None:
+def test_counters_that_stay_are_refused():
     wrong = twin("fp32_sliced", ("if (last) *arrived = 0;", ""))
     left = replace(sliced(40, 40, 100, SLICES=3), kernel=wrong)
     with pytest.raises(Exception, match="leaves arrived other than zero"):
         launch.trace_of(left)
 
 
-def test_only_the_last_tiles_are_cut() -> None:
+def test_only_the_last_tiles_are_cut():
     p = sliced(96, 64, 200, SLICES=4, CUT=2)
     assert p.grid == (4 + 2 * 4, 1, 1)
     assert p.rooms == (("partial", "float32", 2 * 4 * 32 * 32), ("arrived", "int32", 2))
@@ -79,7 +77,7 @@ def test_only_the_last_tiles_are_cut() -> None:
 # -- the formula -----------------------------------------------------------------------------------
 
 
-def test_without_slices_it_is_the_rounds_and_what_they_leave_out() -> None:
+def test_without_slices_it_is_the_rounds_and_what_they_leave_out():
     p = geometry(catalog["fp32_best"], 128 * 11, 256 * 12, 1000)
     rounds = model.rounds_of(p, H200, 1).clocks
     bandwidth = H200.bandwidth_gbs * 1e3 / H200.boost_mhz / H200.sms
@@ -95,7 +93,7 @@ def test_without_slices_it_is_the_rounds_and_what_they_leave_out() -> None:
 
 
 @pytest.mark.parametrize("tile", catalog["fp32_sliced"].candidates)
-def test_the_blocks_that_are_counted_on_fit(tile: dict[str, int]) -> None:
+def test_the_blocks_that_are_counted_on_fit(tile):
     p = geometry(catalog["fp32_sliced"], 4096, 4096, 4096, **tile)
     assert 1 <= model.resident_blocks(p, H200) <= usage.resources_of(p, "sm_90").occupancy.blocks
 
@@ -111,7 +109,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("gpu", [T4, A100, H200], ids=lambda g: g.key)
-def test_it_takes_the_fewest_clocks_of_all(shape: tuple[int, int, int], gpu: device.Gpu) -> None:
+def test_it_takes_the_fewest_clocks_of_all(shape, gpu):
     p = choose("auto", *shape, gpu=gpu)
     every = [
         q for k in choosing.contenders("float32", gpu) for q in choosing.launches(k, *shape, gpu)
@@ -123,13 +121,13 @@ def test_it_takes_the_fewest_clocks_of_all(shape: tuple[int, int, int], gpu: dev
     assert f"{choosing.words(p)}: 1.00" in p.why
 
 
-def test_few_tiles_are_cut_and_a_large_square_is_not() -> None:
+def test_few_tiles_are_cut_and_a_large_square_is_not():
     assert choose("auto", 512, 512, 16384, gpu=H200).params["SLICES"] > 1
     large = choose("auto", 4096, 4096, 4096, gpu=H200)
     assert (choosing.words(large), large.params["SLICES"]) == ("fp32_sliced 128x256", 1)
 
 
-def test_a_ring_of_two_is_weighed_for_short_k_alone() -> None:
+def test_a_ring_of_two_is_weighed_for_short_k_alone():
     short, longer = (
         {p.params["STAGES"] for p in choosing.launches(catalog["fp32_sliced"], 900, 900, k, H200)}
         for k in (choosing.SHORT_K, choosing.SHORT_K + 1)
@@ -138,7 +136,7 @@ def test_a_ring_of_two_is_weighed_for_short_k_alone() -> None:
     assert choose("auto", 3359, 595, 20, gpu=H200).params["BK"] == 8
 
 
-def test_a_gpu_gets_what_runs_there() -> None:
+def test_a_gpu_gets_what_runs_there():
     with pytest.raises(ConfigError, match=r"T4 is sm_75, and the kernels for bfloat16"):
         choose("auto", 64, 64, 64, gpu=T4, dtype="bfloat16")
     with pytest.raises(DtypeError, match="no kernel is chosen by itself for float64"):
@@ -150,7 +148,7 @@ def test_a_gpu_gets_what_runs_there() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (40, 30, 500), (129, 3, 65), (2, 300, 40)])
-def test_a_product_by_the_best_is_right(shape: tuple[int, int, int]) -> None:
+def test_a_product_by_the_best_is_right(shape):
     A, B = numbers.operands("naive", *shape)
     for C in (launch.matmul(A, B, kernel="auto"), launch.matmul("auto", A, B)):
         assert C.dtype == np.float32 and numbers.wrong_elements("naive", A, B, C) == 0
@@ -158,24 +156,24 @@ def test_a_product_by_the_best_is_right(shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("edge", [0, -3, True, 2.5, math.nan, math.inf, "8", None, 2**31])
 @pytest.mark.parametrize("name", ["auto", "tiled_32"])
-def test_an_edge_is_a_whole_number_that_32_bits_hold(edge: object, name: str) -> None:
+def test_an_edge_is_a_whole_number_that_32_bits_hold(edge, name):
     """True and 1 are one key of a cache, so a caller would get the launch of the one before."""
     choosing.best.cache_clear()
     make = plan if name != "auto" else choose
     for shape in ((edge, 5, 5), (5, edge, 5), (5, 5, edge)):
         with pytest.raises(ShapeError):
-            make(name, *shape)  # type: ignore[arg-type]
-    found = choose("auto", np.int64(1), 4.0, 5, gpu=H200)  # type: ignore[arg-type]
+            make(name, *shape)
+    found = choose("auto", np.int64(1), 4.0, 5, gpu=H200)
     assert [type(x) for x in (found.M, found.N, found.K)] == [int] * 3
     assert found.why.startswith("1x4x5 of float32")
 
 
-def test_long_rows_are_no_grid_of_another_kernel() -> None:
+def test_long_rows_are_no_grid_of_another_kernel():
     """What naive cannot launch says nothing of the others."""
     assert choose("auto", 1, 4_000_000, 64, gpu=H200).grid[1:] == (1, 1)
 
 
-def test_a_gpu_by_its_key_and_a_type_by_its_name() -> None:
+def test_a_gpu_by_its_key_and_a_type_by_its_name():
     assert choose("auto", 300, 300, 300, gpu="t4") == choose("auto", 300, 300, 300, gpu=T4)
     assert (
         choose("hopper_5", 300, 300, 300, gpu="h200", dtype="bfloat16").kernel.dtype == "bfloat16"
@@ -186,10 +184,10 @@ def test_a_gpu_by_its_key_and_a_type_by_its_name() -> None:
         choose("fp32_best", 300, 300, 300, gpu=H200, dtype="float16")
     for dtype in (np.float32, np.dtype("float32"), ["float32"]):
         with pytest.raises(DtypeError, match='give its name, such as dtype="float32"'):
-            choose("auto", 300, 300, 300, gpu=H200, dtype=dtype)  # type: ignore[arg-type]
+            choose("auto", 300, 300, 300, gpu=H200, dtype=dtype)
 
 
-def test_code_for_hopper_is_refused_unbuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_for_hopper_is_refused_unbuilt(monkeypatch):
     later = SimpleNamespace(name="NVIDIA B200", arch="sm_100", known=None)
     monkeypatch.setattr(device, "current", lambda: later)
     for name, arch in (("hopper_5", "sm_100"), ("fp32_sliced", "sm_75")):
@@ -201,14 +199,14 @@ def test_code_for_hopper_is_refused_unbuilt(monkeypatch: pytest.MonkeyPatch) -> 
         choose("fp32_sliced", 64, 64, 64, gpu=T4)
 
 
-def test_a_gpu_whose_limits_nobody_wrote_down_is_chosen_for_too() -> None:
+def test_a_gpu_whose_limits_nobody_wrote_down_is_chosen_for_too():
     newer = replace(H200, key="", name="NVIDIA GB10", arch="sm_121", sms=48)
     assert newer.arch not in device.LIMITS
     p = choose("auto", 500, 500, 6000, gpu=newer)
     assert p.params["SLICES"] > 1 and "NVIDIA GB10" in p.why
 
 
-def test_no_more_blocks_wait_for_each_other_than_there_are_sms() -> None:
+def test_no_more_blocks_wait_for_each_other_than_there_are_sms():
     """An H100 of 114 SMs: nine clusters of 66 would find none, others wait for their parts."""
     fewer = replace(H200, key="", name="NVIDIA H100 PCIe", sms=114)
     p = choose("hopper_6", 128, 256, 1 << 20, gpu=fewer)
@@ -217,7 +215,7 @@ def test_no_more_blocks_wait_for_each_other_than_there_are_sms() -> None:
     assert choose("hopper_6", 512, 4096, 4096, gpu=fewer).grid[0] > 100
 
 
-def test_whole_tiles_have_no_room_for_sums() -> None:
+def test_whole_tiles_have_no_room_for_sums():
     """A slice each is a whole tile: nobody meets, and C is not held twice."""
     p = geometry(catalog["fp32_sliced"], 4096, 4096, 64)
     assert {name: count for name, _, count in p.rooms}["partial"] == 1
@@ -234,12 +232,12 @@ def test_whole_tiles_have_no_room_for_sums() -> None:
         ({"SLICES": 4, "CUT": 2}, " in 4 slices of the last 2 tiles"),
     ],
 )
-def test_a_launch_in_words(cut: dict[str, int], ending: str) -> None:
+def test_a_launch_in_words(cut, ending):
     assert choosing.words(sliced(96, 64, 200, **cut)) == f"fp32_sliced 32x32{ending}"
 
 
 @pytest.mark.parametrize("name", ["mma_pipelined", "mma_pipelined_bf16"])
-def test_two_bytes_in_are_two_bytes_out(name: str) -> None:
+def test_two_bytes_in_are_two_bytes_out(name):
     """Rounded once: what the float32 of another kernel is, rounded, that adds on Tensor Cores in
     the same order."""
     k, shape = catalog[name], (100, 150, 60)
@@ -252,7 +250,7 @@ def test_two_bytes_in_are_two_bytes_out(name: str) -> None:
     assert (C == rounded).all()
 
 
-def test_an_older_kernel_is_weighed_only_where_its_successor_does_not_run() -> None:
+def test_an_older_kernel_is_weighed_only_where_its_successor_does_not_run():
     for older, newer in choosing.INSTEAD.items():
         dtype = catalog[older].dtype
         assert catalog[newer].dtype == dtype
@@ -279,7 +277,7 @@ RECORDED = [
 
 
 @pytest.mark.parametrize(("dtype", "shape"), RECORDED, ids=lambda x: str(x).replace(", ", "x"))
-def test_what_is_recorded_is_clean_in_the_emulator(dtype: str, shape: tuple[int, int, int]) -> None:
+def test_what_is_recorded_is_clean_in_the_emulator(dtype, shape):
     p = choosing.best(dtype, *shape, H200)
     if p.kernel.host != "plain":
         p = choosing.best(dtype, *shape, H200, emulated=True)
@@ -289,7 +287,7 @@ def test_what_is_recorded_is_clean_in_the_emulator(dtype: str, shape: tuple[int,
 
 @pytest.mark.parametrize("seed", DRAWN)
 @pytest.mark.parametrize("dtype", NAMED_SHAPES)
-def test_the_record_holds_what_is_picked_today(dtype: str, seed: int) -> None:
+def test_the_record_holds_what_is_picked_today(dtype, seed):
     """Whoever changes a formula records the shapes anew: python -m helpers record --no-points
     --auto.
     """

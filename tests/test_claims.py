@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +39,7 @@ PLAIN = (
 
 
 @pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def book(tmp_path, monkeypatch):
     (tmp_path / "12_page.md").write_text(PAGE, encoding="utf-8")
     monkeypatch.setattr(claims, "BOOK", tmp_path)
     monkeypatch.setenv("TILE_PAGE", "12_page.md")
@@ -49,17 +47,17 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def built(book: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def built(book, monkeypatch):
     monkeypatch.setenv("TILE_BOOK_BUILD", "1")
     return book
 
 
-def test_sentences_that_hold_say_nothing(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sentences_that_hold_say_nothing(built, capsys):
     holds(loses=True, equal=np.bool_(True))
     assert capsys.readouterr().out == ""
 
 
-def test_a_false_sentence_stops_the_build_with_its_places_and_numbers(built: Path) -> None:
+def test_a_false_sentence_stops_the_build_with_its_places_and_numbers(built):
     gain, sizes, rows = 0.1234567, {4: "few", 8: "many"}, [{"ms": 2}]
     with pytest.raises(FalseSentenceError) as stopped:
         holds(loses=gain < 0 and all(row["ms"] > 1 for row in rows), equal=sizes[4] == sizes[8])
@@ -74,9 +72,7 @@ def test_a_false_sentence_stops_the_build_with_its_places_and_numbers(built: Pat
     assert "The larger tile" not in str(stopped.value)
 
 
-def test_on_a_readers_machine_a_note_says_which_sentence_does_not_hold(
-    book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_readers_machine_a_note_says_which_sentence_does_not_hold(book, monkeypatch, capsys):
     monkeypatch.delenv("TILE_BOOK_BUILD", raising=False)
     gain, rows = 2, []
     holds(loses=gain < 0, equal=True, mine=True)
@@ -89,12 +85,12 @@ def test_on_a_readers_machine_a_note_says_which_sentence_does_not_hold(
 
 
 @pytest.mark.parametrize("condition", [1, 0.0, "yes", None, [True], np.float64(2.0)])
-def test_a_number_is_no_condition(condition: Any) -> None:
+def test_a_number_is_no_condition(condition):
     with pytest.raises(ConfigError, match="give a comparison"):
         holds(loses=condition)
 
 
-def test_a_page_reads_without_its_marks() -> None:
+def test_a_page_reads_without_its_marks():
     assert [(m.key, m.line) for m in marks(PAGE)] == [("loses", 3), ("loses", 3), ("equal", 4)]
     assert marks(PAGE)[2].words == "{term}`warps <warp>`, a[1] too"
     assert unmarked(PAGE).split("```")[0] == PLAIN and unmarked(PLAIN) == PLAIN
@@ -117,14 +113,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_with_a_page_is_found_with_its_line(name: str) -> None:
+def test_what_is_wrong_with_a_page_is_found_with_its_line(name):
     old, new, line, says = WRONG[name]
     assert PAGE.count(old) == 1 and faults(PAGE) == []
     found = faults(PAGE.replace(old, new))
     assert any(at == line and says in fault for at, fault in found), found
 
 
-def test_lint_names_page_and_line(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_names_page_and_line(book, capsys):
     assert (
         main(book) == 0
         and capsys.readouterr().out == "1 pages: every marked sentence has its condition\n"
@@ -142,7 +138,7 @@ PAGES = sorted((ROOT / "book").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_every_mark_of_a_page_has_its_condition(page: Path) -> None:
+def test_every_mark_of_a_page_has_its_condition(page):
     assert faults(page.read_text(encoding="utf-8")) == []
 
 
@@ -150,7 +146,7 @@ CLIMB = [p for p in PAGES if re.match(r"\d\d_", p.name) and p.name >= "04"]
 
 
 @pytest.mark.parametrize("page", CLIMB, ids=lambda p: p.stem)
-def test_a_chapter_of_the_climb_ties_its_sentences(page: Path) -> None:
+def test_a_chapter_of_the_climb_ties_its_sentences(page):
     texts = texts_of(page.name[:2])
     tied, numbers = [len(marks(t)) for t in texts], sum(t.count("{glue:text}") for t in texts)
     assert all(tied) and sum(tied) >= 8 and 4 * sum(tied) >= numbers
@@ -161,7 +157,7 @@ def test_a_chapter_of_the_climb_ties_its_sentences(page: Path) -> None:
 Record = dict[str, Any]
 
 
-def entries(record: Record, section: str, kernel: str, size: int | None = None) -> list[Record]:
+def entries(record, section, kernel, size=None):
     found = [e for e in record[section] if e["kernel"] == kernel and size in (None, e["m"])]
     assert found, (section, kernel, size)
     return found
@@ -170,19 +166,19 @@ def entries(record: Record, section: str, kernel: str, size: int | None = None) 
 TIMES, RATES = ("ms", "q1", "q3"), ("gflops", "cublas_ratio", "ratio_q1", "ratio_q3")
 
 
-def times(entry: Record, factor: float, *rates: str) -> None:
+def times(entry, factor, *rates):
     """A time, and what is one over it, as if all took a factor times as long."""
     entry |= {name: entry[name] * factor for name in TIMES}
     entry |= {name: entry[name] / factor for name in rates}
 
 
-def slower(record: Record) -> None:
+def slower(record):
     """The sign of a gain flipped: warp_tiled falls behind the double buffer."""
     for entry in entries(record, "points", "warp_tiled"):
         times(entry, 1 / 0.7, *RATES)
 
 
-def exchanged(record: Record) -> None:
+def exchanged(record):
     """Two rungs exchanged: the tiled kernel has the coalesced one's times, and vice versa."""
     for size in (1024, 4096):
         [a] = entries(record, "points", "coalesced", size)
@@ -191,7 +187,7 @@ def exchanged(record: Record) -> None:
             a[name], b[name] = b[name], a[name]
 
 
-def hurried(record: Record) -> None:
+def hurried(record):
     """Panels from pageable memory overlap after all: they take half of their time."""
     rows = entries(record, "overlap", "vectorised")
     panels = [e for e in rows if e["memory"] == "pageable" and e["panels"] > 1]
@@ -205,9 +201,7 @@ def hurried(record: Record) -> None:
     ("page", "mutate"),
     [("13_loop_registers", slower), ("06_tiling", exchanged), ("24_streams", hurried)],
 )
-def test_a_changed_record_stops_the_page_at_the_sentence(
-    page: str, mutate: Callable[[Record], None]
-) -> None:
+def test_a_changed_record_stops_the_page_at_the_sentence(page, mutate):
     record = json.loads((ROOT / "data" / "measurements" / "h200.json").read_text())
     mutate(record)
     with pytest.raises(FalseSentenceError, match=rf"{page}\.md:\d+"):

@@ -8,7 +8,6 @@ import re
 import shutil
 from dataclasses import replace
 from math import erf
-from typing import Any
 
 import foreign_kernels
 import numpy as np
@@ -30,12 +29,12 @@ SCALE = 'extern "C" __global__ void k(const float* x, float* y) { y[threadIdx.x]
 
 
 @pytest.fixture
-def by_clang(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_clang(monkeypatch):
     """clang compiles in this test."""
     monkeypatch.setenv("TILE_COMPILER", "clang")
 
 
-def run(source: str, x: Any, *, arch: str = "sm_80", dtype: Any = None, per: int = 1) -> Any:
+def run(source, x, *, arch="sm_80", dtype=None, per=1):
     """y of a kernel k(x, y), one thread for each element of x."""
     y = np.zeros(len(x) * per, dtype or x.dtype)
     report = emulator.launch(source, "k", 1, len(x), [x, y], arch=arch)
@@ -87,7 +86,7 @@ def test_a_report_names_its_compiler(by_clang):
 # -- which compiler --------------------------------------------------------------------------------
 
 
-def absent() -> toolchain.Nvrtc:
+def absent():
     raise ToolchainError("no NVRTC library was found on this machine")
 
 
@@ -119,7 +118,7 @@ def test_a_compiler_that_is_none_is_refused(monkeypatch, tmp_path):
 # -- errors ----------------------------------------------------------------------------------------
 
 
-def refused(source: str, **options: Any) -> CompileError:
+def refused(source, **options):
     """The error of a source that clang refuses."""
     with pytest.raises(CompileError) as caught:
         toolchain.compile(source, **options)
@@ -236,7 +235,7 @@ extern "C" __global__ void k(const float* __restrict__ A, float* __restrict__ C)
 """
 
 
-def lines_of_A() -> set[int]:
+def lines_of_A():
     """Where the kernel HOISTED reads A."""
     A, C = np.full(32, 3, np.float32), np.ones(160, np.float32)
     report = emulator.launch(HOISTED, "k", 1, 32, [A, C])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,14 +14,14 @@ from tools import compilers, mutants
 
 
 @cache
-def record(path: Path = compared.FILE) -> dict[str, Any]:
+def record(path=compared.FILE):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 BY_IR = record(compared.FILE_BY_IR)
 
 
-def row(section: str, name: str) -> dict[str, Any]:
+def row(section, name):
     [found] = [r for r in record()[section] if next(iter(r.values())) == name]
     return found
 
@@ -63,7 +61,7 @@ def test_a_record_of_other_code_is_seen(section, what):
     assert "not in the record" in compared.stale(twin)[0]
 
 
-def unexplained(row: dict[str, Any]) -> list[Any]:
+def unexplained(row):
     return compilers.unexplained(row["kernel"], row["differences"], "nvrtc", "clang")
 
 
@@ -120,7 +118,7 @@ def test_a_mutant_compared_again_gives_what_is_recorded(mutant):
 def test_a_mutant_that_one_compiler_misses_is_told(monkeypatch):
     mutant, run = test_mutants.sample()[0], mutants.run
 
-    def blind(mutant: mutants.Mutant, see: Any) -> dict[str, Any]:
+    def blind(mutant, see):
         found = run(mutant, see)
         if compared.toolchain.compiler().startswith("clang"):
             found |= {"found": False, "findings": {s: [] for s in found["findings"]}}

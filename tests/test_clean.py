@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ CHAPTERS = {k.chapter for k in catalog.values() if k.host in ("plain", "tma")}
 
 
 @cache
-def record() -> dict[str, Any]:
+def record():
     path = ROOT / "data" / "validation" / "clean.json"
     return json.loads(path.read_text(encoding="utf-8"))
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,20 +14,20 @@ from helpers.record import store
 from nogpu import device
 from nogpu.errors import ConfigError
 from tests.common import ROOT, completed
-from tests.test_measure import FakeSession, gpu, record, recorded
+from tests.test_measure import gpu, record, recorded
 from tools.recorder import commands
 
 __all__ = ["gpu", "recorded"]  # fixtures
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def run(capsys, *arguments):
     """Status, stdout and stderr of a command, in this process."""
     status = cli.main(arguments)
     out, err = capsys.readouterr()
     return status, out, err
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def fails(capsys, *arguments):
     """The message of a command that must fail, with nothing on stdout."""
     status, out, err = run(capsys, *arguments)
     assert status == 2
@@ -40,9 +37,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("command", "json"), [("", False), *((c[0], c[3]) for c in cli.COMMANDS)])
-def test_every_command_explains_itself(
-    command: str, json: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_explains_itself(command, json, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main([*([command] if command else []), "--help"])
     assert stopped.value.code == 0
@@ -50,7 +45,7 @@ def test_every_command_explains_itself(
     assert "usage: python -m helpers" in shown and ("--json" in shown) is json
 
 
-def test_a_command_loads_what_it_needs_itself() -> None:
+def test_a_command_loads_what_it_needs_itself():
     code = (
         "import sys; from helpers import __main__ as cli; cli.make_parser({!r}); "
         "print({{name.split('.')[0] for name in sys.modules}} & {{'tilelabs', 'tools', 'unittest'}})"
@@ -60,9 +55,7 @@ def test_a_command_loads_what_it_needs_itself() -> None:
         assert (done.stdout.strip() != "set()") is others, done.stdout
 
 
-def test_what_lies_in_tools_says_where_it_is_to_be_had(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_lies_in_tools_says_where_it_is_to_be_had(capsys, monkeypatch, tmp_path):
     """An installed package has no tools/: its other commands work, and these say what to do."""
     monkeypatch.setattr(cli, "ROOT", tmp_path)
     for command in ("record", "sweep", "tune", "verify", "notebooks"):
@@ -70,7 +63,7 @@ def test_what_lies_in_tools_says_where_it_is_to_be_had(
     assert run(capsys, "cache", "--json")[0] == 0
 
 
-def test_it_runs_as_a_program() -> None:
+def test_it_runs_as_a_program():
     line = [sys.executable, "-m", "helpers", "info", "--json"]
     done = completed(line, cwd=ROOT, check=True)
     info = json.loads(done.stdout)
@@ -83,7 +76,7 @@ def test_it_runs_as_a_program() -> None:
     assert "Traceback" not in bad.stderr
 
 
-def test_info_in_words(recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_in_words(recorded, capsys):
     status, out, _ = run(capsys, "info")
     assert status == 0
     for part in ("NVRTC", "tiled_32", "9 points of 3 kernels", "recorded on NVIDIA H200"):
@@ -93,7 +86,7 @@ def test_info_in_words(recorded: type[FakeSession], capsys: pytest.CaptureFixtur
     assert status == 0 and "none in data/measurements" in out
 
 
-def test_ladder_as_json(recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+def test_ladder_as_json(recorded, capsys):
     status, out, err = run(capsys, "ladder", "--gpu", "h200", "--size", "1024", "--json")
     assert (status, err) == (0, "")
     rows = json.loads(out)
@@ -104,7 +97,7 @@ def test_ladder_as_json(recorded: type[FakeSession], capsys: pytest.CaptureFixtu
         assert {"gpu", "date", "commit", "driver", "cuda", "cublas"} <= set(row["recorded"])
 
 
-def test_ladder_in_words(recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+def test_ladder_in_words(recorded, capsys):
     record(kernels=("naive_int",), sizes=((2048, 2048, 2048),), skip_above={"naive_int": 64})
     record(kernels=("naive", "coalesced_int"), sizes=((2048, 2048, 2048),))
     status, out, _ = run(capsys, "ladder", "--size", "2048")
@@ -116,29 +109,25 @@ def test_ladder_in_words(recorded: type[FakeSession], capsys: pytest.CaptureFixt
     assert "recorded on NVIDIA H200" in out
 
 
-def test_ladder_of_what_was_not_recorded(
-    recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ladder_of_what_was_not_recorded(recorded, capsys):
     assert "h200" in fails(capsys, "ladder", "--gpu", "h20")
     assert "1024x1024x1024" in fails(capsys, "ladder", "--size", "4096")
     for size in ("0", "big", "1x2", "-5", "1024x"):
         assert "size" in fails(capsys, "ladder", f"--size={size}")
 
 
-def test_a_damaged_record_is_one_clear_line(
-    recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_record_is_one_clear_line(recorded, capsys):
     (store.FOLDER / "h200.json").write_text("[", encoding="utf-8")
     assert "damaged" in fails(capsys, "ladder", "--json")
     assert "damaged" in fails(capsys, "info")
 
 
-def loads(rows: list[dict[str, Any]], array: str) -> dict[str, Any]:
+def loads(rows, array):
     """The row of the loads of one array."""
     return next(r for r in rows if (r["array"], r["op"], r["space"]) == (array, "load", "global"))
 
 
-def test_trace_shows_what_coalescing_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trace_shows_what_coalescing_is_about(capsys):
     found = {}
     for kernel in ("naive", "coalesced"):
         status, out, err = run(
@@ -152,7 +141,7 @@ def test_trace_shows_what_coalescing_is_about(capsys: pytest.CaptureFixture[str]
     assert loads(found["coalesced"], "B")["sectors_per_request"] == 4
 
 
-def test_trace_in_words_and_with_tiles(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trace_in_words_and_with_tiles(capsys):
     line = ("trace", "tiled_8", "-m", "9", "-n", "8", "-k", "7", "--param", "TILE=4")
     status, out, _ = run(capsys, *line)
     assert status == 0 and "TILE=4" in out and "wavefronts_per_request" in out
@@ -174,15 +163,13 @@ def test_trace_in_words_and_with_tiles(capsys: pytest.CaptureFixture[str]) -> No
     ],
     ids=str,
 )
-def test_bad_arguments(
-    line: tuple[str, ...], words: str, gpu: type[FakeSession], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_arguments(line, words, gpu, capsys):
     assert words in fails(capsys, *line)
     assert not store.FOLDER.exists()
 
 
 @pytest.mark.skipif(device.current() is not None, reason="there is a GPU here")
-def test_record_without_a_gpu(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_record_without_a_gpu(capsys, tmp_path):
     message = fails(capsys, "record", "--gpu", "h200", "--out", str(tmp_path / "h200.json"))
     assert "needs an NVIDIA GPU" in message
     assert "Nothing was written" in message
@@ -190,7 +177,7 @@ def test_record_without_a_gpu(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "needs an NVIDIA GPU" in fails(capsys, "ladder", "--live")
 
 
-def test_record(gpu: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+def test_record(gpu, capsys):
     arguments = ("record", "--gpu", "h200", "--kernels", "naive,tiled_32", "--commit", "abc")
     status, out, _ = run(capsys, *arguments, "--sizes", "64,128", "--skip-above", "naive:64")
     assert status == 0
@@ -206,7 +193,7 @@ def test_record(gpu: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> N
     assert "wrong result" in err
 
 
-def test_arguments_are_parsed() -> None:
+def test_arguments_are_parsed():
     assert commands.parse_sizes("64,1024x1024x768, 64") == ((64, 64, 64), (1024, 1024, 768))
     assert commands.parse_skip(["naive:4096"]) == {"naive": 4096}
     assert cli.parse_params(["BM=64", "BK=8"]) == {"BM": 64, "BK": 8}
@@ -215,26 +202,22 @@ def test_arguments_are_parsed() -> None:
         cli.parse_size("1024x1024")
 
 
-def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_no_nan(capsys):
     import numpy as np
 
     cli.print_json({"a": float("nan"), "b": [np.float32(1.5), np.int64(2)], "c": (None, True)})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1.5, 2], "c": [None, True]}
 
 
-def test_the_ladders_picture(
-    recorded: type[FakeSession], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_ladders_picture(recorded, capsys, tmp_path):
     out = tmp_path / "figures" / "ladder.svg"
     status, output, _ = run(capsys, "figures", "--size", "1024", "--out", str(out))
     assert (status, output.strip()) == (0, str(out))
     assert "<svg" in out.read_text(encoding="utf-8")
 
 
-def test_an_interrupt_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(_: argparse.Namespace) -> int:
+def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
+    def interrupted(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "run_info", interrupted)
@@ -242,7 +225,7 @@ def test_an_interrupt_is_no_traceback(
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_a_file_is_run_and_not_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_run_and_not_traced(tmp_path, capsys):
     file = tmp_path / "my.cu"
     file.write_text(
         "//! grid=1 block=32 a=32\n__global__ void f(float* a) { a[threadIdx.x] += 1; }\n"

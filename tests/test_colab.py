@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -27,7 +26,7 @@ CHAPTERS = ("01_your_gpu", "06_tiling")
 
 
 @pytest.fixture(scope="module")
-def python() -> Path:
+def python():
     """The Python of Colab's environment."""
     try:
         return colab.environment()
@@ -36,13 +35,13 @@ def python() -> Path:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def source(tmp_path_factory):
     """What the first cell clones."""
     yield colab.remote(tmp_path_factory.mktemp("remote"))
 
 
 @pytest.mark.parametrize("stem", CHAPTERS)
-def test_a_notebook_runs_on_colab(stem: str, python: Path, source: Path, tmp_path: Path) -> None:
+def test_a_notebook_runs_on_colab(stem, python, source, tmp_path):
     ran = colab.run(python, source, stem, tmp_path, FACTS)
     assert ran.errors == []
     assert ran.printed("stderr") == ""
@@ -54,7 +53,7 @@ def test_a_notebook_runs_on_colab(stem: str, python: Path, source: Path, tmp_pat
     assert "No GPU here" in output and "Runtime > Change runtime type" in output
 
 
-def test_a_cell_that_fails_is_seen(python: Path, source: Path, tmp_path: Path) -> None:
+def test_a_cell_that_fails_is_seen(python, source, tmp_path):
     """The wrong twin: a name that newer versions have, an error of the book's, a word to stderr."""
     small = tmp_path / "source"
     subprocess.run(["git", "clone", "--quiet", source, small], check=True)

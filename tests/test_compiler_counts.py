@@ -7,9 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +27,7 @@ REGISTERS_APART = frozenset({"/catalog, thin_columns/registers"})
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, dict[str, Any]]:
+def reports():
     """What was counted, by "colab" and "here": both run at the same time, each in one process."""
     try:
         pythons = {"colab": colab.with_compiler(), "here": Path(sys.executable)}
@@ -49,7 +47,7 @@ def reports() -> dict[str, dict[str, Any]]:
     return {name: json.loads(text) for name, (text, _) in done.items()}
 
 
-def differing(one: Any, other: Any, place: str = "") -> Iterator[str]:
+def differing(one, other, place=""):
     """Each number or word that is not the same in both, by its place."""
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted({*one, *other}):
@@ -61,14 +59,12 @@ def differing(one: Any, other: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: {one} and {other}"
 
 
-def test_both_compilers_are_what_they_are_said_to_be(reports: dict[str, dict[str, Any]]) -> None:
+def test_both_compilers_are_what_they_are_said_to_be(reports):
     assert reports["colab"]["compiler"] == "NVRTC 12.8"
     assert reports["here"]["compiler"] == toolchain.compiler() != "NVRTC 12.8"
 
 
-def test_colabs_compiler_gives_the_same_counts_and_points(
-    reports: dict[str, dict[str, Any]],
-) -> None:
+def test_colabs_compiler_gives_the_same_counts_and_points(reports):
     one, other = ({**reports[name]["counts"]} for name in ("colab", "here"))
     del one["control"], other["control"]
     found = [d for d in differing(one, other) if d.split(":")[0] not in REGISTERS_APART]
@@ -86,7 +82,7 @@ def test_colabs_compiler_gives_the_same_counts_and_points(
     }
 
 
-def test_a_kernel_that_differs_by_its_compiler_is_seen(reports: dict[str, dict[str, Any]]) -> None:
+def test_a_kernel_that_differs_by_its_compiler_is_seen(reports):
     """The wrong twin: it loads once more where the compiler is older."""
     one, other = (reports[name]["counts"]["control"] for name in ("colab", "here"))
     found = list(differing(one, other))

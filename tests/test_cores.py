@@ -9,7 +9,6 @@ import pytest
 
 from helpers import matmul, plan
 from helpers.ladder.kernel import KERNELS, constants, defines
-from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import blackwell, catalog, cores, find, fingerprint
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError, UnknownKernelError
@@ -45,7 +44,7 @@ MOVED = ("registers_increase", "setmaxnreg")
 """What moves registers between warps, which needs launch bounds."""
 
 
-def body(text: str) -> list[str]:
+def body(text):
     """Lines of code between the braces of a core."""
     code = without_comments(text)
     code = code[code.index("_core(") :]
@@ -53,11 +52,11 @@ def body(text: str) -> list[str]:
     return [line for line in inside.splitlines() if line.strip()]
 
 
-def identifiers(text: str) -> set[str]:
+def identifiers(text):
     return set(re.findall(r"[A-Za-z_]\w*", without_comments(text)))
 
 
-def counts(t: Trace, only: str = "") -> dict[str, int]:
+def counts(t, only=""):
     """What a run asks of memory, by space and op, and its multiply-adds."""
     found = {"multiply-adds": t.multiply_adds}
     for row in t.by_line():
@@ -68,7 +67,7 @@ def counts(t: Trace, only: str = "") -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", list(cores))
-def test_a_core_is_short_and_says_what_its_file_says(name: str) -> None:
+def test_a_core_is_short_and_says_what_its_file_says(name):
     core = cores[name]
     text = core.source
     assert len(body(text)) <= LINES[name], len(body(text))
@@ -85,14 +84,14 @@ def test_a_core_is_short_and_says_what_its_file_says(name: str) -> None:
     assert defines(core, core.params) == core.defines
 
 
-def test_constants_are_read_from_declarations_alone() -> None:
+def test_constants_are_read_from_declarations_alone():
     text = "const int BM = 64, BN = 32;  // const int BK = 9;\nconst int a = x / 4, T = 2 * 3;"
     text += " int TM = 7;"
     assert constants(text) == {"BM": 64, "BN": 32}
 
 
 @pytest.mark.parametrize("name", list(cores))
-def test_a_core_is_right_on_whole_tiles(name: str) -> None:
+def test_a_core_is_right_on_whole_tiles(name):
     m, n = plan(name, 4096).tile
     k = cores[name].params.get("BK", 64)
     for shape in ((m, n, k), (2 * m, n, 3 * k), (m, 3 * n, 2 * k)):
@@ -101,7 +100,7 @@ def test_a_core_is_right_on_whole_tiles(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(cores))
-def test_a_core_asks_of_memory_what_its_kernel_asks(name: str) -> None:
+def test_a_core_asks_of_memory_what_its_kernel_asks(name):
     m, n = plan(name, 4096).tile
     k = 4 * cores[name].params.get("BK", 64)
     sizes, of = cores[name].params, cores[name].core_of
@@ -115,7 +114,7 @@ def test_a_core_asks_of_memory_what_its_kernel_asks(name: str) -> None:
     assert mine == its
 
 
-def test_other_accesses_are_other_counts() -> None:
+def test_other_accesses_are_other_counts():
     """The wrong twin: a core that reads its tile of B down its columns."""
     text = cores["tiled_32_core"].source.replace("B_tile[ty][tx]", "B_tile[tx][ty]")
     p = plan("tiled_32_core", 64, 64, 64)
@@ -125,7 +124,7 @@ def test_other_accesses_are_other_counts() -> None:
 
 
 @pytest.mark.parametrize("name", list(cores))
-def test_a_core_refuses_what_is_not_whole_tiles(name: str) -> None:
+def test_a_core_refuses_what_is_not_whole_tiles(name):
     (m, n), sizes = plan(name, 4096).tile, cores[name].params
     unnamed = 16 if name == "wmma_core" else 64 if cores[name].host != "plain" else 1
     k = sizes.get("BK", sizes.get("TILE", unnamed))
@@ -138,7 +137,7 @@ def test_a_core_refuses_what_is_not_whole_tiles(name: str) -> None:
         plan(name, 65536)
 
 
-def test_a_core_multiplies_by_its_name_and_has_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_multiplies_by_its_name_and_has_no_record(monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
     rng = np.random.default_rng(3)
     A, B = (rng.integers(-4, 5, (64, 64)).astype(np.float32) for _ in "AB")
@@ -149,7 +148,7 @@ def test_a_core_multiplies_by_its_name_and_has_no_record(monkeypatch: pytest.Mon
         plan("block_1d_cor", 64)
 
 
-def test_cores_stand_beside_the_ladder() -> None:
+def test_cores_stand_beside_the_ladder():
     assert not set(cores) & set(catalog)
     for name, core in cores.items():
         assert core.core_of in {*catalog, *blackwell} and name == f"{core.core_of}_core"

@@ -41,7 +41,7 @@ CUBE = (4096, 4096, 4096)
 
 
 @cache
-def points() -> tuple[Bounds, ...]:
+def points():
     """The bounds of every recorded point whose code is that of now, with its measured time."""
     record = measuring.load("h200")
     return tuple(
@@ -53,22 +53,22 @@ def points() -> tuple[Bounds, ...]:
     )
 
 
-def need(*kernels: str) -> None:
+def need(*kernels):
     """Skip, and say so, where the record holds other code of a kernel than the file does now."""
     recorded = {b.kernel for b in points() if b.size == CUBE}
     if lacking := [name for name in kernels if name not in recorded]:
         pytest.skip(f"not recorded at 4096 as the code stands now: {', '.join(lacking)}")
 
 
-def at_4096(*types: str) -> list[Bounds]:
+def at_4096(*types):
     return [b for b in points() if b.size == CUBE and catalog[b.kernel].dtype in types]
 
 
-def without(b: Bounds, resource: str) -> Bounds:
+def without(b, resource):
     return replace(b, bounds=tuple(x for x in b.bounds if x.resource != resource))
 
 
-def times(b: Bounds, resource: str, factor: float) -> Bounds:
+def times(b, resource, factor):
     more = (replace(x, ms=x.ms * factor) if x.resource == resource else x for x in b.bounds)
     return replace(b, bounds=tuple(more))
 
@@ -76,23 +76,23 @@ def times(b: Bounds, resource: str, factor: float) -> Bounds:
 # --- the record ----------------------------------------------------------------------------------
 
 
-def beaten(every: list[Bounds]) -> list[str]:
+def beaten(every):
     """Points that were faster than their bound."""
     return [f"{b.kernel} at {b.size}: {b.share:.3f}" for b in every if (b.share or 0) > 1]
 
 
-def unexplained(every: list[Bounds]) -> list[str]:
+def unexplained(every):
     """Points of 4096 whose bound is less of their time than the model should leave open."""
     least = {"float32": 0.6, "int32": 0.6, "float16": 0.5, "bfloat16": 0.5}
     return [b.kernel for b in every if (b.share or 0) < least[catalog[b.kernel].dtype]]
 
 
-def test_no_recorded_point_beats_its_bound() -> None:
+def test_no_recorded_point_beats_its_bound():
     assert len(points()) > 80
     assert beaten(list(points())) == []
 
 
-def test_l2_lies_between_asking_together_and_asking_alone() -> None:
+def test_l2_lies_between_asking_together_and_asking_alone():
     """The bound takes the measured rate of SMs that share, and no kernel beats it; some beat the
     rate of SMs that ask alone, so that is no bound."""
     h200 = device.gpu("h200")
@@ -109,14 +109,14 @@ def test_l2_lies_between_asking_together_and_asking_alone() -> None:
 
 
 @pytest.mark.parametrize("resource", ["L1 and shared memory", "issue slots", "Tensor pipe"])
-def test_a_resource_counted_twice_is_beaten(resource: str) -> None:
+def test_a_resource_counted_twice_is_beaten(resource):
     if resource == "Tensor pipe":
         need("hopper_5")
     wrong = [times(b, resource, 2) if resource in b else b for b in points()]
     assert beaten(wrong) != []
 
 
-def test_the_bounds_explain_most_of_the_time_at_4096() -> None:
+def test_the_bounds_explain_most_of_the_time_at_4096():
     assert unexplained(at_4096("float32", "int32", "float16", "bfloat16")) == []
 
 
@@ -124,13 +124,13 @@ def test_the_bounds_explain_most_of_the_time_at_4096() -> None:
     ("resource", "kernel"),
     [("L1 and shared memory", "naive"), ("L1 and shared memory", "tiled_32"), ("Tensor pipe", "mma_pipelined")],
 )  # fmt: skip
-def test_a_resource_left_out_explains_too_little(resource: str, kernel: str) -> None:
+def test_a_resource_left_out_explains_too_little(resource, kernel):
     need(kernel)
     wrong = [without(b, resource) for b in at_4096("float32", "float16") if b.kernel == kernel]
     assert unexplained(wrong) == [kernel]
 
 
-def test_counts_are_those_of_the_hardware() -> None:
+def test_counts_are_those_of_the_hardware():
     """Instructions and wavefronts at 1024, never above ncu's and near them."""
     seen = 0
     for name in (*CLIMB, "tiled_8", "wmma_tiled", "mma_swizzle", "mma_pipelined"):
@@ -167,7 +167,7 @@ class Ordering(NamedTuple):
     against: list[tuple[str, str]]
 
 
-def order(every: list[Bounds], *, tie: float = 0.05, pure: bool = False) -> Ordering:
+def order(every, *, tie=0.05, pure=False):
     """Predictions that are within `tie` of the smaller say nothing. pure: by the bounds alone."""
     found = Ordering([], [])
     for a, b in combinations(sorted(every, key=lambda x: -(x.measured or 0.0)), 2):
@@ -177,7 +177,7 @@ def order(every: list[Bounds], *, tie: float = 0.05, pure: bool = False) -> Orde
     return found
 
 
-def test_the_climb_stands_in_the_measured_order() -> None:
+def test_the_climb_stands_in_the_measured_order():
     climb = [b for b in at_4096("float32") if b.kernel in CLIMB]
     assert len(climb) >= 8
     took = {b.kernel: b.measured or math.nan for b in climb}
@@ -186,14 +186,14 @@ def test_the_climb_stands_in_the_measured_order() -> None:
     assert order(climb).against == []
 
 
-def test_without_waiting_or_issue_slots_the_climb_is_out_of_order() -> None:
+def test_without_waiting_or_issue_slots_the_climb_is_out_of_order():
     need("vectorised", "prefetch", "cp_async", "fp32_best")
     climb = [b for b in at_4096("float32") if b.kernel in CLIMB]
     assert ("vectorised", "prefetch") in order(climb, tie=0, pure=True).against
     assert order([without(b, costs.ISSUE) for b in climb], tie=0).against != []
 
 
-def test_no_bound_of_a_tensor_core_rung_is_against_the_measured_order() -> None:
+def test_no_bound_of_a_tensor_core_rung_is_against_the_measured_order():
     need("mma_naive", "mma_swizzle", "hopper_1", "hopper_5")
     tensor = at_4096("float16", "bfloat16")
     assert order(tensor, pure=True).against == []
@@ -205,7 +205,7 @@ def test_no_bound_of_a_tensor_core_rung_is_against_the_measured_order() -> None:
     assert ("hopper_1", "hopper_5") in order(wrong, pure=True).against
 
 
-def test_of_all_pairs_few_are_against_the_model() -> None:
+def test_of_all_pairs_few_are_against_the_model():
     everything = order(at_4096("float32"))
     assert len(everything.agree) > 40
     assert len(everything.against) <= 0.06 * len(everything.agree)
@@ -215,7 +215,7 @@ def test_of_all_pairs_few_are_against_the_model() -> None:
 # --- what a bound says ---------------------------------------------------------------------------
 
 
-def test_a_bound_carries_count_rate_and_sources() -> None:
+def test_a_bound_carries_count_rate_and_sources():
     b = costs.bounds("block_1d", 4096, gpu="h200")
     assert b.binding == costs.L1
     assert b.measured is not None and b.share is not None and b.ms < b.measured
@@ -229,11 +229,11 @@ def test_a_bound_carries_count_rate_and_sources() -> None:
         b["tensor"]
 
 
-def test_thin_products_are_bound_by_dram() -> None:
+def test_thin_products_are_bound_by_dram():
     assert costs.bounds("fp32_best", 8192, 8192, 8, gpu="h200").binding == costs.DRAM
 
 
-def test_a_published_t4_beats_no_bound() -> None:
+def test_a_published_t4_beats_no_bound():
     """Document B timed two of these kernels on a T4."""
     seen = 0
     for row in measuring.published(document="B"):
@@ -250,7 +250,7 @@ BOUND = Bound("DRAM", 8.0, "bytes", 4.0, 2.0, "given", "given")
 BOTH = (BOUND, replace(BOUND, resource="FMA pipe", ms=3.0))
 
 
-def test_bounds_are_a_table_by_resource() -> None:
+def test_bounds_are_a_table_by_resource():
     b = Bounds("mine", (1, 2, 3), device.gpu("t4"), BOTH, Waves(8, 4, 2, 3.0), 6e6)
     assert list(b) == ["DRAM", "FMA pipe"] and len(b) == 2
     assert "DRAM" in b and "L2" not in b and b["DRAM"] is BOUND
@@ -274,15 +274,13 @@ def test_bounds_are_a_table_by_resource() -> None:
         ((64, 256 * 528), 528, 2),
     ],
 )  # fmt: skip
-def test_whole_tiles_count_for_the_busiest_sm(
-    shape: tuple[int, int], tiles: int, busiest: float
-) -> None:
+def test_whole_tiles_count_for_the_busiest_sm(shape, tiles, busiest):
     found = bounding.spread(lay_out("fp32_best", *shape, 64), device.gpu("h200"), 2)
     assert (found.tiles, found.sms, found.resident) == (tiles, 132, 2)
     assert found.busiest == pytest.approx(busiest)
 
 
-def test_bytes_from_l2_are_those_of_a_rectangle_of_tiles() -> None:
+def test_bytes_from_l2_are_those_of_a_rectangle_of_tiles():
     """In tiles of 128 x 128: what an SM takes in, and what L2 sends for a wave of them."""
     p, h200 = lay_out("block_2d", 4096, 4096, 64), device.gpu("h200")
     once = 4 * 4096 * 64  # bytes of a column of tiles of A and B
@@ -303,7 +301,7 @@ def test_bytes_from_l2_are_those_of_a_rectangle_of_tiles() -> None:
     assert bounding.distinct_bytes(lay_out("block_2d", 256, 256, 64), 1, h200) == 4 * 64 * 512
 
 
-def test_the_gpu_at_hand_is_described_by_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpu_at_hand_is_described_by_its_driver(monkeypatch):
     t4, live = device.gpu("t4"), SimpleNamespace(
         name="NVIDIA RTX 9999", arch="sm_89", sms=7, boost_mhz=2000, bandwidth_gbs=500.0,
         memory_bytes=1 << 30, l2_bytes=1 << 20, known=None,
@@ -321,10 +319,10 @@ def test_the_gpu_at_hand_is_described_by_its_driver(monkeypatch: pytest.MonkeyPa
     assert costs.at_hand() is t4
 
 
-def test_a_time_is_measured_now_or_recorded_or_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_is_measured_now_or_recorded_or_nobodys(monkeypatch):
     h200, p, calls, ms = device.gpu("h200"), plan("naive", 64), [], [9.0, 1.0]
 
-    def measure(kernel: Any, size: Any, *, gpu: str | None = None, **tile: int) -> Measurement:
+    def measure(kernel, size, *, gpu=None, **tile):
         calls.append((kernel.name, size, gpu, tile))
         if not ms:
             raise DataError("no such point")
@@ -346,7 +344,7 @@ def test_a_time_is_measured_now_or_recorded_or_nobodys(monkeypatch: pytest.Monke
     assert bounding.time_of(p, h200, live=True) == (None, "")
 
 
-def test_a_kernel_is_compiled_for_the_gpu_or_refused() -> None:
+def test_a_kernel_is_compiled_for_the_gpu_or_refused():
     t4, h200 = device.gpu("t4"), device.gpu("h200")
     later = replace(h200, key="", name="B200", arch="sm_100")
     naive, async_, hopper = (plan(name, 256) for name in ("naive", "cp_async", "hopper_1"))
@@ -360,7 +358,7 @@ def test_a_kernel_is_compiled_for_the_gpu_or_refused() -> None:
             bounding.target(launch, card)
 
 
-def test_a_ladder_leaves_out_what_has_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ladder_leaves_out_what_has_no_baseline(monkeypatch):
     monkeypatch.setattr(bounding, "bounds", lambda name, *shape, gpu: (shape, gpu.key))
     found: dict[str, Any] = dict(costs.ladder())
     assert {*catalog} - {*found} == {"naive_int", "coalesced_int", "tiled_int_32"}
@@ -368,7 +366,7 @@ def test_a_ladder_leaves_out_what_has_no_baseline(monkeypatch: pytest.MonkeyPatc
     assert costs.ladder(["naive"], (1, 2, 3), gpu="h200") == {"naive": ((1, 2, 3), "h200")}
 
 
-def test_resources_that_hold_for_a_launch_and_those_that_are_not_known() -> None:
+def test_resources_that_hold_for_a_launch_and_those_that_are_not_known():
     one, h200 = costs.bounds("block_2d", 4096, gpu="h200"), device.gpu("h200")
     assert list(one) == [costs.DRAM, costs.L2, costs.L1, costs.ISSUE, "FMA pipe"]
     assert one.missing == () and one.size == CUBE and one.flop == 2 * 4096**3
@@ -398,7 +396,7 @@ def test_resources_that_hold_for_a_launch_and_those_that_are_not_known() -> None
     assert "by TMA" in hopper[costs.L2].count_source
 
 
-def test_a_power_limit_lowers_the_clock_of_what_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_power_limit_lowers_the_clock_of_what_multiplies(monkeypatch):
     monkeypatch.setattr(bounding, "bounds", lambda name, *size, gpu: (name, size, gpu.boost_mhz))
     both = (BOUND, replace(BOUND, resource="Tensor pipe", ms=3.0))
     b = Bounds("wmma_tiled", CUBE, device.gpu("t4"), both, Waves(8, 4, 2, 3.0), 6e6)
@@ -430,7 +428,7 @@ none."""
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_a_block_asks_for_a_part_once_and_a_part_for_each_k(name: str) -> None:
+def test_a_block_asks_for_a_part_once_and_a_part_for_each_k(name):
     each, once = COUNTED[name]
     p = plan(name, 4096)
     of = counting.of_block(p, bounding.target(p, device.gpu("h200")))
@@ -446,7 +444,7 @@ def test_a_block_asks_for_a_part_once_and_a_part_for_each_k(name: str) -> None:
     assert (of.instructions is None) == ("hopper" in name)
 
 
-def test_how_far_a_block_goes_in_a_step() -> None:
+def test_how_far_a_block_goes_in_a_step():
     steps = {"naive": 16, "tiled_32": 32, "block_1d": 8, "hopper_1": 64, "mma_tma": 64}
     assert {name: counting.depth_of(plan(name, 256)) for name in steps} == steps
 
@@ -461,11 +459,11 @@ def test_how_far_a_block_goes_in_a_step() -> None:
         ("HMMA.F32", "float16", 0), ("FFMA", "float16", 0), ("LDSM.16816", "float16", 0),
     ],
 )  # fmt: skip
-def test_multiply_adds_of_a_warp_instruction(opcode: str, dtype: str, done: int) -> None:
+def test_multiply_adds_of_a_warp_instruction(opcode, dtype, done):
     assert counting.multiplied(opcode, dtype) == done
 
 
-def test_wavefronts_of_a_request_follow_its_rows() -> None:
+def test_wavefronts_of_a_request_follow_its_rows():
     """Of a column and of a row, in rows of 1024 elements; a full one takes two clocks of a T4."""
     lanes, zeros = tuple(range(32)), (0,) * 32
     column, row = (lanes, zeros), (zeros, lanes)
@@ -486,14 +484,14 @@ def test_wavefronts_of_a_request_follow_its_rows() -> None:
     assert {given: counting.full_wavefronts(*given) for given in full} == full
 
 
-def row(op: str = "load", space: str = "global", line: int = 1, **more: Any) -> SimpleNamespace:
+def row(op="load", space="global", line=1, **more):
     """An access of a report, as `counting.accesses` reads it."""
     given = {"width_bytes": 4, "array": "A", "requests": 10, "wavefronts": 0, **more}
     fields = {"sass_wavefronts": None, "ideal_wavefronts": None, **given}
     return SimpleNamespace(op=op, space=space, line=line, **fields)
 
 
-def test_accesses_of_a_report_are_what_the_pipe_delivers() -> None:
+def test_accesses_of_a_report_are_what_the_pipe_delivers():
     tile = {"array": "A_tile", "space": "shared"}
     rows = [
         row(), row(requests=5), row(line=2, width_bytes=16), row(line=3, width_bytes=16),
@@ -503,7 +501,7 @@ def test_accesses_of_a_report_are_what_the_pipe_delivers() -> None:
         row("store", line=1, wavefronts=3, **tile),
     ]  # fmt: skip
     found = {
-        name: counting.accesses(SimpleNamespace(accesses=rows, instructions={op: 1}))  # type: ignore[arg-type]
+        name: counting.accesses(SimpleNamespace(accesses=rows, instructions={op: 1}))
         for name, op in (("copied", "cp.async.cg.shared.global"), ("stored", "st.shared.f32"))
     }
     copy = {("global load", 2, 16, "A"): (10, 10), ("shared store", 2, 16, "A_tile"): (7, 7)}
@@ -515,7 +513,7 @@ def test_accesses_of_a_report_are_what_the_pipe_delivers() -> None:
     }  # fmt: skip
 
 
-def test_what_a_report_delivered_is_told_by_a_few_of_its_requests() -> None:
+def test_what_a_report_delivered_is_told_by_a_few_of_its_requests():
     column, line_, none = (np.arange(32) * n for n in (4096, 4, 0))
     halved = np.where(np.arange(32) < 16, column, -1)
     samples = {
@@ -530,12 +528,12 @@ def test_what_a_report_delivered_is_told_by_a_few_of_its_requests() -> None:
     ]
     report = SimpleNamespace(accesses=rows, samples=samples, instructions={})
     expected = 10 * (32 + 1 + 16) / 3 + 10 * 32 + 10 + 8  # of 32 requests every second
-    assert counting.delivered(report) == pytest.approx(expected)  # type: ignore[arg-type]
+    assert counting.delivered(report) == pytest.approx(expected)
     slow = 10 * (16 + 1 + 8) / 3 + 10 * 16 + 10 + 4
-    assert counting.delivered(report, 2.0) == pytest.approx(slow)  # type: ignore[arg-type]
+    assert counting.delivered(report, 2.0) == pytest.approx(slow)
 
 
-def test_bounds_of_a_report_are_those_of_its_blocks() -> None:
+def test_bounds_of_a_report_are_those_of_its_blocks():
     """One of ten blocks ran: ten wavefronts in all, and two rounds of the busiest SM."""
     rows = [row(line=4, space="shared", wavefronts=7)]
     report: Any = SimpleNamespace(
@@ -562,7 +560,7 @@ def test_bounds_of_a_report_are_those_of_its_blocks() -> None:
 # --- other kernels -------------------------------------------------------------------------------
 
 
-def test_a_readers_own_text_has_bounds_of_its_own() -> None:
+def test_a_readers_own_text_has_bounds_of_its_own():
     whole = plan("block_1d", 4096)
     same = costs.of_plan(whole.with_source(whole.kernel.source), "h200")
     assert same.ms == costs.of_plan(whole, "h200").ms and same.measured is None
@@ -585,7 +583,7 @@ extern "C" __global__ void at_b(const float* A, const float* B, float* C, int n)
 """
 
 
-def of_source(source: str, entry: str, n: int, gpu: str = "h200") -> Bounds:
+def of_source(source, entry, n, gpu="h200"):
     a = np.ones((n, n), np.float32)
     report = emulator.launch(
         source, entry, (n // 32, n // 8), (32, 8), [a, a, np.zeros_like(a), n],
@@ -598,7 +596,7 @@ def of_source(source: str, entry: str, n: int, gpu: str = "h200") -> Bounds:
     )  # fmt: skip
 
 
-def test_any_kernel_that_the_emulator_runs_has_bounds() -> None:
+def test_any_kernel_that_the_emulator_runs_has_bounds():
     found = of_source(TRANSPOSED, "at_b", 256)
     straight = costs.bounds("coalesced", 256, gpu="h200", BX=32, BY=8)
     # a warp reads one element of A and a line of B, as `coalesced` does
@@ -608,7 +606,7 @@ def test_any_kernel_that_the_emulator_runs_has_bounds() -> None:
     assert of_source(columns, "at_b", 256)[costs.L1].count > 10 * found[costs.L1].count
 
 
-def test_counts_without_samples_are_refused() -> None:
+def test_counts_without_samples_are_refused():
     a = np.ones((32, 32), np.float32)
     report = emulator.launch(TRANSPOSED, "at_b", (1, 4), (32, 8), [a, a, a.copy(), 32])
     of = resources_of(plan("coalesced", 32, BX=32, BY=8), "sm_90")
@@ -619,11 +617,11 @@ def test_counts_without_samples_are_refused() -> None:
 # --- latency -------------------------------------------------------------------------------------
 
 
-def line(opcode: str, operands: str) -> SassInstruction:
+def line(opcode, operands):
     return SassInstruction(0, opcode, operands)
 
 
-def test_a_warp_waits_for_what_it_reads() -> None:
+def test_a_warp_waits_for_what_it_reads():
     latencies = {"LDG": 200.0, "LDS": 30.0}
     load, use = line("LDG.E", "R4, [R2.64]"), line("FFMA", "R8, R4, R5, R6")
     other = [line("FFMA", f"R{20 + i}, R6, R7, R{20 + i}") for i in range(50)]
@@ -633,7 +631,7 @@ def test_a_warp_waits_for_what_it_reads() -> None:
     assert waits([use, *other], latencies) == 0
 
 
-def test_a_barrier_of_copies_counts_groups_of_earlier_rounds() -> None:
+def test_a_barrier_of_copies_counts_groups_of_earlier_rounds():
     latencies = {"LDGSTS": 200.0}
     copy, end = line("LDGSTS.E", "[R2], [R4.64]"), line("LDGDEPBAR", "")
     # three rounds of three clocks fill the ring: the fourth waits at 12 for the copy of clock 1
@@ -643,7 +641,7 @@ def test_a_barrier_of_copies_counts_groups_of_earlier_rounds() -> None:
     assert waits([copy, end] * 5 + [line("DEPBAR", "SB0")], latencies) > 190  # for all
 
 
-def test_what_is_waited_for_arithmetic_is_not_counted() -> None:
+def test_what_is_waited_for_arithmetic_is_not_counted():
     """Ten multiply-adds of four clocks each pass while the load is under way."""
     chain = [line("FFMA", "R8, R8, R8, R8")] * 10
     found = waits(
@@ -659,7 +657,7 @@ def test_what_is_waited_for_arithmetic_is_not_counted() -> None:
         ("LDS.U.128", 4), ("LDSM.16.M88", 1), ("LDSM.16.M88.2", 2), ("LDSM.16.MT88.4", 4),
     ],
 )  # fmt: skip
-def test_a_load_fills_as_many_registers_as_it_is_wide(opcode: str, registers: int) -> None:
+def test_a_load_fills_as_many_registers_as_it_is_wide(opcode, registers):
     latencies = {"LDG": 100.0, "LDS": 100.0, "LDSM": 100.0}
     load, wide = line(opcode, "R8, [R2.64]"), line("HMMA.16816.F32", "R8, R20, R24, R8")
     last, next_one = (line("FFMA", f"R40, R{8 + r}, R5, R6") for r in (registers - 1, registers))
@@ -670,12 +668,12 @@ def test_a_load_fills_as_many_registers_as_it_is_wide(opcode: str, registers: in
     assert (waits(overwritten, latencies), waits(beyond, latencies)) == (0, 98)
 
 
-def a_clock(gpu: device.Gpu, rate: rates.Rate) -> float:
+def a_clock(gpu, rate):
     """What an SM does in a clock."""
     return rate.per_ms / (gpu.sms * gpu.boost_mhz * 1e3)
 
 
-def test_rates_are_those_of_the_sources() -> None:
+def test_rates_are_those_of_the_sources():
     t4, a100, h200 = (device.gpu(name) for name in ("t4", "a100", "h200"))
     assert rates.dram(t4).per_ms * 1e3 == 320e9 and rates.dram(t4).source.startswith("320 GB/s")
     assert [a_clock(g, rates.deliveries(g)) for g in (t4, a100)] == pytest.approx([0.5, 1])
@@ -700,7 +698,7 @@ def test_rates_are_those_of_the_sources() -> None:
     assert rates.sustained(h200, "float16") is None
 
 
-def test_l2_delivers_what_was_measured_or_published() -> None:
+def test_l2_delivers_what_was_measured_or_published():
     t4, h100, h200 = (device.gpu(name) for name in ("t4", "h100", "h200"))
     published = costs.l2(t4)
     assert published and published.together is None
@@ -728,7 +726,7 @@ def test_l2_delivers_what_was_measured_or_published() -> None:
         ("sm_90", "DRAM", 479, "on an H800"), ("sm_100a", "DRAM", 479, "assumed for sm_100a"),
     ],
 )  # fmt: skip
-def test_a_latency_names_who_measured_it(arch: str, place: str, clocks: int, origin: str) -> None:
+def test_a_latency_names_who_measured_it(arch, place, clocks, origin):
     """The two papers' tables; others take those of a near architecture, and it is said."""
     found = rates.latency(arch, place)
     assert found.clocks == clocks and origin in found.source
@@ -747,9 +745,7 @@ def test_a_latency_names_who_measured_it(arch: str, place: str, clocks: int, ori
         ("FMA pipe", "h200", 4, 4, "instructions"),
     ],
 )
-def test_what_must_be_under_way_at_each_place(
-    place: str, gpu: str, clocks: int, rate: float, unit: str
-) -> None:
+def test_what_must_be_under_way_at_each_place(place, gpu, clocks, rate, unit):
     law = costs.little(place, gpu)
     assert (law.place, law.clocks, law.unit) == (place, clocks, unit)
     assert law.each == (1 if unit == "instructions" else 128)
@@ -758,7 +754,7 @@ def test_what_must_be_under_way_at_each_place(
     assert costs.little(place, gpu, each=0.5).warps == pytest.approx(2 * law.amount)
 
 
-def test_littles_law_refuses_what_is_no_place_or_no_size() -> None:
+def test_littles_law_refuses_what_is_no_place_or_no_size():
     wrong: list[tuple[Any, Any, Any, str]] = [("tape", 128, UnknownNameError, "tape")]
     wrong += [(3, 128, UnknownNameError, "3")]
     wrong += [("L2", each, ConfigError, "each") for each in (0, -1, "x")]
@@ -770,7 +766,7 @@ def test_littles_law_refuses_what_is_no_place_or_no_size() -> None:
 # --- on a page -----------------------------------------------------------------------------------
 
 
-def test_a_scorecard_says_what_binds_and_what_was_measured() -> None:
+def test_a_scorecard_says_what_binds_and_what_was_measured():
     b = costs.bounds("block_1d", 4096, gpu="h200")
     picture = plots.scorecard([b, costs.bounds("block_1d", 4096, gpu="t4")])
     for words in ("The longest is L1 and shared memory: it binds", "Measured: 7.02 ms"):
@@ -780,17 +776,17 @@ def test_a_scorecard_says_what_binds_and_what_was_measured() -> None:
     assert "The longest is issue slots: it binds" in plots.scorecard(without(b, costs.L1)).alt
     for wrong in ([], "naive", ["naive"]):
         with pytest.raises(ConfigError, match=r"takes what costs\.bounds"):
-            plots.scorecard(wrong)  # type: ignore[arg-type]
+            plots.scorecard(wrong)
 
 
-def test_all_roofs_draw_one_precision() -> None:
+def test_all_roofs_draw_one_precision():
     picture = plots.all_roofs(["naive", "fp32_best"], 4096, gpu="h200")
     assert "naive 498 GFLOP/s" in picture.alt and "bound by issue slots" in picture.alt
     with pytest.raises(ConfigError, match="precision"):
         plots.all_roofs(["naive", "hopper_5"], 4096, gpu="h200")
 
 
-def test_the_table_has_a_row_a_kernel() -> None:
+def test_the_table_has_a_row_a_kernel():
     shown = pages.costs_table(["naive", "block_1d"], 4096, gpu="h200")
     assert "bound / measured" in shown.text and "0.99" in shown.text
     assert "nobody measured" in pages.costs_table(["naive"], 4096, gpu="t4").text
@@ -798,10 +794,10 @@ def test_the_table_has_a_row_a_kernel() -> None:
         with pytest.raises(ConfigError, match="takes a list of kernels"):
             pages.costs_table(wrong)
     with pytest.raises(ConfigError, match="M, N, K"):
-        pages.costs_table(["naive"], (64, 64))  # type: ignore[arg-type]
+        pages.costs_table(["naive"], (64, 64))
 
 
-def test_on_your_gpu_predicts_for_a_t4() -> None:
+def test_on_your_gpu_predicts_for_a_t4():
     text = pages.on_your_gpu("block_1d", next="block_2d").text
     assert "Tesla T4" in text and "at most" in text and "half the rate" in text
     powered = pages.on_your_gpu("wmma_tiled").text
@@ -814,11 +810,11 @@ def test_on_your_gpu_predicts_for_a_t4() -> None:
     assert "wgmma" in lacking and "TMA" in lacking and "times as fast" not in lacking
 
 
-def test_on_your_gpu_measures_the_gpu_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_your_gpu_measures_the_gpu_at_hand(monkeypatch):
     """As on an A100: its own prediction beside the T4's, and the time that was taken now."""
     a100, gpus = device.gpu("a100"), []
 
-    def measure(kernel: Any, size: Any, *, gpu: str | None = None, **tile: int) -> Measurement:
+    def measure(kernel, size, *, gpu=None, **tile):
         gpus.append(gpu)
         return Measurement(True, a100.name, "a100", "measured here, now", ({"ms": 9.0},))
 
@@ -832,7 +828,7 @@ def test_on_your_gpu_measures_the_gpu_at_hand(monkeypatch: pytest.MonkeyPatch) -
     assert costs.bounds("block_1d", 4096, gpu="h200").measured == 9.0 and gpus == ["h200"]
 
 
-def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:
+def test_what_a_gpu_lacks_is_what_the_kernel_uses():
     t4, h200 = device.gpu("t4"), device.gpu("h200")
     assert costs.missing(catalog["mma_pipelined_bf16"], t4) == (
         "cp.async (from sm_80 on)", "BF16 on Tensor Cores (from sm_80 on)",
@@ -846,7 +842,7 @@ def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:
         assert runs or "it is sm_75" not in str(costs.missing(kernel, t4)), name
 
 
-def test_a_kernel_for_one_architecture_lacks_what_a_later_gpu_has_not() -> None:
+def test_a_kernel_for_one_architecture_lacks_what_a_later_gpu_has_not():
     t4, a100, h200 = (device.gpu(name) for name in ("t4", "a100", "h200"))
     later = replace(h200, key="", name="B200", arch="sm_100")
     missing = {

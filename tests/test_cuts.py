@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ H200 = device.gpu("h200")
 
 
 @st.composite
-def walks(choose: Any) -> Walk:
+def walks(choose):
     """Any work, by any division that is possible."""
     workers, tiles = choose(st.integers(1, 40)), choose(st.integers(1, 90))
     steps = choose(st.sampled_from((1, 2, 3, 5, 7, 8, 9, 13, 16, 31, 64, 257)))
@@ -36,7 +35,7 @@ def walks(choose: Any) -> Walk:
 # -- the walk --------------------------------------------------------------------------------------
 
 
-def faults_of(walk: Walk) -> list[str]:
+def faults_of(walk):
     """What is wrong with a walk and its sharers; nothing of a sound one."""
     found = []
     covered: Counter[tuple[int, int]] = Counter()
@@ -69,32 +68,32 @@ def faults_of(walk: Walk) -> list[str]:
 
 @settings(max_examples=300, deadline=None)
 @given(walks())
-def test_every_step_is_taken_once_and_sharers_are_who_has_pieces(walk: Walk) -> None:
+def test_every_step_is_taken_once_and_sharers_are_who_has_pieces(walk):
     assert not faults_of(walk)
 
 
 class _Careless(Walk):
     """A twin: cuts lie where the division puts them, however thin the pieces."""
 
-    def begin_of(self, number: int) -> int:
+    def begin_of(self, number):
         return self.left * number // self.division.ranges
 
 
 class _Deaf(Walk):
     """A twin: who has the end of a tile owns a share, even if it goes on to another tile."""
 
-    def sharers(self, tile: int) -> Sharers:
+    def sharers(self, tile):
         found = super().sharers(tile)
         return replace(found, owners=found.parts)
 
 
 @pytest.mark.parametrize("twin", [_Careless, _Deaf])
-def test_a_careless_walk_is_found(twin: type[Walk]) -> None:
+def test_a_careless_walk_is_found(twin):
     of = [(7, 3, 40), (5, 2, 33), (9, 13, 16), (66, 50, 64)]
     assert any(faults_of(twin(w, t, s, cuts.even(t, w, s))) for w, t, s in of)
 
 
-def test_pieces_by_default_are_shared_evenly() -> None:
+def test_pieces_by_default_are_shared_evenly():
     pieces = [cuts.stream_k_pieces(w, 6, 2, 24) for w in range(6)]
     assert [p for [p] in pieces] == [Piece(t, 8 * n, 8 * n + 8) for t in (0, 1) for n in range(3)]
     for nobody in ((4, 4, 5, 8), (-1, 4, 5, 8), (0, 1, 0, 8), (0, 1, 5, 0), (0, 0, 5, 8)):
@@ -106,20 +105,20 @@ def test_pieces_by_default_are_shared_evenly() -> None:
     ("tiles", "whole", "ranges"),
     [(8, 8, 0), (9, 4, 4), (13, 8, 4), (3, 0, 4), (1, 1, 0), (4, 4, 0)],
 )
-def test_even_shares_cut_the_last_one_to_two_rounds(tiles: int, whole: int, ranges: int) -> None:
+def test_even_shares_cut_the_last_one_to_two_rounds(tiles, whole, ranges):
     """Of four workers and eight steps: a tile by itself would be in pieces of two."""
     assert cuts.even(tiles, 4, 8 if tiles < 3 else 16) == Division(whole, ranges)
     assert cuts.even(5, 8, 8) == Division(5, 0)  # as many ranges of eight steps as tiles
 
 
-def test_ways_to_share_out_are_told_from_the_fewest_cuts_on() -> None:
+def test_ways_to_share_out_are_told_from_the_fewest_cuts_on():
     of_two = [Division(2, 0), *(Division(0, ranges) for ranges in (4, 6, 8))]
     assert cuts.possible(8, 2, 64) == tuple(of_two)
     assert cuts.possible(4, 10, 16) == (Division(10, 0), Division(8, 4), Division(4, 4))
     assert cuts.possible(4, 8, 16) == (Division(8, 0),)
 
 
-def test_a_spread_tells_of_the_busiest_and_of_tiles_in_parts() -> None:
+def test_a_spread_tells_of_the_busiest_and_of_tiles_in_parts():
     """66 steps in five ranges, 13 or 14 each; then a round of whole tiles, and the sixth in two."""
     found = cuts.spread(5, 2, 33, Division(0, 5))
     assert (found.busiest, found.parts) == (14, {0: 3, 1: 3})
@@ -128,7 +127,7 @@ def test_a_spread_tells_of_the_busiest_and_of_tiles_in_parts() -> None:
     assert (found.busiest, found.parts) == (24, {5: 2})
 
 
-def test_the_thinnest_ranges_and_the_most_steps_that_are_taken() -> None:
+def test_the_thinnest_ranges_and_the_most_steps_that_are_taken():
     assert Walk(4, 4, 2, Division(0, 4)).pieces(1) == (Piece(1, 0, 2),)  # whole tiles
     assert Walk(4, 1, 16, Division(0, 1)).sharers(0) == Sharers(0, 1, 1)
     Walk(128, 1, (1 << 24) - 1, Division(0, 128))
@@ -141,7 +140,7 @@ def test_the_thinnest_ranges_and_the_most_steps_that_are_taken() -> None:
             Walk(128, 1, steps, division)
 
 
-def test_what_cannot_be_shared_out_is_refused() -> None:
+def test_what_cannot_be_shared_out_is_refused():
     for workers, tiles, steps, division in (
         (0, 1, 1, Division(1, 0)), (1, 0, 1, Division(0, 0)), (1, 1, 0, Division(1, 0)),
         (4, 1, 16, Division(0, 4)), (4, 1, 64, Division(0, 5)), (4, 2, 64, Division(2, 1)),
@@ -193,9 +192,7 @@ extern "C" __global__ void add(const float* A, float* C, int* stored, float4* pa
 """One warpgroup a block whose sums are whole numbers, so that they are exact in any order."""
 
 
-def add_up(
-    walk: Walk, old: str = "", new: str = "", schedule: str = "ascending"
-) -> tuple[bool, emulator.Report]:
+def add_up(walk, old="", new="", schedule="ascending"):
     """Run kernels/common/hand_over.cuh in the emulator, `old` in it replaced: right, report."""
     text = (KERNELS / "common" / "hand_over.cuh").read_text(encoding="utf-8")
     assert text.count(BARRIER) == 1 and (not old or text.count(old) == 1), old
@@ -226,7 +223,7 @@ def add_up(
     ],
 )
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_the_kernels_own_hand_over(walk: Walk, schedule: str) -> None:
+def test_the_kernels_own_hand_over(walk, schedule):
     right, report = add_up(walk, schedule=schedule)
     assert right and not report.findings, report.findings
 
@@ -242,7 +239,7 @@ def test_the_kernels_own_hand_over(walk: Walk, schedule: str) -> None:
         ("boxes & ~owned", "boxes & owned"),
     ],
 )
-def test_twins_of_the_hand_over_are_found(old: str, new: str) -> None:
+def test_twins_of_the_hand_over_are_found(old, new):
     right, report = add_up(Walk(5, 2, 33, Division(0, 5)), old, new)
     assert not right or report.findings
 
@@ -274,7 +271,7 @@ extern "C" __global__ void walk(int* out, int* who, int tiles, int steps, int wh
     ("tiles", "workers", "steps"),
     [(5, 4, 8), (7, 3, 64), (256, 66, 64), (3, 4, 5), (8, 4, 2), (67, 66, 1), (16, 66, 256), (50, 66, 63), (1, 132, 1100)],
 )  # fmt: skip
-def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
+def test_pieces_are_the_kernels(tiles, workers, steps):
     ways = {*cuts.possible(workers, tiles, steps), cuts.even(tiles, workers, steps)}
     for division in sorted(ways, key=repr)[:: max(1, len(ways) // 6)]:
         walk = Walk(workers, tiles, steps, division)
@@ -292,7 +289,7 @@ def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
 # -- clocks ----------------------------------------------------------------------------------------
 
 
-def counted(walk: Walk, work: cuts.Work) -> tuple[float, float]:
+def counted(walk, work):
     """Bytes that the busiest worker leaves and takes, counted over all pieces, shares as equal as
     they may be."""
     leaves: Counter[int] = Counter()
@@ -301,14 +298,14 @@ def counted(walk: Walk, work: cuts.Work) -> tuple[float, float]:
         s = walk.sharers(tile)
         for part in range(s.parts if s.parts > 1 else 0):
             owned = 1 / min(s.owners, work.shares) if part < s.owners else 0.0
-            leaves[s.first + part] += (1 - owned) * work.sums  # type: ignore[assignment]
-            takes[s.first + part] += owned * (s.parts - 1) * work.sums  # type: ignore[assignment]
+            leaves[s.first + part] += (1 - owned) * work.sums
+            takes[s.first + part] += owned * (s.parts - 1) * work.sums
     return max(leaves.values(), default=0), max(takes.values(), default=0)
 
 
 @settings(max_examples=200, deadline=None)
 @given(walks(), st.sampled_from((8, 16)))
-def test_the_model_counts_no_less_than_is_handed_over(walk: Walk, shares: int) -> None:
+def test_the_model_counts_no_less_than_is_handed_over(walk, shares):
     work = cuts.Work(walk.workers, walk.tiles, walk.steps, 1024, 0, 131072, shares, True)
     predicted, found = cuts.handed(work, walk.division), counted(walk, work)
     assert all(a >= b - 1e-6 for a, b in zip(predicted, found, strict=True)), (predicted, found)
@@ -335,8 +332,8 @@ HANDED = [
     ("tiles", "workers", "steps", "shares", "division", "left", "taken"), HANDED
 )
 def test_sums_are_handed_over_by_whoever_does_not_store_them(
-    tiles: int, workers: int, steps: int, shares: int, division: Division, left: float, taken: float
-) -> None:
+    tiles, workers, steps, shares, division, left, taken
+):
     work = cuts.Work(workers, tiles, steps, 1024, 0, 131072, shares, True)
     handed = cuts.handed(work, division)
     assert handed == pytest.approx((left * work.sums, taken * work.sums))
@@ -360,7 +357,7 @@ hopper_6      2048x2100x8192 260654.5 2  66  66
 
 
 @pytest.mark.parametrize("line", PREDICTED.strip().splitlines())
-def test_a_launch_is_predicted_as_before(line: str) -> None:
+def test_a_launch_is_predicted_as_before(line):
     name, shape, clocks, busiest, whole, ranges, *tile = line.split()
     sizes = {size: int(value) for size, value in (word.split("=") for word in tile)}
     p = lay_out(name, *map(int, shape.split("x")), **sizes)
@@ -375,7 +372,7 @@ def test_a_launch_is_predicted_as_before(line: str) -> None:
 
 
 @pytest.mark.parametrize("tile", [{}, *catalog["hopper_6"].candidates], ids=str)
-def test_a_tile_has_a_share_for_each_box_of_a_consumer(tile: dict[str, int]) -> None:
+def test_a_tile_has_a_share_for_each_box_of_a_consumer(tile):
     """Boxes of 16 rows and 64 columns, and two consumers."""
     p = lay_out("hopper_6", 1024, 1024, 16384, **tile)
     assert 2 * 16 * 64 * cuts.work_of(p, H200).shares == p.tile[0] * p.tile[1]
@@ -384,14 +381,14 @@ def test_a_tile_has_a_share_for_each_box_of_a_consumer(tile: dict[str, int]) -> 
 FEW = ((1024, 1024, 16384), (128, 8192, 4096), (512, 4096, 4096), (16, 4096, 4096))
 
 
-def test_the_pages_few_tiles_are_fewer_than_the_sms() -> None:
+def test_the_pages_few_tiles_are_fewer_than_the_sms():
     rows = limits.few()
     assert all(row["SMs with a tile"] < H200.sms for row in rows)
     assert all(row["steps, cut"] <= row["steps, whole"] for row in rows)
     assert all(row["KB, shares"] <= row["KB, one owner"] for row in rows)
 
 
-def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not() -> None:
+def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not():
     cut = ((1024, 1024, 16384), (16, 4096, 4096))
     for shape, is_cut in (*((one, True) for one in cut), ((4096,) * 3, False)):
         p = lay_out("hopper_6", *shape)
@@ -402,7 +399,7 @@ def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not() -> None:
 
 
 @pytest.mark.parametrize("name", ["hopper_5", "hopper_6", "hopper_5_fp16", "hopper_6_fp16"])
-def test_a_tile_is_chosen_by_shape(name: str) -> None:
+def test_a_tile_is_chosen_by_shape(name):
     """With nothing compiled; few rows are not given to clusters of two blocks, stacked."""
     for shape in FEW:
         p = launch.choose(name, *shape, gpu=H200)

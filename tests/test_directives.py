@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
@@ -22,7 +19,7 @@ from tools.reading import as_read
 BODY = ["- [ ] One.", "  No, it is", "  more.", "", "- [x] Thirty-two.", "  Yes."]
 
 
-def test_a_quiz_is_read() -> None:
+def test_a_quiz_is_read():
     made = read_quiz(" Why? ", BODY)
     assert made.question == "Why?"
     assert made.options == {"One.": "No, it is more.", "Thirty-two.": "Yes."}
@@ -31,7 +28,7 @@ def test_a_quiz_is_read() -> None:
     assert several.answer == ("Thirty-two.", "Also.")
 
 
-def test_a_listing_is_read() -> None:
+def test_a_listing_is_read():
     body = [":since: tiled_32", ":folded:", "", ":lines: int a .. a[0], ...", ":mark: x; ; y .. z"]
     made = read_kernel("block_1d", [*body, ":mark: 3 .. 4"])
     assert made.kernel == "block_1d"
@@ -63,15 +60,13 @@ def test_a_listing_is_read() -> None:
         (read_kernel, "block_1d", [":lines: a"], 0, "the first and the last line"),
     ],
 )
-def test_a_wrong_quiz_or_listing_is_refused(
-    read: Callable[[str, list[str]], Any], head: str, body: list[str], line: int, complaint: str
-) -> None:
+def test_a_wrong_quiz_or_listing_is_refused(read, head, body, line, complaint):
     with pytest.raises(DirectiveTextError, match=re.escape(complaint)) as caught:
         read(head, body)
     assert caught.value.line == line
 
 
-def test_a_page_is_read_with_its_quizzes_and_listings() -> None:
+def test_a_page_is_read_with_its_quizzes_and_listings():
     read = as_read("quiz", "Why?", "\n".join(BODY))
     assert read.splitlines()[0] == "Why?" and "  wrong: No, it is more." in read
     assert as_read("kernel", "naive", "") == show_kernel("naive").text
@@ -93,7 +88,7 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 """
 
 
-def build(folder: Path, text: str) -> tuple[str, str]:
+def build(folder, text):
     """The page as HTML that Sphinx makes of this text, and all that it complains of."""
     (folder / "index.md").write_text(FRONT + text)
     (folder / "conf.py").write_text(CONF.format(extensions=str(ROOT / "book" / "_ext")))
@@ -108,32 +103,32 @@ def build(folder: Path, text: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+def built(tmp_path_factory):
     """A page with a glued measurement, a quiz and two listings, built by Sphinx."""
     html, complaints = build(tmp_path_factory.mktemp("page"), PAGE)
     assert complaints == ""
     return BeautifulSoup(html, "html.parser")
 
 
-def one(soup: BeautifulSoup, selector: str) -> Any:
+def one(soup, selector):
     """The only element that a selector finds."""
     (found,) = soup.select(selector)
     return found
 
 
 @pytest.mark.slow
-def test_leaves_stand_in_the_text(built: BeautifulSoup) -> None:
+def test_leaves_stand_in_the_text(built):
     rate = measure(["block_1d"], sizes=4096, gpu="h200").value("block_1d", 4096, "gflops")
     assert f"It runs at {rate:.1f}, 2.25 and 32." in built.get_text()
 
 
 @pytest.mark.slow
-def test_a_quiz_in_the_book_is_that_of_the_helper_with_its_roles(built: BeautifulSoup) -> None:
+def test_a_quiz_in_the_book_is_that_of_the_helper_with_its_roles(built):
     shown = one(built, ".tile-quiz")
     plain = quiz("What is", {"a": "b", "c": "d"}, answer="c").html
     bare = BeautifulSoup(plain, "html.parser")
 
-    def shape(tag: Any) -> list[str]:
+    def shape(tag):
         return [one.name for one in tag.find_all(["p", "details", "summary"])]
 
     assert shape(shown) == shape(bare)
@@ -145,7 +140,7 @@ def test_a_quiz_in_the_book_is_that_of_the_helper_with_its_roles(built: Beautifu
 
 
 @pytest.mark.slow
-def test_a_listing_in_the_book_is_that_of_the_helper(built: BeautifulSoup) -> None:
+def test_a_listing_in_the_book_is_that_of_the_helper(built):
     folded = one(built, ".tile-folded:has(figure)")
     assert "open" not in folded.attrs
     expected = show_kernel("block_1d", since="tiled_32", folded=True).html
@@ -154,7 +149,7 @@ def test_a_listing_in_the_book_is_that_of_the_helper(built: BeautifulSoup) -> No
 
 
 @pytest.mark.slow
-def test_an_error_in_a_page_names_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_page_names_its_line(tmp_path):
     wrong = (
         "# A\n\n:::{kernel} block_1e\n:::\n\n:::{kernel} block_1d\n\n:line: a .. b\n:::\n\n"
         ":::{quiz} Why?\n- [ ] One.\n  No.\nwords\n:::\n"
@@ -172,18 +167,18 @@ def test_an_error_in_a_page_names_its_line(tmp_path: Path) -> None:
 # --- CUDA in the built book -------------------------------------------------------------------------
 
 
-def coloured(soup: Any, word: str) -> list[str]:
+def coloured(soup, word):
     """The token classes of a word wherever a code block colours it."""
     return [" ".join(s["class"]) for s in soup.select(".highlight span") if s.get_text() == word]
 
 
-def cell(soup: Any, words: str) -> Any:
+def cell(soup, words):
     """The first code cell that holds these words."""
     return next(c for c in soup.select(".cell_input") if words in c.get_text())
 
 
 @pytest.mark.slow
-def test_cuda_in_python_strings_is_coloured_as_cuda(built: BeautifulSoup) -> None:
+def test_cuda_in_python_strings_is_coloured_as_cuda(built):
     given = cell(built, "mine = ")
     assert coloured(given, "__global__")[0].startswith("k") and coloured(given, "threadIdx") == [
         "nb"
@@ -199,7 +194,7 @@ def test_cuda_in_python_strings_is_coloured_as_cuda(built: BeautifulSoup) -> Non
 
 
 @pytest.mark.slow
-def test_a_kernels_cell_shows_the_kernels_text(built: BeautifulSoup) -> None:
+def test_a_kernels_cell_shows_the_kernels_text(built):
     core = cell(built, "%%cuda block_1d_core")
     assert core.pre.get_text().strip() == (
         "%%cuda block_1d_core\n" + cores["block_1d_core"].source.strip()

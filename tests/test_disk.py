@@ -11,9 +11,6 @@ import subprocess
 import sys
 import tracemalloc
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,7 +41,7 @@ BOTH = {"compiled": 1, "translated": 1}
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_folder(tmp_path, monkeypatch):
     """A cache of this test alone, and an in-process cache that knows nothing of it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(disk.SWITCH, raising=False)
@@ -58,12 +55,12 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     toolchain._compile.cache_clear()
 
 
-def command(**changes: Any) -> list[str]:
+def command(**changes):
     given = {"source": SOURCE, "factor": 1, "arch": "sm_75"} | changes
     return [sys.executable, "-c", RUN, json.dumps(given)]
 
 
-def process(root: Path = ROOT, **changes: Any) -> tuple[dict[str, int], dict[str, int], float]:
+def process(root=ROOT, **changes):
     """(hits, misses, the third result) of a launch in a process of its own."""
     done = completed(command(**changes), env=os.environ | {"PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
@@ -71,14 +68,14 @@ def process(root: Path = ROOT, **changes: Any) -> tuple[dict[str, int], dict[str
     return hits, misses, result
 
 
-def entries() -> list[Path]:
+def entries():
     return sorted(disk.place().glob("*.kept"))
 
 
 # -- hits and misses -------------------------------------------------------------------------------
 
 
-def test_what_decides_the_program_makes_it_anew(own_folder: Path) -> None:
+def test_what_decides_the_program_makes_it_anew(own_folder):
     assert process() == ({}, BOTH, 6.0)
     assert process() == (BOTH, {}, 6.0)
     assert process(factor=3) == ({}, BOTH, 18.0)
@@ -92,7 +89,7 @@ def test_what_decides_the_program_makes_it_anew(own_folder: Path) -> None:
     assert process() == (BOTH, {}, 6.0)
 
 
-def test_headers_behind_a_header_and_those_that_are_only_asked_for_count(own_folder: Path) -> None:
+def test_headers_behind_a_header_and_those_that_are_only_asked_for_count(own_folder):
     texts = {"inner.cuh": HEADER, "scale.cuh": '#  include "inner.cuh"\n'}
     for name, text in texts.items():
         (own_folder / name).write_text(text)
@@ -111,9 +108,7 @@ def test_headers_behind_a_header_and_those_that_are_only_asked_for_count(own_fol
         ("kernels/common/vector.cuh", {"compiled": 1}),
     ],
 )
-def test_the_code_that_makes_programs_counts(
-    file: str, missed: dict[str, int], tmp_path: Path
-) -> None:
+def test_the_code_that_makes_programs_counts(file, missed, tmp_path):
     house = tmp_path / "house"
     for name in ("helpers", "packages", "kernels", "data"):
         shutil.copytree(ROOT / name, house / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -124,8 +119,8 @@ def test_the_code_that_makes_programs_counts(
     assert process(house, source=source)[1] == missed
 
 
-def test_another_release_of_the_compiler_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def identity() -> str:
+def test_another_release_of_the_compiler_counts(monkeypatch):
+    def identity():
         return toolchain._identity("", "k.cu", "sm_75", (), (), ())
 
     tool, first = toolchain.nvrtc(), identity()
@@ -137,12 +132,12 @@ def test_another_release_of_the_compiler_counts(monkeypatch: pytest.MonkeyPatch)
         assert identity() != first
 
 
-def test_a_new_library_is_another_release(tmp_path: Path) -> None:
+def test_a_new_library_is_another_release(tmp_path):
     library = tmp_path / "libnvrtc.so"
     library.write_bytes(b"one")
     (tmp_path / "cuda.h").write_text("#define CUDA_VERSION 13000\n")
 
-    def release() -> str:
+    def release():
         return toolchain._release(library, (13, 0), [str(tmp_path)])
 
     first = release()
@@ -163,29 +158,27 @@ def test_a_new_library_is_another_release(tmp_path: Path) -> None:
         (SOURCE + "const char* when = __TIME__;\n", (), False),
     ],
 )
-def test_what_cannot_be_named_is_not_kept(
-    source: str, options: tuple[str, ...], kept: bool
-) -> None:
+def test_what_cannot_be_named_is_not_kept(source, options, kept):
     assert bool(toolchain._identity(source, "k.cu", "sm_75", (), options, ())) is kept
 
 
-def test_everything_that_is_asked_decides_the_name() -> None:
+def test_everything_that_is_asked_decides_the_name():
     request = [SOURCE, "k.cu", "sm_75", (("A", "1"),), ("--use_fast_math",), ("f<1>",)]
     others = [SOURCE + " ", "l.cu", "sm_80", (("A", "2"),), ("-G",), ("f<2>",)]
     every = [request, *([*request[:at], x, *request[at + 1 :]] for at, x in enumerate(others))]
-    names = [toolchain._identity(*each) for each in every]  # type: ignore[arg-type]
+    names = [toolchain._identity(*each) for each in every]
     assert len(set(names)) == len(names)
-    assert toolchain._identity(*request) == names[0]  # type: ignore[arg-type]
+    assert toolchain._identity(*request) == names[0]
 
 
-def test_a_source_that_does_not_compile_is_not_kept() -> None:
+def test_a_source_that_does_not_compile_is_not_kept():
     for _ in range(2):
         with pytest.raises(CompileError):
             toolchain.compile("__global__ void k(float* out) { out[0] = oops; }")
     assert entries() == []
 
 
-def test_lists_of_texts_that_read_alike_have_different_names() -> None:
+def test_lists_of_texts_that_read_alike_have_different_names():
     assert disk.digest(["ab", "c"]) != disk.digest(["a", "bc"]) != disk.digest(["a", "b", "c"])
     assert disk.digest(["a"]) == disk.digest([b"a"])
 
@@ -193,21 +186,21 @@ def test_lists_of_texts_that_read_alike_have_different_names() -> None:
 # -- a folder that many use ------------------------------------------------------------------------
 
 
-def test_two_processes_at_once(own_folder: Path) -> None:
+def test_two_processes_at_once(own_folder):
     run = {"stdout": subprocess.PIPE, "text": True, "env": os.environ | {"PYTHONPATH": str(ROOT)}}
-    both = [subprocess.Popen(command(), **run) for _ in range(2)]  # type: ignore[call-overload]
+    both = [subprocess.Popen(command(), **run) for _ in range(2)]
     assert [json.loads(p.communicate()[0])[2] for p in both] == [6.0, 6.0]
     assert len(entries()) == 2
     assert process()[0] == BOTH
 
 
-def keep(name: str, size: int = 1000) -> bytes:
+def keep(name, size=1000):
     """An entry of about `size` bytes that do not get smaller."""
     return disk.load_or_make("test", name, lambda: os.urandom(size))
 
 
-def test_an_entry_is_there_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*paths: Any) -> None:
+def test_an_entry_is_there_whole_or_not_at_all(monkeypatch):
+    def fails(*paths):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", fails)
@@ -217,7 +210,7 @@ def test_an_entry_is_there_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) 
     assert len(first) == 1000
 
 
-def test_a_damaged_entry_is_thrown_away() -> None:
+def test_a_damaged_entry_is_thrown_away():
     process()
     for path in entries():
         raw = bytearray(path.read_bytes())
@@ -230,7 +223,7 @@ def test_a_damaged_entry_is_thrown_away() -> None:
     assert process()[0] == BOTH
 
 
-def test_a_sound_checksum_over_nonsense_is_no_error() -> None:
+def test_a_sound_checksum_over_nonsense_is_no_error():
     first = keep("a")
     assert keep("a") == first
     other = zlib.compress(pickle.dumps(b"another entry"))
@@ -242,7 +235,7 @@ def test_a_sound_checksum_over_nonsense_is_no_error() -> None:
     assert keep("a") != first
 
 
-def test_the_least_recently_used_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_go_first(monkeypatch):
     monkeypatch.setenv(disk.LIMIT, "0.005")
     for at, name in enumerate("abcd"):
         keep(name)
@@ -260,7 +253,7 @@ def test_the_least_recently_used_go_first(monkeypatch: pytest.MonkeyPatch) -> No
     assert "test-large.kept" in {path.name for path in entries()}
 
 
-def test_what_a_killed_process_left_goes_after_an_hour() -> None:
+def test_what_a_killed_process_left_goes_after_an_hour():
     keep("a")
     old, new = disk.place() / "old.part", disk.place() / "new.part"
     for path in (old, new):
@@ -273,9 +266,7 @@ def test_what_a_killed_process_left_goes_after_an_hour() -> None:
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_what_other_processes_write_is_looked_at_now_and_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_other_processes_write_is_looked_at_now_and_then(monkeypatch):
     monkeypatch.setenv(disk.LIMIT, "0.1")
     keep("a")
     (disk.place() / "other-1.kept").write_bytes(bytes(99_000))
@@ -291,16 +282,14 @@ def test_what_other_processes_write_is_looked_at_now_and_then(
 # -- no cache --------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_cannot_be_made_is_no_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # root may write anywhere
     assert process() == ({}, {}, 6.0)
     assert not disk.contents().used
 
 
-def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_can_be_turned_off(monkeypatch):
     process()
     monkeypatch.setenv(disk.SWITCH, "0")
     assert process() == ({}, {}, 6.0)
@@ -308,9 +297,7 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process()[0] == BOTH
 
 
-def test_nothing_is_read_that_another_user_could_write(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_nothing_is_read_that_another_user_could_write(monkeypatch, tmp_path):
     first = keep("a")
     assert oct(disk.place().stat().st_mode & 0o777) == "0o700"
     assert oct(entries()[0].stat().st_mode & 0o777) == "0o600"
@@ -334,7 +321,7 @@ def test_nothing_is_read_that_another_user_could_write(
 # -- the command -----------------------------------------------------------------------------------
 
 
-def test_the_command_says_what_is_there_and_clears_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_is_there_and_clears_it(capsys):
     process()
     assert cli.main(["cache"]) == 0
     output = capsys.readouterr().out
@@ -355,10 +342,10 @@ def test_the_command_says_what_is_there_and_clears_it(capsys: pytest.CaptureFixt
 # -- in this process -------------------------------------------------------------------------------
 
 
-def test_results_in_memory_are_bounded_by_weight() -> None:
+def test_results_in_memory_are_bounded_by_weight():
     calls: list[int] = []
 
-    def make(n: int) -> bytes:
+    def make(n):
         calls.append(n)
         return bytes(n)
 
@@ -373,7 +360,7 @@ def test_results_in_memory_are_bounded_by_weight() -> None:
     assert (len(small), small.total_weight) == (0, 0)
 
 
-def test_the_weight_of_a_program_is_about_its_memory() -> None:
+def test_the_weight_of_a_program_is_about_its_memory():
     import gc
 
     from nogpu.emulator.launching import run

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from nogpu import emulator
-from nogpu.emulator import Report
 from nogpu.errors import ConfigError, EmulationError
 from tests.test_emulator_link import line
 
@@ -16,12 +13,12 @@ HEAD = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 KERNEL = 'extern "C" __global__ void k'
 
 
-def kernel(text: str) -> str:
+def kernel(text):
     """A kernel from its parameters on."""
     return KERNEL + text
 
 
-def grouped(body: str, more: str = "") -> str:
+def grouped(body, more=""):
     """A kernel of a body below the header of the groups. more: its parameters after `out`.
 
     own: a thread's place in `out`; t: its number in the block.
@@ -35,23 +32,21 @@ def grouped(body: str, more: str = "") -> str:
 """
 
 
-def run(source: str, grid: Any, block: Any, *args: Any, **options: Any) -> Report:
+def run(source, grid, block, *args, **options):
     return emulator.launch(source, "k", grid, block, [*args], arch="sm_90", **options)
 
 
-def kinds(report: Report) -> set[str]:
+def kinds(report):
     return {f.kind for f in report.findings}
 
 
-def made(
-    source: str, grid: int, block: int, *args: Any, cluster: int = 2, **options: Any
-) -> tuple[np.ndarray, Report]:
+def made(source, grid, block, *args, cluster=2, **options):
     """What a kernel writes into its first argument, one element a thread, and its report."""
     out = np.zeros((grid, block), np.int32)
     return out, run(source, grid, block, out, *args, cluster=cluster, **options)
 
 
-def right(source: str, want: Any, *args: Any, **options: Any) -> None:
+def right(source, want, *args, **options):
     """Nothing is found, and each of the blocks wrote what is wanted, one element a thread."""
     out, report = made(source, *np.shape(want), *args, **options)
     assert report.ok, report.findings
@@ -89,7 +84,7 @@ PLACES = kernel("""(int* out) {
 """).replace("READ", READ)
 
 
-def places(grid: tuple[int, int, int], size: tuple[int, int, int], explicit: bool) -> np.ndarray:
+def places(grid, size, explicit):
     rows = []
     for z, y, x in np.ndindex(*grid[::-1]):
         at = (x, y, z)
@@ -245,7 +240,7 @@ def test_stores_to_a_peer_of_each_width(kind, step):
 def test_addresses_of_a_peer_are_checked():
     source = f"#define STORE(at, v) {STORES['unsigned']}\n" + SHIFT
 
-    def launch(changed: str, length: int) -> Report:
+    def launch(changed, length):
         out, defines = np.zeros((2, 40, 2), np.uint32), {"WORD": "unsigned", "LENGTH": length}
         return run(changed, 2, 40, out, 1, cluster=2, defines=defines)
 
@@ -397,7 +392,7 @@ def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, s
     ends = HAND.rstrip().removesuffix("}").rstrip().removesuffix("cluster_sync();")
     how = {"lanes": lanes, "schedule": schedule}
 
-    def after(last: str, **more: str) -> tuple[np.ndarray, list[tuple[str, str]]]:
+    def after(last, **more):
         out, report = made(ends + last, 2, 64, defines=WAITS | more, **how)
         return out, [(f.kind, f.message) for f in report.findings]
 
@@ -479,7 +474,7 @@ WAIT = 'asm volatile("bar.sync 1, 64;" ::: "memory");'
 def test_who_is_counted_at_a_named_barrier_hands_on_to_its_own_block(schedule, lanes):
     """bar.arrive in a cluster: blocks share the barrier's number, not the barrier."""
 
-    def found(**cuts: str) -> set[str]:
+    def found(**cuts):
         defines = {"FIRST": ARRIVE, "SECOND": WAIT, "READ": "a"} | cuts
         out, report = made(COUNTED, 4, 64, schedule=schedule, lanes=lanes, defines=defines)
         if not cuts:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from nogpu import emulator
-from nogpu.emulator import Finding, Report
 from nogpu.emulator.launching.run import program_of_ptx
 from nogpu.emulator.ptx import control, emit, opcodes
 from nogpu.errors import CompileError, ConfigError, EmulationError
@@ -21,7 +20,7 @@ HEAD = """extern "C" __global__ void k(const int* in, int* out, int n)
 """
 
 
-def run(body: str, threads: int = 64, n: int = 20, **options: Any) -> tuple[Report, np.ndarray]:
+def run(body, threads=64, n=20, **options):
     """(report, out) of a kernel with this body; `in` holds 0, 3, 6 and so on."""
     source = HEAD + body + "\n}\n"
     given, out = np.arange(256, dtype=np.int32) * 3, np.full(256, -1, np.int32)
@@ -31,7 +30,7 @@ def run(body: str, threads: int = 64, n: int = 20, **options: Any) -> tuple[Repo
     return report, out
 
 
-def of_kind(report: Report, kind: str) -> list[Finding]:
+def of_kind(report, kind):
     """The findings, all of which are of one kind."""
     assert {f.kind for f in report.findings} == {kind}, report
     return list(report.findings)
@@ -75,7 +74,7 @@ DIVERGENT = {
 
 @pytest.mark.parametrize("body", DIVERGENT.values(), ids=DIVERGENT)
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_a_divergent_barrier_is_reported_on_its_own_line(body: str, schedule: str) -> None:
+def test_a_divergent_barrier_is_reported_on_its_own_line(body, schedule):
     report, _ = run(body + USE, schedule=schedule)
     found = [f for f in report.findings if f.kind == "divergent-barrier"]
     assert found, report
@@ -89,7 +88,7 @@ def test_a_divergent_barrier_is_reported_on_its_own_line(body: str, schedule: st
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_a_barrier_that_some_pass_by_comes_before_the_races_that_follow(schedule: str) -> None:
+def test_a_barrier_that_some_pass_by_comes_before_the_races_that_follow(schedule):
     body = """
     s[t] = in[t];
     if (t < 32) __syncthreads();  // here
@@ -101,7 +100,7 @@ def test_a_barrier_that_some_pass_by_comes_before_the_races_that_follow(schedule
     assert min(f.line for f in rest) < first.line, "the race would come first by its line"
 
 
-def test_a_barrier_in_a_helper_counts_by_the_call() -> None:
+def test_a_barrier_in_a_helper_counts_by_the_call():
     """Two calls of one inlined function are two barriers, copies of one call are one."""
     helper = "__device__ void all_here() { __syncthreads(); }\n"
     rest = "    if (t < 32) { s[t] = 1; all_here(); }\n"
@@ -145,9 +144,7 @@ PHASE = """
         ("for (int i = 0; i < 3; ++i) out[t] = __shfl_sync(~0u, t, i);", np.full(32, 2)),
     ],
 )
-def test_a_phase_may_be_complete_before_the_warp_acts_together(
-    what: str, want: np.ndarray, schedule: str
-) -> None:
+def test_a_phase_may_be_complete_before_the_warp_acts_together(what, want, schedule):
     report, out = run(PHASE.replace("WHAT", what), threads=32, schedule=schedule)
     assert report.ok, report
     np.testing.assert_array_equal(out[:32], want + 1)
@@ -173,9 +170,9 @@ extern "C" __global__ void k({const}float* x, float* out, int bytes, int late)
 
 
 def copied(
-    size: int = 16, have: int = 128, nbytes: int = 8, late: int = 32, *, const: str = "const ",
-    before: str = "", after: str = "", **options: Any,
-) -> tuple[Report, np.ndarray, np.ndarray]:  # fmt: skip
+    size=16, have=128, nbytes=8, late=32, *, const="const ",
+    before="", after="", **options,
+):  # fmt: skip
     """(report, bytes copied, bytes of x): 32 threads copy `size` bytes each, some fewer."""
     mode = "g" if size == 16 else "a"
     source = COPY.format(size=size, mode=mode, const=const, before=before, after=after)
@@ -186,7 +183,7 @@ def copied(
 
 
 @pytest.mark.parametrize("size", [4, 8, 16])
-def test_bytes_beyond_those_of_a_copy_are_zero(size: int) -> None:
+def test_bytes_beyond_those_of_a_copy_are_zero(size):
     """PTX ISA, cp.async: src-size bytes are copied, zeros fill the rest of cp-size."""
     for nbytes, late in product(range(size + 1), (0, 20, 32)):
         report, out, x = copied(size, nbytes=nbytes, late=late)
@@ -198,7 +195,7 @@ def test_bytes_beyond_those_of_a_copy_are_zero(size: int) -> None:
 
 @pytest.mark.parametrize("nbytes", [6, 8, 16])
 @pytest.mark.parametrize("late", [20, 32])
-def test_a_ragged_copy_of_what_nobody_wrote_is_found(nbytes: int, late: int) -> None:
+def test_a_ragged_copy_of_what_nobody_wrote_is_found(nbytes, late):
     report, _, _ = copied(nbytes=nbytes, late=late, uninitialised=("x",))
     (found,) = of_kind(report, "uninitialised")
     # A whole copy counts once a lane, a ragged one once for each word of which it reads something.
@@ -206,7 +203,7 @@ def test_a_ragged_copy_of_what_nobody_wrote_is_found(nbytes: int, late: int) -> 
     assert found.index in ("x[0]", "x[80]")
 
 
-def test_a_ragged_copy_of_what_was_written_is_quiet() -> None:
+def test_a_ragged_copy_of_what_was_written_is_quiet():
     """Only the first eight bytes of each sixteen are written, and only they are read."""
     before = "x[4 * t] = t; x[4 * t + 1] = t; __syncthreads();"
     options: dict[str, Any] = {"const": "", "before": before, "uninitialised": ("x",)}
@@ -217,7 +214,7 @@ def test_a_ragged_copy_of_what_was_written_is_quiet() -> None:
 
 
 @pytest.mark.parametrize("nbytes", [1, 8, 16])
-def test_a_ragged_copy_races_with_writers_of_what_it_reads(nbytes: int) -> None:
+def test_a_ragged_copy_races_with_writers_of_what_it_reads(nbytes):
     write = "if (!blockIdx.x) x[4 * t] = t;"
     source = COPY.format(size=16, mode="g", const="", before="", after=write)
     args = [np.zeros(128, np.float32), np.zeros(128, np.float32), nbytes, 32]
@@ -228,7 +225,7 @@ def test_a_ragged_copy_races_with_writers_of_what_it_reads(nbytes: int) -> None:
     assert any(f.array == "x" for f in report.findings) == (nbytes == 16), report
 
 
-def test_bounds_and_alignment_of_a_ragged_copy() -> None:
+def test_bounds_and_alignment_of_a_ragged_copy():
     assert copied(have=125, nbytes=4, late=32)[0].ok  # the last lane reads element 124 alone
     (found,) = of_kind(copied(have=125, nbytes=8)[0], "out-of-bounds")
     assert (found.index, found.count) == ("x[124]", 1)
@@ -243,7 +240,7 @@ def test_bounds_and_alignment_of_a_ragged_copy() -> None:
 # -- words that an opcode may carry
 
 
-def translate(text: str) -> None:
+def translate(text):
     """Translate a kernel with one line of PTX; raises what the emulator raises.
 
     PTX and not CUDA, since NVRTC has its own opinion of words that do not exist.
@@ -274,7 +271,7 @@ def translate(text: str) -> None:
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {f, f, f, f}, {a, b}, {c}, {f, f, f, f}",
     ],
 )  # fmt: skip
-def test_an_invented_word_is_refused_by_name(text: str) -> None:
+def test_an_invented_word_is_refused_by_name(text):
     """No word is left out: whoever wrote it means something by it."""
     translate(text)
     opcode, _, operands = text.partition(" ")
@@ -289,7 +286,7 @@ def test_an_invented_word_is_refused_by_name(text: str) -> None:
             assert "not emulated" in message and ".frob" in message, message
 
 
-def test_no_opcode_takes_an_invented_word() -> None:
+def test_no_opcode_takes_an_invented_word():
     rows = [key for key, op in opcodes.OPS.items() if not op.refused]
     taken = [key for key in rows if ".frob" not in opcodes.unknown((*key.split("."), "frob"))]
     assert taken == ["unset"]  # what the emulator itself puts in
@@ -320,13 +317,13 @@ def test_no_opcode_takes_an_invented_word() -> None:
         ("lop3.or.b32 p|a, b, c, d, 3, q", "lop3"),
     ],
 )
-def test_forms_that_are_not_emulated_are_refused_by_name(text: str, says: str) -> None:
+def test_forms_that_are_not_emulated_are_refused_by_name(text, says):
     with pytest.raises(EmulationError) as caught:
         translate(text)
     assert says in str(caught.value) and "line 7" in str(caught.value), caught.value
 
 
-def test_every_row_of_the_table_becomes_python_in_one_way() -> None:
+def test_every_row_of_the_table_becomes_python_in_one_way():
     rows = {key: op for key, op in opcodes.OPS.items() if not op.refused}
     ends = {key for key, op in rows.items() if op.ends and op.ends != "call"}
     assert {rows[key].ends for key in ends} == set(control._ENDS)
@@ -356,7 +353,7 @@ MBARRIER = (
 
 @pytest.mark.parametrize("before", ["", "__threadfence();", MBARRIER])  # of each judge of races
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_no_race_of_two_warps_is_advised_a_barrier_of_one(before: str, schedule: str) -> None:
+def test_no_race_of_two_warps_is_advised_a_barrier_of_one(before, schedule):
     """In the first round only the first lane of a warp reads what another warp writes."""
     body = before + KOGGE
     assert run(body.replace("BARRIER", "__syncthreads();"), threads=256, schedule=schedule)[0].ok
@@ -366,7 +363,7 @@ def test_no_race_of_two_warps_is_advised_a_barrier_of_one(before: str, schedule:
         assert len({t[0] // 32 for t in found.threads}) == 2, found
 
 
-def test_rare_meetings_of_two_warps_are_found_among_many_of_one() -> None:
+def test_rare_meetings_of_two_warps_are_found_among_many_of_one():
     """One place in 64 is shared by two warps, and not one that a sample of the places meets."""
     for at in (1, 17, 40, 63):
         body = f"s[t + 64] = t; out[t] = s[64 + (t == {at} ? ({at} + 32) % 64 : t ^ 1)];"
@@ -374,7 +371,7 @@ def test_rare_meetings_of_two_warps_are_found_among_many_of_one() -> None:
         assert "__syncthreads()" in found.message and "__syncwarp()" not in found.message, found
 
 
-def test_a_later_race_of_two_warps_corrects_the_advice() -> None:
+def test_a_later_race_of_two_warps_corrects_the_advice():
     body = "for (int d = 1; d < 64; d *= 2) { s[t] = t; out[t] = s[t ^ d]; __syncthreads(); }"
     (found,) = of_kind(run(body)[0], "race")
     assert "__syncwarp()" not in found.message
@@ -424,8 +421,8 @@ PUT = 'asm volatile("st.global.u32 [%0], 7; //" :: "l"(flag) : "memory");'
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("lanes", [64, 1 << 16])
 def test_threads_that_write_where_others_do_race_unless_they_set_one_flag(
-    body: str, fine: bool, schedule: str, lanes: int
-) -> None:
+    body, fine, schedule, lanes
+):
     args = [np.arange(256, dtype=np.int32), np.zeros(256, np.int32), np.zeros(4, np.int32)]
     report = emulator.launch(
         FLAG.replace("BODY", body), "k", 4, 64, args, schedule=schedule, lanes=lanes
@@ -469,7 +466,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize("analyse", [True, False])
-def test_dynamic_shared_memory_that_was_forgotten_is_asked_for(use: str, analyse: bool) -> None:
+def test_dynamic_shared_memory_that_was_forgotten_is_asked_for(use, analyse):
     args = [np.zeros(32, np.int32), np.zeros(32, np.int32)]
     source = DYNAMIC.replace("USE", use).replace("STATIC", "")
     with pytest.raises(ConfigError, match=r"line 5 .*'tile'.*shared_bytes=0. Give its size"):
@@ -482,7 +479,7 @@ def test_dynamic_shared_memory_that_was_forgotten_is_asked_for(use: str, analyse
     assert "'tile' is dynamic shared memory" in found.message and found.line == 5
 
 
-def test_a_kernel_may_leave_its_dynamic_shared_memory_alone() -> None:
+def test_a_kernel_may_leave_its_dynamic_shared_memory_alone():
     args = [np.zeros(32, np.int32), np.zeros(32, np.int32)]
     source = DYNAMIC.replace("USE", "if (x[threadIdx.x] > 5) tile[threadIdx.x] = 1;")
     assert emulator.launch(source.replace("STATIC", ""), "k", 1, 32, args).ok
@@ -499,7 +496,7 @@ def test_a_kernel_may_leave_its_dynamic_shared_memory_alone() -> None:
         ("s8", 0xFFFFFFFE),
     ],
 )  # fmt: skip
-def test_bits_are_extended_with_zeros(load: str, want: int, space: str) -> None:
+def test_bits_are_extended_with_zeros(load, want, space):
     """PTX ISA, ld: only signed types are extended with the sign."""
     place = {"global": "in", "shared": "s", "local": "mine"}[space]
     body = f"""
@@ -551,7 +548,7 @@ extern "C" __global__ void k(const half* A, float* C, int which)
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-def test_each_warp_has_a_matrix_address_of_its_own_space(which: int, schedule: str) -> None:
+def test_each_warp_has_a_matrix_address_of_its_own_space(which, schedule):
     """What lanes hold that are not active must not decide over the space; warps may differ."""
     A = np.random.default_rng(3).integers(-4, 5, (16, 16)).astype(np.float16)
     for seed in range(4):
@@ -563,7 +560,7 @@ def test_each_warp_has_a_matrix_address_of_its_own_space(which: int, schedule: s
         np.testing.assert_array_equal(C, np.tile((A @ A).astype(np.float32), (4, 1, 1)))
 
 
-def test_atomics_look_only_at_the_addresses_of_active_lanes() -> None:
+def test_atomics_look_only_at_the_addresses_of_active_lanes():
     pick = "__device__ __noinline__ int* pick(int* a, int* b, int w) { return w ? a : b; }\n"
     body = """
     int mine[2] = {n, t};
@@ -593,7 +590,7 @@ def test_atomics_look_only_at_the_addresses_of_active_lanes() -> None:
         ("x[i] = surf1Dread<float>(t, 4 * i);", "suld"),
     ],
 )
-def test_textures_and_surfaces_are_refused_by_name_and_line(code: str, opcode: str) -> None:
+def test_textures_and_surfaces_are_refused_by_name_and_line(code, opcode):
     source = f"""extern "C" __global__ void k(unsigned long long t, float* x)
 {{
     const int i = threadIdx.x;
@@ -605,7 +602,7 @@ def test_textures_and_surfaces_are_refused_by_name_and_line(code: str, opcode: s
         emulator.launch(source, "k", 1, 32, [1, np.zeros(32, np.float32)])
 
 
-def test_kernels_that_launch_kernels_are_refused() -> None:
+def test_kernels_that_launch_kernels_are_refused():
     source = """__global__ void child(int* x) { x[0] = 1; }
 extern "C" __global__ void k(int* x)
 {

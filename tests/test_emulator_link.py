@@ -7,7 +7,6 @@ import builtins
 import dis
 import marshal
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
@@ -20,7 +19,6 @@ from helpers.ladder.rungs import blackwell, catalog, lay_out
 from nogpu.emulator.launching import link, run
 from nogpu.emulator.ptx import blocks, opcodes
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx.program import Program
 from nogpu.errors import EmulationError
 from tests.common import ROOT
 
@@ -88,13 +86,13 @@ HEAD = """.version 8.3
 """
 
 
-def line(text: str) -> Program:
+def line(text):
     """A kernel of one line, translated and not linked."""
     head = HEAD.replace("sm_90a", "sm_100a") if text.startswith("tcgen05") else HEAD
     return blocks.translate(P.parse(f"{head}    {text};\n    ret;\n}}\n"), "k")
 
 
-def globals_of(program: Program) -> set[str]:
+def globals_of(program):
     """Names that the generated code looks for outside of it, but for constants."""
     found = set()
     for function in program.functions.values():
@@ -106,7 +104,7 @@ def globals_of(program: Program) -> set[str]:
     return {name for name in found if all(make(name) is None for make in made)}
 
 
-def kernels() -> Iterator[Program]:
+def kernels():
     """The kernels of the book, translated."""
     for kernel in (*catalog.values(), *blackwell.values()):
         module = P.parse(usage.compile_launch(lay_out(kernel, 4096, 4096, 4096)).ptx, kernel.file)
@@ -114,25 +112,25 @@ def kernels() -> Iterator[Program]:
 
 
 @pytest.mark.slow
-def test_what_the_generated_code_calls_is_linked_and_what_is_linked_is_called() -> None:
+def test_what_the_generated_code_calls_is_linked_and_what_is_linked_is_called():
     used = set[str]().union(*map(globals_of, (*map(line, LINES), *kernels())))
     assert used - set(link.LINKED) == set()
     assert set(link.LINKED) - used == set()
 
 
-def test_a_name_that_is_not_linked_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_not_linked_is_seen(monkeypatch):
     row = opcodes.OPS["popc"]
     monkeypatch.setitem(opcodes.OPS, "popc", opcodes.replace(row, emit="nonesuch({a})"))
     assert globals_of(line("popc.b32 a, b")) - set(link.LINKED) == {"nonesuch"}
 
 
-def test_no_two_functions_share_a_name() -> None:
+def test_no_two_functions_share_a_name():
     names = [function.__name__ for function in link._FUNCTIONS]
     assert len(names) == len(set(names))
     assert {n for n in names if link.LINKED[n].__name__ != n} == set()
 
 
-def called(source: str) -> set[str]:
+def called(source):
     """Names that the string literals of a module call as functions: Python that it may emit."""
     texts = [n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant)]
     found: set[str] = set()
@@ -142,7 +140,7 @@ def called(source: str) -> set[str]:
     return found
 
 
-def test_no_lowering_has_a_name_up_its_sleeve() -> None:
+def test_no_lowering_has_a_name_up_its_sleeve():
     """Every path, also those that no kernel takes."""
     room = ROOT / "packages" / "nogpu" / "nogpu" / "emulator" / "ptx"
     files = [Path(str(module.__file__)) for module in blocks.SUBJECTS]
@@ -155,12 +153,10 @@ def test_no_lowering_has_a_name_up_its_sleeve() -> None:
 # -- one file for one opcode -----------------------------------------------------------------------
 
 
-def test_an_opcode_whose_python_is_one_expression_needs_its_row_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_opcode_whose_python_is_one_expression_needs_its_row_and_nothing_else(monkeypatch):
     """fns.b32 of the PTX ISA, here for offset 0: the place of the first bit that is set."""
 
-    def forget() -> None:
+    def forget():
         for cached in (opcodes.key_of, opcodes._keys, opcodes.unknown, run._parsed):
             cached.cache_clear()
 

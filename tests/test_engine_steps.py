@@ -3,7 +3,6 @@ faults that show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,13 +10,12 @@ import pytest
 from helpers import plan, trace
 from helpers.ladder.rungs import catalog
 from nogpu import emulator
-from nogpu.emulator import EngineStep
 from nogpu.errors import ConfigError, EmulationError
 
 IN_ORDER = ("copy begun", "copy awaited", "read begun", "read ended")
 
 
-def by_slot(steps: Sequence[EngineStep]) -> dict[int, list[dict[str, int]]]:
+def by_slot(steps):
     """Of each slot its fills, and of these the order of what happened."""
     fills: dict[int, dict[str, int]] = {}
     slots: dict[int, list[dict[str, int]]] = {}
@@ -30,7 +28,7 @@ def by_slot(steps: Sequence[EngineStep]) -> dict[int, list[dict[str, int]]]:
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("name", ["mma_tma", "hopper_1", "hopper_2", "hopper_3"])
-def test_slots_are_filled_awaited_read_and_then_filled_again(name: str, schedule: str) -> None:
+def test_slots_are_filled_awaited_read_and_then_filled_again(name, schedule):
     t = trace(name, M=100, N=120, K=600, schedule=schedule, engines=True)
     steps, ring = t.engine_steps(), t.plan.kernel
     assert t.ok and [s.order for s in steps] == sorted(s.order for s in steps)
@@ -50,7 +48,7 @@ def test_slots_are_filled_awaited_read_and_then_filled_again(name: str, schedule
     )
 
 
-def test_a_slot_that_is_filled_while_products_read_it_shows() -> None:
+def test_a_slot_that_is_filled_while_products_read_it_shows():
     text = catalog["hopper_2"].source.replace("        wgmma_finish(sum);\n", "")
     late = plan("hopper_2", 100, 120, 600).with_source(text).trace(engines=True)
     assert not late.ok
@@ -60,16 +58,16 @@ def test_a_slot_that_is_filled_while_products_read_it_shows() -> None:
     assert early, "the wrong twin hands slots back in time"
 
 
-def test_only_the_first_block_is_told_of() -> None:
+def test_only_the_first_block_is_told_of():
     one = trace("hopper_2", M=100, N=120, K=600, engines=True)
     four = trace("hopper_2", M=200, N=240, K=600, engines=True)
     assert four.plan.grid != one.plan.grid
     assert len(four.engine_steps()) == len(one.engine_steps())
 
 
-def test_what_was_not_asked_for_is_not_there() -> None:
+def test_what_was_not_asked_for_is_not_there():
     with pytest.raises(EmulationError, match="engines=True"):
         trace("hopper_1", M=8, N=8, K=8).engine_steps()
     assert trace("naive", M=8, N=8, K=8, engines=True).engine_steps() == ()
     with pytest.raises(ConfigError, match="engines"):
-        emulator.launch('extern "C" __global__ void k() {}', "k", 1, 1, [], engines=3)  # type: ignore[arg-type]
+        emulator.launch('extern "C" __global__ void k() {}', "k", 1, 1, [], engines=3)

@@ -26,7 +26,7 @@ DRAWN: tuple[dict[str, int], ...] = (
 )  # fmt: skip
 
 
-def drawn(seed: int) -> tuple[Case, dict[str, int], str]:
+def drawn(seed):
     """A case, its tile and the order of the warps."""
     rng = np.random.default_rng(seed)
     S, M, N, K = (int(n) for n in rng.integers(1, (4, 160, 280, 140)))
@@ -38,14 +38,14 @@ def drawn(seed: int) -> tuple[Case, dict[str, int], str]:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_any_shape_is_right_and_clean(seed: int) -> None:
+def test_any_shape_is_right_and_clean(seed):
     case, tile, schedule = drawn(seed)
     given = tool.made(case)
     C, report = epilogue.emulated(epilogue.plan(given, **tile), given, schedule=schedule)
     assert report.findings == () and epilogue.wrong(given, C) == 0, (case, tile)
 
 
-def test_what_is_drawn_covers_what_there_is() -> None:
+def test_what_is_drawn_covers_what_there_is():
     cases, tiles, schedules = zip(*(drawn(seed) for seed in range(100)), strict=True)
     assert len({case.does for case in cases}) == 8 and set(schedules) == {"ascending", "permuted"}
     assert {tuple(t.items()) for t in tiles} == {tuple((SMALL | t).items()) for t in DRAWN}
@@ -57,7 +57,7 @@ def test_what_is_drawn_covers_what_there_is() -> None:
 WHOLE = Case(2, 100, 140, 90, "bias residual gelu", (100, 40))
 
 
-def twin(old: str, new: str) -> str:
+def twin(old, new):
     """The kernel's source with one thing wrong."""
     text = joined(epilogue.KERNEL.source, "common/leaving_tile.cuh", "common/box_store.cuh")
     assert text.count(old) == 1, old
@@ -80,7 +80,7 @@ def twin(old: str, new: str) -> str:
         ("m0 + i % BM, n0 + i / BM * BOX, 0", "m0, n0 + i / BM * BOX, 0"),
     ],
 )
-def test_a_wrong_product_is_found(old: str, new: str) -> None:
+def test_a_wrong_product_is_found(old, new):
     given = tool.made(WHOLE)
     p = epilogue.plan(given, **SMALL, BN=128)
     C, _ = epilogue.emulated(p, given, source=twin(old, new))
@@ -96,28 +96,28 @@ def test_a_wrong_product_is_found(old: str, new: str) -> None:
          "                add_res"),
     ],
 )  # fmt: skip
-def test_what_is_not_waited_for_is_a_race(old: str, new: str) -> None:
+def test_what_is_not_waited_for_is_a_race(old, new):
     given = tool.made(Case(1, 100, 500, 90, "residual"))
     p = epilogue.plan(given, **SMALL)
     _, report = epilogue.emulated(p, given, source=twin(old, new), schedule="permuted")
     assert "race" in {f.kind for f in report.findings}
 
 
-def test_a_part_left_out_is_found() -> None:
+def test_a_part_left_out_is_found():
     given = tool.made(Case(1, 40, 30, 50, "bias residual gelu"))
     for left_out in ({}, {"gelu": False}, {"bias": None}, {"residual": None}):
         want, _ = epilogue.wanted(dataclasses.replace(given, **left_out))
         assert (epilogue.wrong(given, to_bfloat16(want.astype(np.float32))) > 0) == bool(left_out)
 
 
-def test_rows_that_do_not_count_are_left_beyond_a_box() -> None:
+def test_rows_that_do_not_count_are_left_beyond_a_box():
     given = tool.made(Case(2, 100, 64, 20, "", (3, 50)))
     C, _ = epilogue.emulated(epilogue.plan(given, **SMALL), given)
     assert (C[0, 16:] == 0x7FC0).all() and (C[1, 64:] == 0x7FC0).all()
     assert (C[0, :3] != 0x7FC0).all() and (C[1, :50] != 0x7FC0).all()
 
 
-def test_the_form_of_gelu_is_that_with_tanh() -> None:
+def test_the_form_of_gelu_is_that_with_tanh():
     x = np.array([-3.0, -1.0, 0.0, 1.0, 3.0])
     assert epilogue.gelu(x) == pytest.approx([-0.00363739, -0.15880801, 0, 0.84119199, 2.99636261])
     A = to_bfloat16(np.linspace(-6, 6, 200, dtype=np.float32)[:, None])
@@ -131,7 +131,7 @@ def test_the_form_of_gelu_is_that_with_tanh() -> None:
 
 
 @pytest.mark.parametrize("does", ["bias", "bias gelu", "bias residual"])
-def test_the_second_launch_does_the_same_to_rounded_sums(does: str) -> None:
+def test_the_second_launch_does_the_same_to_rounded_sums(does):
     given = tool.made(Case(1, 50, 37, 60, does))
     product = epilogue.multiply(tool.plain(given), backend="emulator", **SMALL)[0]
     C, report = epilogue.pass_emulated(given, product)
@@ -147,7 +147,7 @@ def test_the_second_launch_does_the_same_to_rounded_sums(does: str) -> None:
     assert off[0] < off[1], "one rounding is less than two"
 
 
-def test_layers_that_do_not_fit_are_refused() -> None:
+def test_layers_that_do_not_fit_are_refused():
     A, B = np.zeros((2, 5, 6), np.uint16), np.zeros((2, 6, 7), np.uint16)
     for changed, words in (
         ({"B": B[0]}, "axes"),
@@ -170,13 +170,13 @@ def test_layers_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("params", [{"BM": 96}, {"STAGES": 5}, {"CLUSTER_N": 4}])
-def test_the_source_has_the_rules_too(params: dict[str, int]) -> None:
+def test_the_source_has_the_rules_too(params):
     tile = {name: str(size) for name, size in {**epilogue.KERNEL.params, **params}.items()}
     with pytest.raises(CompileError, match="static assertion"):
         toolchain.ptx(epilogue.KERNEL.source, name="22_epilogue.cu", arch="sm_90a", defines=tile)
 
 
-def test_multiply_runs_where_it_can() -> None:
+def test_multiply_runs_where_it_can():
     given = tool.made(Case(2, 5, 9, 30, "bias"))
     C = epilogue.multiply(given, **SMALL)
     assert C.shape == (2, 5, 9) and C.dtype == np.uint16 and epilogue.wrong(given, C) == 0
@@ -184,7 +184,7 @@ def test_multiply_runs_where_it_can() -> None:
         epilogue.multiply(given, backend="cuda")
 
 
-def test_multiply_refuses_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multiply_refuses_faults(monkeypatch):
     bad = twin("    tma_store_fence();\n", "")
     monkeypatch.setattr(epilogue, "KERNEL", epilogue.KERNEL.with_source(bad))
     with pytest.raises(EmulationError, match="race"):
@@ -193,21 +193,21 @@ def test_multiply_refuses_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("tile", [*tool.NARROW, tool.TILES[1]])
 @pytest.mark.parametrize("does", ["", *tool.EPILOGUES])
-def test_no_register_is_spilled(tile: dict[str, int], does: str) -> None:
+def test_no_register_is_spilled(tile, does):
     unspilled(epilogue.KERNEL, tile, **tool.made(Case(1, 1, 1, 1, does)).macros)
 
 
 # -- the record ------------------------------------------------------------------------------------
 
 
-def test_experts_share_the_rows_and_differ() -> None:
+def test_experts_share_the_rows_and_differ():
     for case in tool.EXPERTS:
         shared = tool.expert(case)
         assert sum(shared.rows or ()) == case.M and shared.M == max(shared.rows or ())
         assert len(set(shared.rows or ())) > 1
 
 
-def test_the_record_is_of_the_cases_of_its_tool() -> None:
+def test_the_record_is_of_the_cases_of_its_tool():
     kept = tables.record()
     assert kept["command"] == "python -m tools.epilogue_on_a_gpu"
     launched = [(*(r[n] for n in "smnk"), r["does"], r["params"]) for r in kept["shapes"]]
@@ -225,7 +225,7 @@ def test_the_record_is_of_the_cases_of_its_tool() -> None:
     assert set(kept["sanitizer"]) == {"memcheck", "racecheck", "synccheck", "initcheck"}
 
 
-def test_what_is_counted_of_a_second_launch() -> None:
+def test_what_is_counted_of_a_second_launch():
     """At K = 4096 and 4096 x 4096: bytes over bandwidth, over operations over the peak."""
     gpu = device.gpu("h200")
     [row] = [row for row in tables.counted() if row["k"] == 4096]

@@ -17,14 +17,14 @@ ANSI = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.fixture(scope="module")
-def shell() -> InteractiveShell:
+def shell():
     """A real IPython, not this process's own one."""
     made = InteractiveShell()
     made.run_cell("from helpers import launch, toolchain\nfrom helpers.ladder.rungs import catalog")
     return made
 
 
-def shown(shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture[str]) -> str:
+def shown(shell, cell, capsys):
     """What a cell that fails prints."""
     capsys.readouterr()
     result = shell.run_cell(cell, store_history=True)
@@ -33,18 +33,14 @@ def shown(shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture[str]
     return ANSI.sub("", captured.out + captured.err)
 
 
-def test_an_error_is_its_message_and_the_readers_line(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_is_its_message_and_the_readers_line(shell, capsys):
     output = shown(shell, 'size = 64\nlaunch.trace("tiled_32", size, size, size, BM=100)', capsys)
     line, message = output.splitlines()
     assert line == '----> 2 launch.trace("tiled_32", size, size, size, BM=100)'
     assert message.startswith("ConfigError: ") and "BM" in message
 
 
-def test_a_function_of_the_readers_is_shown_on_the_way(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_function_of_the_readers_is_shown_on_the_way(shell, capsys):
     shell.run_cell("def mine(n):\n    return catalog['no_such_kernel_at_all']")
     lines = shown(shell, "mine(3)", capsys).splitlines()
     assert lines[:2] == ["----> 1 mine(3)", "----> 2 return catalog['no_such_kernel_at_all']"]
@@ -52,9 +48,7 @@ def test_a_function_of_the_readers_is_shown_on_the_way(
 
 
 @pytest.mark.nvrtc
-def test_a_compile_error_is_the_compilers_message(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_compile_error_is_the_compilers_message(shell, capsys):
     output = shown(shell, f"source = {SOURCE!r}\ntoolchain.compile(source, name='mine.cu')", capsys)
     lines = output.splitlines()
     assert lines[0].startswith("----> 2 toolchain.compile(") and lines[1].startswith("CompileError")
@@ -65,9 +59,9 @@ def test_a_compile_error_is_the_compilers_message(
 
 @pytest.mark.parametrize("way", ["TILE_TRACEBACK", "%xmode Verbose"])
 def test_the_whole_traceback_remains(
-    way: str, shell: InteractiveShell, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    way, shell, capsys,
+    monkeypatch,
+):  # fmt: skip
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     if way.startswith("%"):
         shell.run_line_magic("xmode", "Verbose")
@@ -80,22 +74,20 @@ def test_the_whole_traceback_remains(
     assert "helpers/" not in shown(shell, 'launch.trace("tiled_32", 64, 64, 64, BM=100)', capsys)
 
 
-def test_another_error_keeps_its_frames(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_error_keeps_its_frames(shell, capsys):
     """The wrong twin: an error of another kind that is raised inside the library."""
     output = shown(shell, 'launch.trace("tiled_32", 64, 64, 64, seed="x")', capsys)
     assert "TypeError" in output and "helpers/" in output
 
 
-def test_outside_ipython_nothing_changes() -> None:
+def test_outside_ipython_nothing_changes():
     error = ConfigError("given, rule, what to do")
     assert error._render_traceback_() == ["ConfigError: given, rule, what to do"]
     assert str(error) == "given, rule, what to do"
 
 
 @pytest.mark.slow
-def test_in_a_kernel_a_failing_cell_carries_the_short_text() -> None:
+def test_in_a_kernel_a_failing_cell_carries_the_short_text():
     """As a notebook stores it; a cell magic's call is not the reader's line."""
     magic = (
         "from IPython.core.magic import register_cell_magic\n"

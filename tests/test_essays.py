@@ -17,7 +17,7 @@ FRONT = "---\nkernelspec:\n  name: python3\n---\n\n"
 PAGE = FRONT + page("essays")
 
 
-def test_words_are_those_in_sight() -> None:
+def test_words_are_those_in_sight():
     # One two · Time about 3 minutes · Three four words and 1 says · a b c d · Five six · Summary
     # The end
     count = words(prose(PAGE))
@@ -27,7 +27,7 @@ def test_words_are_those_in_sight() -> None:
         assert words(prose(PAGE.replace(closed, f"{closed} and more"))) == count, closed
 
 
-def test_the_hidden_share_is_of_characters() -> None:
+def test_the_hidden_share_is_of_characters():
     hidden = "```{code-cell} ipython3\n:tags: [remove-input]\n" + "y" * 9 + "\n```\n"
     text = FRONT + "x" * 50 + "\n\n" + hidden
     body = text.removeprefix(FRONT)
@@ -37,7 +37,7 @@ def test_the_hidden_share_is_of_characters() -> None:
     assert hidden_share(FRONT + ":::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n  d\n:::\n") == 0
 
 
-def test_a_page_is_measured() -> None:
+def test_a_page_is_measured():
     made = essay("04_first_kernel", PAGE)
     core = len(cores["block_1d_core"].source.splitlines())
     assert made.listing == 4 + core  # the slice and the core stand open, the whole file does not
@@ -52,14 +52,14 @@ def test_a_page_is_measured() -> None:
     assert essay("x", PAGE.replace("04.1", "99.1")).exercises == ("?",)
 
 
-def test_a_page_whose_listing_is_not_there_is_told() -> None:
+def test_a_page_whose_listing_is_not_there_is_told():
     wrong = PAGE.replace(":lines: sum = 0 ..", ":lines: never written ..")
     made, broken = essays.measured({"04_first_kernel": PAGE, "05_coalescing": wrong})
     assert [one.page for one in made] == ["04_first_kernel"]
     assert broken[0].startswith("05_coalescing: lines=('never written'")
 
 
-def test_stated_minutes_are_mended_where_they_are_far_off() -> None:
+def test_stated_minutes_are_mended_where_they_are_far_off():
     made = essay("04_first_kernel", PAGE)
     assert made.off > 15
     mended = essays.with_minutes(PAGE, made)
@@ -75,7 +75,7 @@ GOOD = Essay(
 )
 
 
-def test_a_page_within_the_limits_has_no_fault() -> None:
+def test_a_page_within_the_limits_has_no_fault():
     assert GOOD.off < 15
     assert faults([GOOD], {"coalesced": 20.0}) == []
 
@@ -94,13 +94,13 @@ def test_a_page_within_the_limits_has_no_fault() -> None:
         ({"exercises": ("number", "kernel", "?")}, "registered in no chapter"),
     ],
 )
-def test_a_page_above_a_limit_is_told(change: dict[str, object], complaint: str) -> None:
-    found = faults([replace(GOOD, **change)], {})  # type: ignore[arg-type]
+def test_a_page_above_a_limit_is_told(change, complaint):
+    found = faults([replace(GOOD, **change)], {})
     assert any(complaint in fault for fault in found), found
     assert all(fault.startswith("12_good: ") for fault in found)
 
 
-def test_sentences_are_those_of_paragraphs_and_lists() -> None:
+def test_sentences_are_those_of_paragraphs_and_lists():
     text = (
         "# A title of words\n\nOne two three. Four `code` five, at {glue:text}`x:.1f` ms and"
         " 4096!\n\n- An item of {doc}`chapter 6 <06_tiling>`.\n- Another, of $N = 3$ rows.\n\n| a |"
@@ -114,7 +114,7 @@ def test_sentences_are_those_of_paragraphs_and_lists() -> None:
     assert made.mean == (3 + 8 + 5 + 4) / 4 and made.short == 100 and made.numbers == 10
 
 
-def test_the_hours_are_those_of_the_main_line() -> None:
+def test_the_hours_are_those_of_the_main_line():
     aside = essay("x", FRONT + f"{essays.OFF}\nWords.\n:::\n")
     assert not aside.is_main and essay("x", FRONT + "Words.\n").is_main
     assert essays.main_hours([GOOD, GOOD, aside]) == pytest.approx(2 * GOOD.minutes / 60)
@@ -128,7 +128,7 @@ def test_the_hours_are_those_of_the_main_line() -> None:
     assert "says nowhere" in essays.promised("", [GOOD])[0]
 
 
-def test_a_step_with_many_new_lines_needs_a_reason() -> None:
+def test_a_step_with_many_new_lines_needs_a_reason():
     (fault,) = faults([], {"coalesced": 26.0})
     assert "26.0 % of its lines are new since naive; at most 25" in fault
     half = essays.Excuse("05_coalescing", "Half of its lines are new.", 45, 55)
@@ -143,25 +143,25 @@ def test_a_step_with_many_new_lines_needs_a_reason() -> None:
     assert unexcused({"coalesced": half._replace(sentence="new")}, {"05_coalescing": "new"}) != []
 
 
-def test_every_kernel_is_a_step_from_a_chapter_before_or_stands_beside_the_steps() -> None:
+def test_every_kernel_is_a_step_from_a_chapter_before_or_stands_beside_the_steps():
     assert set(essays.BEFORE) | essays.BESIDE == set(catalog)
     assert not set(essays.BEFORE) & essays.BESIDE and set(essays.EXCUSED) <= set(essays.BEFORE)
     for name, old in essays.BEFORE.items():
         assert catalog[old].chapter <= catalog[name].chapter, name
 
 
-def test_a_chapter_off_the_main_line_may_be_long_and_states_its_minutes_all_the_same() -> None:
+def test_a_chapter_off_the_main_line_may_be_long_and_states_its_minutes_all_the_same():
     aside = replace(GOOD, is_main=False, words=3000, stated=56)
     assert faults([aside], {}) == []
     [fault] = faults([replace(aside, stated=30)], {})
     assert "minutes that it states" in fault
 
 
-def test_new_lines_are_a_share_of_the_code() -> None:
+def test_new_lines_are_a_share_of_the_code():
     old = "__global__ void a(int* x)\n{\n    int i = 1;\n    x[0] = i;\n}\n"
     new = old.replace("x[0] = i;", "// why\n\n    x[0] = i;\n    x[1] = i;")
     assert essays.share_new(new, old) == 25 and essays.share_new(old, old) == 0
 
 
-def test_the_gate_is_as_the_book_is_today() -> None:
+def test_the_gate_is_as_the_book_is_today():
     assert essays.main(["--check"]) == 0

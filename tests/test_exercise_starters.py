@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,13 +17,13 @@ IMPORTS = "import numpy as np\nfrom helpers import *\nfrom helpers.page.exercise
 IDS = [e.id for chapter in exercises.chapters() for e in exercises.load(chapter)]
 
 
-def cell(id: str) -> str:
+def cell(id):
     """The code of an exercise's first cell with a call of check."""
     [code] = [c for part in sections(starter(id)) for c in part.cells if f'check("{id}"' in c]
     return code
 
 
-def given(id: str, folder: Path, change: str = "") -> Any:
+def given(id, folder, change=""):
     """What the cell hands to check, made in a module of its own, as a notebook keeps its source."""
     code = cell(id)
     call = re.search(rf'(?m)^check\("{id}",(.*)\)$', code)
@@ -43,7 +41,7 @@ def given(id: str, folder: Path, change: str = "") -> Any:
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_an_untouched_starter_is_not_answered_yet(id: str, tmp_path: Path) -> None:
+def test_an_untouched_starter_is_not_answered_yet(id, tmp_path):
     """And a kernel is told how it fares as it stands."""
     result = check(id, given(id, tmp_path))
     assert not result.passed
@@ -54,7 +52,7 @@ def test_an_untouched_starter_is_not_answered_yet(id: str, tmp_path: Path) -> No
         assert any(not c.ok for c in result.checks)
 
 
-def test_a_changed_starter_is_an_answer(tmp_path: Path) -> None:
+def test_a_changed_starter_is_an_answer(tmp_path):
     source = given("06.2", tmp_path)
     changed = check("06.2", source.replace("TILE", "TILE_", 1))
     assert changed.answered and changed.verdict.startswith("not yet")
@@ -65,7 +63,7 @@ def test_a_changed_starter_is_an_answer(tmp_path: Path) -> None:
 # -- what a wrong answer is told -------------------------------------------------------------------
 
 
-def test_a_wrong_number_is_never_left_without_a_word() -> None:
+def test_a_wrong_number_is_never_left_without_a_word():
     wrong = {"number": -12345.678, "choice": "none of them"}
     for id in IDS:
         if (kind := exercises.find(id).kind) in wrong:
@@ -74,7 +72,7 @@ def test_a_wrong_number_is_never_left_without_a_word() -> None:
             assert all(c.ok or c.hint or c.expected for c in result.checks), id
 
 
-def test_a_header_of_the_host_does_not_stand_in_the_way(tmp_path: Path) -> None:
+def test_a_header_of_the_host_does_not_stand_in_the_way(tmp_path):
     answer = given("06.2", tmp_path)
     verdicts = [c.ok for c in check("06.2", answer).checks]
     host = '\nint main() { printf("\\n"); }\n'
@@ -93,7 +91,7 @@ extern "C" __global__ void add(const float* A, const float* B, float* C, int M, 
 """
 
 
-def test_a_warps_barrier_is_asked_for_where_it_is_enough() -> None:
+def test_a_warps_barrier_is_asked_for_where_it_is_enough():
     task = KernelTask("add", block=(64,), grid=(1,), shapes=((4, 4, 4),))
     messages = [str(c) for c in check_kernel_source(WITHIN_A_WARP, task) if not c.ok]
     assert any("put __syncwarp" in text for text in messages)

@@ -61,7 +61,7 @@ class Section:
     """Python blocks of dropdowns called Solution."""
 
 
-def sections(text: str) -> list[Section]:
+def sections(text):
     """The sections of a chapter, with their code cells, hints and solutions, in order."""
     found, dropdown = [Section("", 1)], ""
     for token in TOKEN.finditer(text):
@@ -80,12 +80,12 @@ def sections(text: str) -> list[Section]:
     return found
 
 
-def preamble(text: str) -> str:
+def preamble(text):
     """A chapter's first code cell."""
     return next((cell for section in sections(text) for cell in section.cells), "")
 
 
-def value_of(source: str, names: dict[str, Any]) -> Any:
+def value_of(source, names):
     """Run code and return the value of its last expression, as a notebook cell shows it."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -95,7 +95,7 @@ def value_of(source: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "<chapter>", "eval"), names)
 
 
-def faults(texts: list[str], chapter: str, ids: list[str], run: bool = True) -> list[str]:
+def faults(texts, chapter, ids, run=True):
     """All in which a chapter's pages break the convention. ids: those that have a checker."""
     findings = []
     seen: list[str] = []
@@ -125,7 +125,7 @@ def faults(texts: list[str], chapter: str, ids: list[str], run: bool = True) -> 
     return findings
 
 
-def run_both(text: str, starter: str, section: Section) -> list[str]:
+def run_both(text, starter, section):
     """Faults of one exercise when its starter and its solution are run."""
     findings = []
     for kind, source, wanted in (
@@ -149,7 +149,7 @@ def run_both(text: str, starter: str, section: Section) -> list[str]:
 # -- the chapters of the book --------------------------------------------------------------------
 
 
-def test_every_chapters_exercises_keep_the_convention() -> None:
+def test_every_chapters_exercises_keep_the_convention():
     for chapter in sorted({*CHAPTERS, *exercises.chapters()}):
         assert chapter in CHAPTERS, f"helpers/chapters/ch{chapter}/checks.py has no page"
         ids = [task.id for task in exercises.load(chapter)]
@@ -157,7 +157,7 @@ def test_every_chapters_exercises_keep_the_convention() -> None:
 
 
 @pytest.mark.parametrize("chapter", exercises.chapters())
-def test_starters_fail_and_solutions_pass(chapter: str) -> None:
+def test_starters_fail_and_solutions_pass(chapter):
     ids = [task.id for task in exercises.load(chapter)]
     assert faults(CHAPTERS[chapter], chapter, ids) == []
 
@@ -166,19 +166,19 @@ CHAPTER = page("exercises")
 
 
 @pytest.fixture()
-def ninety_nine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def ninety_nine(monkeypatch):
     """Two exercises that no chapter has."""
     for chapter in exercises.chapters():  # once loaded they do not register a second time
         exercises.load(chapter)
     monkeypatch.setattr(registry, "_known", dict(registry._known))
 
     @exercise("99.1", kind="number")
-    def double(answer: object) -> Check:
+    def double(answer):
         """Twice 21."""
         return close_to(answer, 42, mistakes={21: "that is once"}, hint="Think of Deep Thought.")
 
     @exercise("99.2", kind="choice")
-    def choose(answer: object) -> list[Check]:
+    def choose(answer):
         """Left or right."""
         return [
             one_of(answer, "right", options=["left", "right"], mistakes={"left": "the other left"})
@@ -187,7 +187,7 @@ def ninety_nine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["99.1", "99.2"]
 
 
-def test_a_good_chapter_has_no_fault(ninety_nine: list[str]) -> None:
+def test_a_good_chapter_has_no_fault(ninety_nine):
     assert faults([CHAPTER], "99", ninety_nine) == []
 
 
@@ -210,15 +210,13 @@ def test_a_good_chapter_has_no_fault(ninety_nine: list[str]) -> None:
          'print(check("99.1", answer))\n```\n\n:::{dropdown} Hint', "does not end with what check"),
     ],
 )  # fmt: skip
-def test_a_chapter_that_breaks_the_convention_is_told(
-    ninety_nine: list[str], old: str, new: str, fault: str
-) -> None:
+def test_a_chapter_that_breaks_the_convention_is_told(ninety_nine, old, new, fault):
     assert old in CHAPTER
     findings = faults([CHAPTER.replace(old, new, 1)], "99", ninety_nine)
     assert any(fault in line for line in findings), findings
 
 
-def test_a_chapter_with_one_exercise_is_told(ninety_nine: list[str]) -> None:
+def test_a_chapter_with_one_exercise_is_told(ninety_nine):
     alone = CHAPTER[: CHAPTER.index("### Exercise 99.2")]
     assert any("at least two" in line for line in faults([alone], "99", ["99.1"]))
 
@@ -226,14 +224,14 @@ def test_a_chapter_with_one_exercise_is_told(ninety_nine: list[str]) -> None:
 # -- check ---------------------------------------------------------------------------------------
 
 
-def test_an_unknown_exercise_is_told_with_near_matches(ninety_nine: list[str]) -> None:
+def test_an_unknown_exercise_is_told_with_near_matches(ninety_nine):
     with pytest.raises(UnknownNameError, match=r"'99\.1'"):
         check("99.11", 1)
     with pytest.raises(UnknownNameError):
         check("nonsense", 1)
 
 
-def test_no_answer_is_not_a_wrong_answer(ninety_nine: list[str]) -> None:
+def test_no_answer_is_not_a_wrong_answer(ninety_nine):
     for nothing in (..., None):
         result = check("99.1", nothing)
         assert not result.passed
@@ -241,11 +239,9 @@ def test_no_answer_is_not_a_wrong_answer(ninety_nine: list[str]) -> None:
         assert "Replace ... by a number" in repr(result)
 
 
-def test_a_checker_that_raises_is_a_failed_check(
-    ninety_nine: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checker_that_raises_is_a_failed_check(ninety_nine, monkeypatch):
     @exercise("99.3", kind="python")
-    def call(answer: Any) -> Check:
+    def call(answer):
         """Call it."""
         return Check(answer(2) == 4, "square of 2")
 
@@ -257,9 +253,9 @@ def test_a_checker_that_raises_is_a_failed_check(
     assert not check("99.3", "not a function").passed
 
 
-def test_checks_may_be_yielded_and_none_is_not_a_pass(ninety_nine: list[str]) -> None:
+def test_checks_may_be_yielded_and_none_is_not_a_pass(ninety_nine):
     @exercise("99.4", kind="python")
-    def several(answer: Any) -> Any:
+    def several(answer):
         """Several."""
         for i in range(answer):
             yield Check(i < 2, f"check {i}")
@@ -269,21 +265,21 @@ def test_checks_may_be_yielded_and_none_is_not_a_pass(ninety_nine: list[str]) ->
     assert not check("99.4", 0).passed
 
 
-def test_an_id_is_used_once_and_well_formed(ninety_nine: list[str]) -> None:
+def test_an_id_is_used_once_and_well_formed(ninety_nine):
     with pytest.raises(ValueError, match="checked by"):
 
         @exercise("99.1", kind="number")
-        def again(answer: object) -> Check:
+        def again(answer):
             """Again."""
             return Check(True, "x")
 
     with pytest.raises(UnknownNameError, match=r"NN\.i"):
         exercise("5.1", kind="number")
     with pytest.raises(ValueError, match="kind"):
-        exercise("99.9", kind="essay")  # type: ignore[arg-type]
+        exercise("99.9", kind="essay")
 
 
-def test_results_say_it_in_words_and_marks(ninety_nine: list[str]) -> None:
+def test_results_say_it_in_words_and_marks(ninety_nine):
     good, bad = check("99.1", 42), check("99.1", 21)
     assert "✓" in good._repr_html_() and "passed" in good._repr_html_()
     assert "✗" in bad._repr_html_() and "not yet" in bad._repr_html_()
@@ -306,14 +302,14 @@ def test_results_say_it_in_words_and_marks(ninety_nine: list[str]) -> None:
         (10**400, 42, 0, False), (-42, 42, 0.01, False),
     ],
 )  # fmt: skip
-def test_close_to(answer: Any, expected: float, tolerance: float, ok: bool) -> None:
+def test_close_to(answer, expected, tolerance, ok):
     result = close_to(answer, expected, tolerance=tolerance)
     assert result.ok is ok
     if not ok and expected == 42:
         assert "42" not in result.expected + result.hint, "a failed check must not give it away"
 
 
-def test_one_of() -> None:
+def test_one_of():
     assert one_of(" Right ", "right").ok
     assert one_of("b", ("a", "B")).ok
     assert not one_of("left", "right").ok
@@ -321,7 +317,7 @@ def test_one_of() -> None:
     assert "one of a, b" in one_of("c", "a", options=["a", "b"]).expected
 
 
-def test_same_array() -> None:
+def test_same_array():
     a = np.arange(6.0).reshape(2, 3)
     assert same_array(a.tolist(), a).ok
     assert not same_array(a.T, a).ok
@@ -367,7 +363,7 @@ TILES_16 = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
 """How both are launched."""
 
 
-def but(source: str, *changes: tuple[str, str]) -> str:
+def but(source, *changes):
     """A source with changes of texts that stand in it once."""
     for old, new in changes:
         assert source.count(old) == 1, old
@@ -375,7 +371,7 @@ def but(source: str, *changes: tuple[str, str]) -> str:
     return source
 
 
-def kernel_faults(source: Any, task: KernelTask = TILES_16, **options: Any) -> list[str]:
+def kernel_faults(source, task=TILES_16, **options):
     """What a check of this source complains about."""
     checks = check_kernel_source(source, replace(task, **options))
     return [str(c) for c in checks if not c.ok]
@@ -416,19 +412,19 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("source", "options"), GOOD)
-def test_a_right_kernel_passes(source: str, options: dict[str, Any]) -> None:
+def test_a_right_kernel_passes(source, options):
     assert kernel_faults(source, **options) == []
 
 
 @pytest.mark.parametrize(("source", "options", "fault"), BAD)
-def test_a_wrong_kernel_is_told(source: Any, options: dict[str, Any], fault: str) -> None:
+def test_a_wrong_kernel_is_told(source, options, fault):
     assert fault in "\n".join(kernel_faults(source, **options))
 
 
 # -- answers that are right in part ----------------------------------------------------------------
 
 
-def solution(name: str) -> tuple[str, str]:
+def solution(name):
     """The page of an exercise, and its folded solution."""
     [found] = [
         (text, part.solutions[0])
@@ -439,12 +435,12 @@ def solution(name: str) -> tuple[str, str]:
     return found
 
 
-def printed(name: str) -> Any:
+def printed(name):
     """The answer that an exercise's solution gives to check."""
     return value_of(solution(name)[1], {"np": np, "check": lambda _, answer: answer})
 
 
-def solved(name: str, *swaps: tuple[str, str]) -> Result:
+def solved(name, *swaps):
     """What check says to the solution with texts replaced."""
     text, source = solution(name)
     for old, new in swaps:
@@ -477,16 +473,14 @@ def solved(name: str, *swaps: tuple[str, str]) -> Result:
         ("23.3", [("2**32 - 2**drop", "2**32 - 2**(drop - 1)")], "low bits are zero"),
     ],
 )  # fmt: skip
-def test_answers_that_are_right_in_part(
-    name: str, swaps: list[tuple[str, str]], words: str
-) -> None:
+def test_answers_that_are_right_in_part(name, swaps, words):
     result = solved(name, *swaps)
     failed = [c.what for c in result.checks if not c.ok]
     assert failed and all(words in what for what in failed), result
 
 
 @pytest.mark.nvrtc  # clang moves a load that one branch alone uses
-def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
+def test_the_barrier_that_covers_the_others_is_the_one_advised():
     """Two races, one between warps and one within one: a block's barrier orders both."""
     [found] = kernel_faults(ONE_BARRIER)
     assert "Put __syncthreads()" in found and "`b[y][x] = col < N" in found
@@ -495,7 +489,7 @@ def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
 
 
 @pytest.mark.nvrtc
-def test_a_compiler_error_stands_without_its_warnings() -> None:
+def test_a_compiler_error_stands_without_its_warnings():
     broken = ONE_BARRIER.replace("float sum = 0.0f;", "float sum = q; int unused = 3;")
     (found,) = check_kernel_source(broken, TILES_16)
     assert '"q" is undefined' in found.got and "unused" not in found.got.split("^")[1]
@@ -503,7 +497,7 @@ def test_a_compiler_error_stands_without_its_warnings() -> None:
     assert not str(found).endswith("..")
 
 
-def test_a_sum_that_begins_with_what_was_there_is_told_so() -> None:
+def test_a_sum_that_begins_with_what_was_there_is_told_so():
     adding = ONE_BARRIER.replace("C[row * N + col] = sum", "C[row * N + col] += sum")
     found = [str(c) for c in check_kernel_source(adding, TILES_16)]
     assert "nan" in found[0] and "read, as by +=, before it was written" in found[0]
@@ -513,11 +507,11 @@ def test_a_sum_that_begins_with_what_was_there_is_told_so() -> None:
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+def gpu(monkeypatch):
     """A machine whose GPU is the emulator, and what was launched on it."""
     launched = []
 
-    def launch(source: str, entry: str, grid: Any, block: Any, args: Any, **options: Any) -> Spread:
+    def launch(source, entry, grid, block, args, **options):
         launched.append(args[3:])
         emulator.launch(source, entry, grid, block, args, **options)
         return Spread(0.0625, 0.06, 0.07, 20)
@@ -527,21 +521,21 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     return launched
 
 
-def test_what_passes_runs_on_the_gpu_at_every_shape(gpu: Any) -> None:
+def test_what_passes_runs_on_the_gpu_at_every_shape(gpu):
     [*_, last] = check_kernel_source(TILED, TILES_16)
     assert last.ok and "Test GPU" in last.what and "0.0625 ms" in last.got
     assert sorted(map(tuple, gpu)) == sorted(TILES_16.shapes)
 
 
-def test_what_does_not_pass_stays_away_from_it(gpu: Any) -> None:
+def test_what_does_not_pass_stays_away_from_it(gpu):
     assert not all(c.ok for c in check_kernel_source(ONE_BARRIER, TILES_16))
     assert gpu == []
 
 
-def test_a_wrong_result_of_the_gpu_fails(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_result_of_the_gpu_fails(gpu, monkeypatch):
     run = kernels.launch_on_gpu
 
-    def off_by_one(*args: Any, **options: Any) -> Any:
+    def off_by_one(*args, **options):
         done = run(*args, **options)
         args[4][2][0, 0] += 1
         return done

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,12 @@ from tests.test_exercises import printed
 summary = printed("02.3")
 
 
-def pythons(times: list[float], method: Any = "exclusive") -> Any:
+def pythons(times, method="exclusive"):
     q1, median, q3 = statistics.quantiles(times, n=4, method=method)
     return [median, q3 - q1]
 
 
-def halves(times: list[float]) -> Any:
+def halves(times):
     ordered, half = sorted(times), len(times) // 2
     low, high = (statistics.median(part) for part in (ordered[:half], ordered[-half:]))
     return statistics.median(times), high - low
@@ -44,21 +44,21 @@ def halves(times: list[float]) -> Any:
 # -- 03.2: a loop over k, and outer products ------------------------------------------------------
 
 
-def by_broadcast(A: Any, B: Any) -> Any:
+def by_broadcast(A, B):
     C = 0
     for a, b in zip(A.T, B, strict=True):
         C = C + a[:, None] * b[None, :]
     return C
 
 
-def by_rows(A: Any, B: Any) -> Any:
+def by_rows(A, B):
     C = np.zeros((A.shape[0], B.shape[1]))
     for i in range(A.shape[0]):
         C[i] = A[i] @ B
     return C
 
 
-def by_two_loops(A: Any, B: Any, columns: Sequence[Any] = (slice(None),)) -> Any:
+def by_two_loops(A, B, columns=(slice(None),)):
     C = np.zeros((A.shape[0], B.shape[1]))
     for i in range(A.shape[0]):
         for j in columns:
@@ -70,10 +70,10 @@ def by_two_loops(A: Any, B: Any, columns: Sequence[Any] = (slice(None),)) -> Any
 # -- 12.2 and 12.3: phases of a read, and lane maps -----------------------------------------------
 
 
-def quarters(groups: list[int], far: tuple[int, ...] = (1, 2), banks: bool = True) -> int:
+def quarters(groups, far=(1, 2), banks=True):
     """The rule of phases, with its parts to switch off."""
 
-    def phase(lanes: range) -> int:
+    def phase(lanes):
         different = {groups[i] for i in lanes}
         if not banks:
             return -(-len(different) // 8)
@@ -86,58 +86,58 @@ def quarters(groups: list[int], far: tuple[int, ...] = (1, 2), banks: bool = Tru
     return total
 
 
-def mirrored(lane: int, down: int, across: int) -> tuple[int, int]:
+def mirrored(lane, down, across):
     """CUTLASS's: rows and columns exchanged."""
     return lane // (2 * across) * 2 + lane % 2, lane // 2 % across
 
 
-def banks(parts: Callable[[str], list[str]]) -> Callable[[list[str]], int]:
+def banks(parts):
     """13.2, by some of the parts of each line."""
 
-    def count(lines: list[str]) -> int:
+    def count(lines):
         found = [[re.search(r"R(\d+)", part) for part in parts(line)] for line in lines]
         return sum(all(each) and len({int(f[1]) % 2 for f in each if f}) == 1 for each in found)
 
     return count
 
 
-def registers(line: str) -> list[str]:
+def registers(line):
     return [part.strip() for part in line.split(",")]
 
 
 # -- 15 and 16: registers, tiles and slices -------------------------------------------------------
 
 
-def fits(sets: int = 2, rest: int = 32, most: int = 255, file: int = 65536) -> Callable[..., bool]:
+def fits(sets=2, rest=32, most=255, file=65536):
     """The rule of the exercise, or with another number in it."""
     return lambda tm, tn, threads, blocks: (
         tm * tn + sets * (tm + tn) + rest <= min(most, file // (threads * blocks))
     )
 
 
-def fits_in_other_words(tm: int, tn: int, threads: int, blocks: int) -> bool:
+def fits_in_other_words(tm, tn, threads, blocks):
     need = tm * tn + (tm + tn) * 2 + 32
     return need < 256 and need * threads * blocks <= 65536
 
 
-def up(a: int, b: int) -> int:
+def up(a, b):
     return -(-a // b)
 
 
-def area(tile: tuple[int, int]) -> int:
+def area(tile):
     return tile[0] * tile[1]
 
 
-def work(tile: tuple[int, int], m: int, n: int, sms: int) -> int:
+def work(tile, m, n, sms):
     return up(up(m, tile[0]) * up(n, tile[1]), sms) * area(tile)
 
 
-def least(key: Callable[..., Any]) -> Callable[..., Any]:
+def least(key):
     """15.3: the tile of the least key."""
     return lambda tiles, m, n, sms: min(tiles, key=lambda x: key(x, m, n, sms))
 
 
-def slices(key: Callable[..., Any]) -> Callable[..., Any]:
+def slices(key):
     """16.1: the number of slices of the least key."""
     return lambda tiles, sms, most: min(range(1, most + 1), key=lambda s: key(tiles, s, sms))
 
@@ -148,7 +148,7 @@ blocks, holder, offset = printed("17.1"), printed("18.1"), printed("20.1")
 warp_tile, ring, adding_up = printed("19.1"), printed("22.1"), printed("22.2")
 
 
-def chunked(place: Callable[[int, int], int]) -> Callable[[int, int], int]:
+def chunked(place):
     """18.2, by the place of a chunk in its line."""
     return lambda r, c: r * 32 + place(r, c) * 8 + c % 8
 
@@ -156,20 +156,20 @@ def chunked(place: Callable[[int, int], int]) -> Callable[[int, int], int]:
 # -- 23: roundings, and a library that reads columns ----------------------------------------------
 
 
-def cut_off(x: np.ndarray, bits: int) -> np.ndarray:
+def cut_off(x, bits):
     return (x.view(np.uint32) & np.uint32(2**32 - 2 ** (24 - bits))).view(np.float32)
 
 
-def in_wrong_order(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
+def in_wrong_order(A, B, library):
     (M, K), N = A.shape, B.shape[1]
     return np.asarray(library((A.ravel(), K, M), (B.ravel(), N, K))[0]).reshape(M, N)
 
 
-def in_wrong_shapes(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
+def in_wrong_shapes(A, B, library):
     return np.asarray(library((B.ravel(), *A.shape), (A.ravel(), *A.shape))[0])
 
 
-def by_transposing(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
+def by_transposing(A, B, library):
     (M, K), N = A.shape, B.shape[1]
     flat, _, _ = library((A.ravel(order="F"), M, K), (B.ravel(order="F"), K, N))
     return np.asarray(flat).reshape(N, M).T
@@ -401,11 +401,11 @@ WRONG: Mapping[str, Sequence[tuple[Any, str]]] = {
 """Answers that do not, and words of what they are told."""
 
 
-def accepted(exercise: str, answers: Sequence[Any]) -> list[Any]:
+def accepted(exercise, answers):
     return [one for one in answers if check(exercise, one).passed]
 
 
-def misled(exercise: str, answers: Sequence[tuple[Any, str]]) -> list[tuple[Any, str, str]]:
+def misled(exercise, answers):
     """Wrong answers that pass, count as none or are told something else."""
     results = [(answer, hint, check(exercise, answer)) for answer, hint in answers]
     return [
@@ -416,29 +416,29 @@ def misled(exercise: str, answers: Sequence[tuple[Any, str]]) -> list[tuple[Any,
 
 
 @pytest.mark.parametrize("exercise", RIGHT)
-def test_a_right_answer_passes_in_any_form(exercise: str) -> None:
+def test_a_right_answer_passes_in_any_form(exercise):
     assert accepted(exercise, RIGHT[exercise]) == [*RIGHT[exercise]]
 
 
 @pytest.mark.parametrize("exercise", WRONG)
-def test_a_wrong_answer_gets_a_hint_that_is_true_of_it(exercise: str) -> None:
+def test_a_wrong_answer_gets_a_hint_that_is_true_of_it(exercise):
     assert misled(exercise, WRONG[exercise]) == []
 
 
-def test_another_hint_and_a_right_answer_among_the_wrong_are_seen() -> None:
+def test_another_hint_and_a_right_answer_among_the_wrong_are_seen():
     assert len(misled("01.1", [(40, ""), (41, "one block"), (41, "left over"), (..., "")])) == 3
     assert accepted("01.1", [41]) == []
 
 
 @pytest.mark.parametrize("exercise", ["03.3", "22.1"])
-def test_one_mistake_has_one_hint(exercise: str) -> None:
+def test_one_mistake_has_one_hint(exercise):
     """A mistake shows in several checks, and each of them says the same of it."""
     for answer, hint in WRONG[exercise][:7]:
         failed = [c for c in check(exercise, answer).checks if not c.ok]
         assert all(hint.casefold() in c.hint.casefold() for c in failed) and failed, hint
 
 
-def test_the_sets_that_the_page_names_are_the_right_ones() -> None:
+def test_the_sets_that_the_page_names_are_the_right_ones():
     page = (ROOT / "book" / "03_cpu.md").read_text(encoding="utf-8")
     assert "256 uses four sets" in page and "512 uses two and 1024 one" in page
     right = {256: 4, 512: 2, 1024: 1, 1000: 64, 1: 1, 5: 2, 17: 17, 1025: 64}
@@ -447,7 +447,7 @@ def test_the_sets_that_the_page_names_are_the_right_ones() -> None:
     assert [c.what for c in result.checks if not c.ok and "17" not in c.what] == []
 
 
-def test_the_cost_model_agrees_with_what_binds_on_a_t4() -> None:
+def test_the_cost_model_agrees_with_what_binds_on_a_t4():
     """The exercise counts reads and products alone; the model counts stores and copies as well."""
     small = {"BM": 32, "BN": 32, "TM": 4, "TN": 4}
     binding = [costs.bounds("double_buffer", 4096, gpu="t4", **t).binding for t in ({}, small)]
@@ -460,7 +460,7 @@ def test_the_cost_model_agrees_with_what_binds_on_a_t4() -> None:
         assert found == (2, 4) and turing.clocks(*patch, found)
 
 
-def test_the_hints_of_24_1_name_what_those_numbers_are() -> None:
+def test_the_hints_of_24_1_name_what_those_numbers_are():
     """7 ms is both the time without B's copy and the limit of many panels; 8 ms is the answer."""
     stages, even = checks.STAGES, (1, 1, 1, 1)
     assert makespan(simulate(schedule(4, 4), even, stages)) == 8
@@ -468,7 +468,7 @@ def test_the_hints_of_24_1_name_what_those_numbers_are() -> None:
     assert stages["B"] + max(stages["A"], stages["kernel"], stages["C"]) == 7
 
 
-def test_what_the_library_says_is_said_without_a_traceback() -> None:
+def test_what_the_library_says_is_said_without_a_traceback():
     result = check("23.2", by_transposing)
     assert [c.ok for c in result.checks if c.what.startswith("C for")] == [True] * 3
     for answer in (in_wrong_order, in_wrong_shapes):

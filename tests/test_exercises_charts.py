@@ -3,13 +3,12 @@ one is told what is missing and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers.page.exercises import Axis, Check, check, check_chart, check_table
+from helpers.page.exercises import Axis, check, check_chart, check_table
 from tests.test_exercises import solved
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -17,7 +16,7 @@ pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
+def closed():
     """No window, and no figure of one test in another."""
     plt.switch_backend("Agg")
     yield
@@ -45,7 +44,7 @@ def closed() -> Iterator[None]:
         ("15.4", "100 * rec.frame", "100.4 * rec.frame"),
     ],
 )
-def test_a_right_chart_passes_in_any_form(id: str, old: str, new: str) -> None:
+def test_a_right_chart_passes_in_any_form(id, old, new):
     result = solved(id, (old, new))
     assert result.passed, result
 
@@ -81,7 +80,7 @@ def test_a_right_chart_passes_in_any_form(id: str, old: str, new: str) -> None:
         ("15.4", "cublas_ratio", "gflops", "the record `gpu="),
     ],
 )  # fmt: skip
-def test_a_wrong_chart_is_told_what_to_do(id: str, old: str, new: str, message: str) -> None:
+def test_a_wrong_chart_is_told_what_to_do(id, old, new, message):
     result = solved(id, (old, new))
     assert not result.passed and message in str(result), result
 
@@ -93,12 +92,12 @@ TWO: dict[str, dict[float, float]] = {"old": {1: 2.0, 8: 16.0}, "new": {1: 1.0, 
 FRAME = {"old": [2.0, 16.0], "new": [1.0, 4.0]}
 
 
-def faults(checks: Iterator[Check]) -> list[str]:
+def faults(checks):
     return [str(one) for one in checks if not one.ok]
 
 
 @pytest.mark.parametrize("kind", ["line", "bar"])
-def test_lines_and_bars_of_pandas_are_read_by_their_numbers(kind: str) -> None:
+def test_lines_and_bars_of_pandas_are_read_by_their_numbers(kind):
     """Bars stand at 0, 1, 2 and so on, beside each other, under the numbers of their rows."""
     axes = pd.DataFrame(FRAME, index=[1, 8]).plot(kind=kind, xlabel="N", ylabel="time (ms)")
     assert faults(check_chart(axes, X, Y, TWO)) == []
@@ -108,7 +107,7 @@ def test_lines_and_bars_of_pandas_are_read_by_their_numbers(kind: str) -> None:
     ]
 
 
-def test_categories_of_matplotlib_are_numbers_where_they_name_some() -> None:
+def test_categories_of_matplotlib_are_numbers_where_they_name_some():
     _, axes = plt.subplots()
     axes.plot(["1", "8"], TWO["old"].values())
     axes.set(xlabel="N", ylabel="time (ms)")
@@ -116,7 +115,7 @@ def test_categories_of_matplotlib_are_numbers_where_they_name_some() -> None:
     assert faults(check_chart(axes, X, Y, {"old": {0: 2.0, 1: 16.0}})) != []
 
 
-def test_bars_where_ticks_are_numbers_stand_where_they_stand() -> None:
+def test_bars_where_ticks_are_numbers_stand_where_they_stand():
     _, axes = plt.subplots()
     axes.bar([1, 8], [2.0, 16.0])
     axes.set(xlabel="N", ylabel="time (ms)")
@@ -126,7 +125,7 @@ def test_bars_where_ticks_are_numbers_stand_where_they_stand() -> None:
     assert faults(check_chart(axes, X, Y, {"old": {0: 2.0, 1: 16.0}})) != []
 
 
-def test_one_series_needs_no_name_and_an_empty_chart_has_none() -> None:
+def test_one_series_needs_no_name_and_an_empty_chart_has_none():
     _, axes = plt.subplots()
     axes.set(xlabel="N", ylabel="time (ms)")
     one = {"old": TWO["old"]}
@@ -141,7 +140,7 @@ def test_one_series_needs_no_name_and_an_empty_chart_has_none() -> None:
     assert "ndarray" in faults(check_chart(both, X, Y, one))[0]
 
 
-def test_a_table_is_found_by_what_its_columns_say() -> None:
+def test_a_table_is_found_by_what_its_columns_say():
     wanted = {Y: TWO["old"]}
     rows: list[dict[str, Any]] = [{"N": 1, "time, ms": 2}, {"N": 8, "time, ms": "16"}]
     assert "time (ms) at N = 8; got no value" in faults(check_table(rows, X, wanted))[0]
@@ -153,6 +152,6 @@ def test_a_table_is_found_by_what_its_columns_say() -> None:
         assert "the answer is a table" in faults(check_table(none, X, wanted))[0]
 
 
-def test_an_answer_that_is_missing_is_no_wrong_one() -> None:
+def test_an_answer_that_is_missing_is_no_wrong_one():
     for id in ("05.4", "07.5", "11.4", "15.4"):
         assert check(id, ...).verdict == "not answered yet"

@@ -32,9 +32,7 @@ UNFORESEEN = {
 
 
 @pytest.mark.parametrize("name", UNFORESEEN)
-def test_what_is_right_only_where_everyone_looks_is_told(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_right_only_where_everyone_looks_is_told(name, monkeypatch):
     [fault] = kernel_faults(UNFORESEEN[name])
     assert "result at M=" in fault, fault
     monkeypatch.setattr(kernels, "_unforeseen", lambda *_: [])  # the control
@@ -42,13 +40,13 @@ def test_what_is_right_only_where_everyone_looks_is_told(
 
 
 @pytest.mark.parametrize("source", [KERNEL, TILED])
-def test_a_sound_kernel_passes_and_says_what_it_ran_on(source: str) -> None:
+def test_a_sound_kernel_passes_and_says_what_it_ran_on(source):
     *_, last = check_kernel_source(source, TILES_16)
     assert last.ok and "drawn from your text, with warps in another order" in last.what
     assert check_kernel_source(source, TILES_16) == check_kernel_source(source, TILES_16)
 
 
-def test_shapes_follow_from_the_text_and_keep_what_the_task_needs() -> None:
+def test_shapes_follow_from_the_text_and_keep_what_the_task_needs():
     assert drawn_shapes("a", TILES_16) == drawn_shapes("a", TILES_16) != drawn_shapes("b", TILES_16)
     line = KernelTask("f", (256,), ("cdiv(M, 256)",), shapes=((1, 1, 1), (1000, 1, 1)))
     eight = KernelTask("f", (256,), (1,), shapes=((16, 8, 24), (32, 64, 40)))
@@ -58,7 +56,7 @@ def test_shapes_follow_from_the_text_and_keep_what_the_task_needs() -> None:
     assert all(drawn_shapes(text, TILES_16)[1][2] > 47 for text in "abcdef")
 
 
-def test_numbers_are_no_whole_numbers_and_sums_are_exact() -> None:
+def test_numbers_are_no_whole_numbers_and_sums_are_exact():
     made = fractions_problem(np.random.default_rng(1), 40, 30, 90, "float32")
     A, B = made.args[:2]
     assert (A % 1 != 0).any() and set(np.unique(B)) == set(range(-3, 4))
@@ -66,14 +64,14 @@ def test_numbers_are_no_whole_numbers_and_sums_are_exact() -> None:
     assert (fractions_problem(np.random.default_rng(1), 4, 3, 9, "int32").args[0] % 1 == 0).all()
 
 
-def test_an_input_that_is_changed_is_told() -> None:
+def test_an_input_that_is_changed_is_told():
     write = "if (row == 0 && col == 0) const_cast<float*>(B)[K * N - 1] += 1.0f;"
     wrong = but(KERNEL, ("] = sum;", f"] = sum; {write}"))
     faults = kernel_faults(wrong, grid=(1, 1), shapes=((1, 1, 1),), must_be_clean=False)
     assert any("argument 2 is an input" in line and "changed at M=1" in line for line in faults)  # fmt: skip
 
 
-def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
+def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn():
     """Broadcasts on the same line make an average look good, and a good path for one shape the
     count."""
     many = "A[row * K + k] + 0.0f * A[k]"
@@ -90,7 +88,7 @@ def test_work_is_counted_in_totals_and_at_a_shape_that_is_drawn() -> None:
     assert [c.ok for c in checks if "sectors of A" in c.what] == [True, False]
 
 
-def test_a_macro_hides_no_barrier() -> None:
+def test_a_macro_hides_no_barrier():
     """Exercise 11.3 asks for one; two stand behind a name."""
     source = TILED.replace("void f(", "void two_buffers(")
     assert source.count("__syncthreads()") == 2
@@ -99,7 +97,7 @@ def test_a_macro_hides_no_barrier() -> None:
     assert "one barrier for each tile, 4 in all, when the kernel runs; got 8" in str(result)
 
 
-def test_an_endless_kernel_is_run_once() -> None:
+def test_an_endless_kernel_is_run_once():
     faults = kernel_faults(but(KERNEL, ("++k", "k += 0")), max_seconds=1.0)
     assert sum("step-budget" in line for line in faults) == 1
     assert not any("31x65x47" in line or "M=31" in line for line in faults)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from helpers.page.exercises import Result, check
+from helpers.page.exercises import check
 from tests.common import texts_of
 
 Swaps = Sequence[tuple[str, str]]
@@ -19,7 +19,7 @@ Kernel = str | Swaps
 """A text of its own, or what is another in the solution."""
 
 
-def kernels(exercise: str) -> list[str]:
+def kernels(exercise):
     """The kernel that a reader starts from, and the solution's; the starter's may be missing."""
     [text] = [text for text in texts_of(exercise[:2]) if f"### Exercise {exercise}" in text]
     part = text.split(f"### Exercise {exercise}")[1]
@@ -28,7 +28,7 @@ def kernels(exercise: str) -> list[str]:
     return [*re.findall(pattern, starter), re.findall(pattern, solution)[0]]
 
 
-def twin(exercise: str, kernel: Kernel) -> str:
+def twin(exercise, kernel):
     """The text of a kernel."""
     if isinstance(kernel, str):
         return kernel
@@ -39,7 +39,7 @@ def twin(exercise: str, kernel: Kernel) -> str:
     return source
 
 
-def result(exercise: str, kernel: Kernel) -> Result:
+def result(exercise, kernel):
     return check(exercise, twin(exercise, kernel))
 
 
@@ -89,11 +89,11 @@ STORE = "if (yr < cols && yc < rows) y[yr * rows + yc]"
 PLACES = "int yr = blockIdx.x * 32 + threadIdx.y, yc = blockIdx.y * 32 + threadIdx.x;"
 
 
-def global_a(row: str) -> str:
+def global_a(row):
     return f"({row} < M && k0 + k < K ? A[({row}) * K + k0 + k] : 0.0f)"
 
 
-def global_b(col: str) -> str:
+def global_b(col):
     return f"(k0 + k < K && {col} < N ? B[(k0 + k) * N + {col}] : 0.0f)"
 
 
@@ -282,18 +282,18 @@ FAILED: Mapping[str, Sequence[tuple[Kernel, str]]] = {
 """What computes the right numbers in another way than is asked, and words of what fails alone."""
 
 
-def cases(table: Mapping[str, Sequence[object]]) -> list[tuple[str, int]]:
+def cases(table):
     return [(exercise, at) for exercise, all_ in table.items() for at in range(len(all_))]
 
 
 @pytest.mark.parametrize(("exercise", "at"), cases(RIGHT))
-def test_another_right_kernel_passes(exercise: str, at: int) -> None:
+def test_another_right_kernel_passes(exercise, at):
     verdict = result(exercise, RIGHT[exercise][at])
     assert verdict.passed, verdict
 
 
 @pytest.mark.parametrize(("exercise", "at"), cases(WRONG))
-def test_each_fault_gets_a_hint_that_is_true_of_it(exercise: str, at: int) -> None:
+def test_each_fault_gets_a_hint_that_is_true_of_it(exercise, at):
     kernel, words = WRONG[exercise][at]
     verdict = result(exercise, kernel)
     failed = [c for c in verdict.checks if not c.ok]
@@ -302,7 +302,7 @@ def test_each_fault_gets_a_hint_that_is_true_of_it(exercise: str, at: int) -> No
 
 
 @pytest.mark.parametrize(("exercise", "at"), cases(FAILED))
-def test_right_numbers_by_other_means_are_refused(exercise: str, at: int) -> None:
+def test_right_numbers_by_other_means_are_refused(exercise, at):
     kernel, words = FAILED[exercise][at]
     verdict = result(exercise, kernel)
     failed = " ".join(str(c) for c in verdict.checks if not c.ok)
@@ -323,7 +323,7 @@ FAULTS_07_3 = [
 
 
 @pytest.mark.parametrize(("old", "new", "hint"), FAULTS_07_3)
-def test_07_3_gives_each_fault_its_own_hint(old: str, new: str, hint: str) -> None:
+def test_07_3_gives_each_fault_its_own_hint(old, new, hint):
     text = repr(result("07.3", [(old, new)]))
     others = {"Swap blockIdx.x", "bounds of y", "belongs in row c", "a word more"}
     assert hint in text and not any(o in text for o in others if o not in hint)
@@ -334,7 +334,7 @@ def test_07_3_gives_each_fault_its_own_hint(old: str, new: str, hint: str) -> No
     ["for (int i = 0; i < 2; ++i) sum[i][i] += a[i] * b[i];",
      "sum[0][0] += a[0] * b[0]; sum[0][1] += a[0] * b[1];"],
 )  # fmt: skip
-def test_half_an_outer_product_is_told_what_it_leaves_out(half: str) -> None:
+def test_half_an_outer_product_is_told_what_it_leaves_out(half):
     text = str(result("09.2", [(PRODUCTS, half)]))
     assert "2 of 4 right" in text and "each value of A goes with each value of B" in text
     # where all four are wrong, that is not what is missing
@@ -346,9 +346,7 @@ def test_half_an_outer_product_is_told_what_it_leaves_out(half: str) -> None:
     ("place", "barrier"),
     [("        for (int k = 0;", ""), ("        A_tile[buffer]", "__syncthreads();")],
 )
-def test_a_race_within_a_warp_asks_for_no_barrier_that_the_exercise_forbids(
-    place: str, barrier: str
-) -> None:
+def test_a_race_within_a_warp_asks_for_no_barrier_that_the_exercise_forbids(place, barrier):
     """B is stored before the barrier and A after it, or both without one."""
     [b_store] = re.findall(r" {8}B_tile\[buffer\]\[ty\]\[tx\] =[^;]*;\n", kernels("11.3")[-1])
     later = (place, f"{b_store}        {barrier}\n{place}")
@@ -358,7 +356,7 @@ def test_a_race_within_a_warp_asks_for_no_barrier_that_the_exercise_forbids(
     assert "syncwarp" not in str(verdict)
 
 
-def test_what_is_to_be_mended_has_these_faults_and_no_others() -> None:
+def test_what_is_to_be_mended_has_these_faults_and_no_others():
     assert kernels("20.2")[0] == twin("20.2", [FEW, ASKED, GIVEN, FIXED, SHALLOW])
     assert kernels("21.2")[0] == twin("21.2", [SHOWN, AWAITED, LOWER])
     assert kernels("25.6")[0] == twin("25.6", [ADDS, ISSUED, UNAWAITED])

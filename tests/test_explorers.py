@@ -7,10 +7,9 @@ import math
 import random
 import re
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,12 +77,12 @@ MAKE: dict[str, Callable[[], Explorer]] = {
 
 
 @cache
-def made(name: str) -> Explorer:
+def made(name):
     """An explorer, made once for all tests."""
     return MAKE[name]()
 
 
-def states(explorer: Explorer, most: int = 2000) -> list[dict[str, Any]]:
+def states(explorer, most=2000):
     """Every state, or a random sample that holds the default and each control at both its ends."""
     names, each = explorer.default, [c.values for c in explorer.controls]
     if math.prod(map(len, each)) <= most:
@@ -118,7 +117,7 @@ extern "C" __global__ void read(const TYPE* x, const int* where, TYPE* out)
 
 
 @pytest.mark.parametrize("size,name", [(1, "char"), (2, "short"), (4, "int"), (8, "double")])
-def test_sectors_are_those_that_the_emulator_counts(size: int, name: str) -> None:
+def test_sectors_are_those_that_the_emulator_counts(size, name):
     dtype = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.float64}[size]
     columns = (("column", *at) for at in ((1, 0), (1, 1), (7, 3)))
     for follows, stride, offset in (*columns, ("row", 1, 0), ("row", 32, 32), ("none", 4, 9)):
@@ -132,7 +131,7 @@ def test_sectors_are_those_that_the_emulator_counts(size: int, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", request_room.KERNELS)
-def test_the_requests_are_those_of_the_kernels(name: str) -> None:
+def test_the_requests_are_those_of_the_kernels(name):
     """All requests of the first warp, where rows of A and of B differ in length; and their cost."""
     K, N = 32, 96
     t = trace(f"{name}_core", M=32, N=N, K=K, samples=True)
@@ -152,7 +151,7 @@ def test_the_requests_are_those_of_the_kernels(name: str) -> None:
 
 
 @pytest.mark.parametrize("width", [4, 8, 16])
-def test_wavefronts_are_those_that_the_emulator_counts(width: int) -> None:
+def test_wavefronts_are_those_that_the_emulator_counts(width):
     walks = [(32, pad, "column", 1) for pad in (0, 1, 4)] + [(64, 8, "column", 2)]
     walks += [(32, 0, "row", 2), (8, 0, "row", 1), (32, 0, "same", 1)]
     for columns, pad, walk, stride in walks:
@@ -169,7 +168,7 @@ def test_wavefronts_are_those_that_the_emulator_counts(width: int) -> None:
         assert int(shown.text["wavefronts"]) == counted, state
 
 
-def test_tiles_are_legal_as_the_catalog_says() -> None:
+def test_tiles_are_legal_as_the_catalog_says():
     explorer = made("tile_2d")
     for state in states(explorer, 300):
         tile = {n: v for n, v in state.items() if n != "gpu"}
@@ -189,7 +188,7 @@ def test_tiles_are_legal_as_the_catalog_says() -> None:
     [("tile_tiled", True), ("tile_2d", True), ("tile_warp", True), ("tile_column", True),
      ("tile_1d", False)],
 )  # fmt: skip
-def test_a_page_opens_where_half_of_the_steps_are_legal(name: str, opens: bool) -> None:
+def test_a_page_opens_where_half_of_the_steps_are_legal(name, opens):
     """One step of one slider; not where each of the sizes that a rule ties moves alone."""
     explorer = made(name)
     legal = [
@@ -206,14 +205,14 @@ def test_a_page_opens_where_half_of_the_steps_are_legal(name: str, opens: bool) 
 @pytest.mark.parametrize(
     ("page", "name"), [("13_loop_registers", "tile_warp"), ("deeper_08_block_1d", "tile_column")]
 )
-def test_the_pages_ask_for_sizes_that_move_together(page: str, name: str) -> None:
+def test_the_pages_ask_for_sizes_that_move_together(page, name):
     text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
     [call] = re.findall(r"(?m)^explorers\.tile\(.*\)$", text)
     explorer = eval(call, {"explorers": explorers})
     assert [c.name for c in explorer.controls] == [c.name for c in made(name).controls]
 
 
-def test_one_slider_has_every_set_of_sizes_that_is_legal_somewhere() -> None:
+def test_one_slider_has_every_set_of_sizes_that_is_legal_somewhere():
     tied, alone = made("tile_warp"), explorers.tile("warp_tiled")
     names = LANES.split()
     [slider] = [c for c in tied.controls if c.name == tile_room.TOGETHER]
@@ -226,9 +225,7 @@ def test_one_slider_has_every_set_of_sizes_that_is_legal_somewhere() -> None:
         assert both == alone.read(**state, **sizes)
 
 
-def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(monkeypatch, tmp_path):
     record = store.read(store.FOLDER / "h200.json")
     other = {"BM": 32, "BN": 32, "BK": 4, "TM": 8}
     [swept] = record.of(Swept, kernel="block_1d", params=other)
@@ -252,13 +249,13 @@ def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
     assert explorers.tile("block_1d").read(**other).say == "legal"
 
 
-def test_a_tile_is_drawn_under_the_roof_of_its_precision() -> None:
+def test_a_tile_is_drawn_under_the_roof_of_its_precision():
     for name, precision in (("block_1d", "fp32"), ("wmma_tiled", "fp16"), ("hopper_2", "bf16")):
         for key, roof in tile_room.roofs(catalog[name]).items():
             assert roof["peak"] == pytest.approx(device.gpu(key).peak_gflops(precision), abs=0.1)
 
 
-def test_one_code_shares_the_times_of_its_tiles_and_no_other_code_does() -> None:
+def test_one_code_shares_the_times_of_its_tiles_and_no_other_code_does():
     timed = tile_room.times(catalog["tiled_32"], "h200").ms
     record, cube = load("h200"), {"m": 4096, "n": 4096, "k": 4096}
     recorded = {p["kernel"]: p["ms"] for p in record.find("points", **cube)}
@@ -273,7 +270,7 @@ def test_one_code_shares_the_times_of_its_tiles_and_no_other_code_does() -> None
 
 
 @pytest.mark.parametrize("name", STEPPED)
-def test_the_stepper_ends_with_what_the_kernel_computes(name: str) -> None:
+def test_the_stepper_ends_with_what_the_kernel_computes(name):
     d = duties(name)
     A, B = step_room.example(d)
     C = matmul(name, A.astype(np.float32), B.astype(np.float32), backend="emulator")
@@ -286,7 +283,7 @@ def test_the_stepper_ends_with_what_the_kernel_computes(name: str) -> None:
         assert sums != [(A @ (B + 1))[at] for at in d.computes[thread]]
 
 
-def test_the_stepper_says_what_its_thread_copies_and_reads() -> None:
+def test_the_stepper_says_what_its_thread_copies_and_reads():
     explorer = explorers.stepper("vectorised_core")
     copy, first = explorer.read(step=9), explorer.read(step=1)
     assert copy.say == "copy" and copy.text["k0"] == "8"
@@ -301,7 +298,7 @@ def test_the_stepper_says_what_its_thread_copies_and_reads() -> None:
         explorers.stepper("vectorised_core", thread=256)
 
 
-def test_the_march_multiplies_behind_both_barriers_and_without_them_does_not() -> None:
+def test_the_march_multiplies_behind_both_barriers_and_without_them_does_not():
     """Against NumPy; one row in time by luck is the reason for more than one late warp."""
     explorer, (A, B, *left) = made("march"), march_room.example()
     for state in states(explorer):
@@ -319,7 +316,7 @@ def test_the_march_multiplies_behind_both_barriers_and_without_them_does_not() -
     assert max(A.max(), B.max()) < 5 <= min(x.min() for x in left)
 
 
-def test_the_march_names_its_first_wrong_read() -> None:
+def test_the_march_names_its_first_wrong_read():
     explorer, (A, B, _, left) = made("march"), march_room.example()
     wrong = explorer.read(at=march_room.LAST, barriers="2").text
     assert (wrong["warp"], wrong["k"], wrong["got"]) == ("0", "2", str(left[2, 0]))
@@ -334,7 +331,7 @@ def test_the_march_names_its_first_wrong_read() -> None:
             assert len(set(map(tuple, ends))) == 1 and len(ends[0]) == march_room.STEPS
 
 
-def lit_lines(explorer: Explorer, core: str) -> dict[str, list[str]]:
+def lit_lines(explorer, core):
     """The lines that each kind of step lights, by its name; all lines of code are the core's."""
     text = " ".join(without_comments(find(core).source).split())
     assert [line for line in explorer.code if " ".join(line.split()) not in text] == []
@@ -342,14 +339,14 @@ def lit_lines(explorer: Explorer, core: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", STEPPED)
-def test_the_lines_that_a_step_lights_are_those_of_the_core(name: str) -> None:
+def test_the_lines_that_a_step_lights_are_those_of_the_core(name):
     lit = {n: " ".join(at) for n, at in lit_lines(made(f"stepper_{name}"), name).items()}
     assert "sum" in lit["step"] and ("_tile" in lit["step"] or "read_frags" in lit["step"])
     assert "__syncthreads" in lit["copy"] and "sum" not in lit["copy"]
     assert "_tile" in lit["copy"] or "copy(" in lit["copy"]
 
 
-def test_the_lines_that_the_march_lights_are_those_of_the_core() -> None:
+def test_the_lines_that_the_march_lights_are_those_of_the_core():
     lit, at = lit_lines(made("march"), "tiled_32_core"), made("march").data["lines"]
     assert [line.split("[")[0].strip() for line in lit["c"]] == ["A_tile", "B_tile"]
     assert lit["1"] == lit["2"] and at["1"] < at["2"]
@@ -370,14 +367,14 @@ extern "C" __global__ void one_mma(const unsigned* a, const unsigned* b, float* 
 
 
 @pytest.mark.parametrize("wrong", ["", "A", "B", "C"])
-def test_fragments_are_those_that_the_emulator_multiplies(wrong: str) -> None:
+def test_fragments_are_those_that_the_emulator_multiplies(wrong):
     """Filled and read as the explorer says; with two lanes of an operand exchanged it must fail."""
     explorer, rng = made("fragments"), np.random.default_rng(18)
     A, B = rng.integers(-9, 10, (16, 16)), rng.integers(-9, 10, (16, 8))
     a, b, c = np.zeros((32, 8), "f2"), np.zeros((32, 4), "f2"), np.zeros((32, 4), "f4")
     found = np.zeros((16, 8))
 
-    def elements(name: str) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    def elements(name):
         """Lane, place in its registers, and element, of an operand."""
         for state in states(explorer):
             text = explorer.read(**state).text
@@ -399,7 +396,7 @@ def test_fragments_are_those_that_the_emulator_multiplies(wrong: str) -> None:
     assert (found == A @ B).all() == (not wrong)
 
 
-def test_a_lane_holds_what_its_elements_say() -> None:
+def test_a_lane_holds_what_its_elements_say():
     explorer = made("fragments")
     wanted = {
         "A": "r0 [2, 2–3], r1 [10, 2–3], r2 [2, 10–11], r3 [10, 10–11]",
@@ -432,7 +429,7 @@ extern "C" __global__ void fetch(const int* where, unsigned* out, int* book)
 
 
 @pytest.mark.parametrize("layout", ["plain", "swizzled", "padded"])
-def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout: str) -> None:
+def test_an_ldmatrix_takes_the_wavefronts_that_the_emulator_counts(layout):
     explorer, book = made("swizzle"), np.zeros(64, np.int32)
     places: list[int] = []
     for chunk in range(8):
@@ -466,7 +463,7 @@ extern "C" __global__ void receive(const int* where, unsigned* out)
 
 
 @pytest.mark.parametrize("way,fetch", [("plain", "ldmatrix_x4"), ("trans", "ldmatrix_x4_trans")])
-def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way: str, fetch: str) -> None:
+def test_an_ldmatrix_gives_each_lane_what_the_emulator_does(way, fetch):
     """From the addresses that the figure says; with those of two lanes exchanged it does not."""
     shown = [made("ldmatrix").read(way=way, lane=lane).text for lane in range(32)]
     where = []
@@ -518,7 +515,7 @@ extern "C" __global__ void multiply(const unsigned* x, unsigned long long a, uns
 """
 
 
-def bytes_that_wgmma_reads(operand: str, code: int, size: int, *, alone: bool = False) -> list[int]:
+def bytes_that_wgmma_reads(operand, code, size, *, alone=False):
     """Address of each element of an operand of one wgmma, by its values in the emulator.
 
     The tile of `size` bytes holds its elements' numbers, in two runs of parts that FP16 has room
@@ -550,7 +547,7 @@ def bytes_that_wgmma_reads(operand: str, code: int, size: int, *, alone: bool = 
 
 
 @pytest.mark.parametrize("operand", bit_room.OPERANDS)
-def test_a_descriptor_names_the_bytes_that_wgmma_reads(operand: str) -> None:
+def test_a_descriptor_names_the_bytes_that_wgmma_reads(operand):
     """Each that the emulator takes, beside one with another stride; what it refuses, the figure says."""
     explorer, size = made("descriptor"), bit_room.BOXES * bit_room.BOX_BYTES
     seen = []
@@ -569,7 +566,7 @@ def test_a_descriptor_names_the_bytes_that_wgmma_reads(operand: str) -> None:
     assert any(one != seen[0] for one in seen)
 
 
-def test_the_descriptor_opens_as_the_kernels_fill_it() -> None:
+def test_the_descriptor_opens_as_the_kernels_fill_it():
     """And all pieces of an operand are its own then; with a wrong stride some are not."""
     for operand in bit_room.OPERANDS:
         start, leading, stride, _, _ = bit_room.kernels(operand)
@@ -585,7 +582,7 @@ def test_the_descriptor_opens_as_the_kernels_fill_it() -> None:
         assert int(own) < int(of)
 
 
-def test_the_scorecard_is_that_of_the_cost_model() -> None:
+def test_the_scorecard_is_that_of_the_cost_model():
     """Rung by rung: bars, time, and the name of the longest, which changes where the figure says."""
     explorer, was = made("scorecard"), None
     for name in explorer.controls[1].values:
@@ -600,7 +597,7 @@ def test_the_scorecard_is_that_of_the_cost_model() -> None:
         was = b.binding
 
 
-def test_stream_k_says_what_its_bars_show() -> None:
+def test_stream_k_says_what_its_bars_show():
     """Every step of every tile is done once, and idle is what the bars leave open."""
     explorer = made("stream_k")
     for state in states(explorer):
@@ -625,7 +622,7 @@ def test_stream_k_says_what_its_bars_show() -> None:
     assert explorer.read(tiles=2, sms=6, steps=8).say == "thin"
 
 
-def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tuple[str, ...]]:
+def by_barriers(stages, copy, compute, flip):
     """What both sides do at each clock, and the barriers: mma_tma's loops, clock by clock.
 
     full, empty: phases of each mbarrier that have ended; by the PTX manual one ends with its
@@ -660,7 +657,7 @@ def by_barriers(stages: int, copy: int, compute: int, flip: int) -> Iterator[tup
         yield first, second, *digits
 
 
-def by_groups(stages: int, copy: int, compute: int) -> Iterator[tuple[str, ...]]:
+def by_groups(stages, copy, compute):
     """The same of mma_pipelined_core: a thread's groups, in order, and the tile in each stage."""
     groups = [copy] * (stages - 1)  # when each has landed
     ring: list[int | None] = [*range(stages - 1), None]
@@ -681,7 +678,7 @@ def by_groups(stages: int, copy: int, compute: int) -> Iterator[tuple[str, ...]]
 
 
 @pytest.mark.parametrize("name", ["ring", "wrong", "ring_groups"])
-def test_the_ring_is_that_of_a_state_machine(name: str) -> None:
+def test_the_ring_is_that_of_a_state_machine(name):
     """Who waits for which phase since when, and the parities, at every clock."""
     explorer = made(name.replace("wrong", "ring"))
     fixed = {"parity": ring_room.WRONG} if name == "wrong" else {}
@@ -704,7 +701,7 @@ def test_the_ring_is_that_of_a_state_machine(name: str) -> None:
             waited += 50 * second.startswith("wait")
 
 
-def test_the_ring_in_the_long_run() -> None:
+def test_the_ring_in_the_long_run():
     """As the pipeline wherever a copy is hidden, never later with barriers; and the mean wait."""
     for n, copy, compute in itertools.product(range(2, 6), *[ring_room.LENGTHS[::3]] * 2):
         ways = [ring_room.run(400, n, copy, compute, barriers=b) for b in (True, False)]
@@ -725,7 +722,7 @@ def test_the_ring_in_the_long_run() -> None:
     assert alone[0] == alone[1]
 
 
-def test_the_ring_speaks_the_kernels_words() -> None:
+def test_the_ring_speaks_the_kernels_words():
     """And the kernel with the wrong phase waits where the figure says, in the emulator."""
     source, roles = catalog["mma_tma"].source, ring_room.ROLES
     wait = f"{roles[1]} {roles[2].strip()}"
@@ -743,7 +740,7 @@ def test_the_ring_speaks_the_kernels_words() -> None:
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_an_explorer_is_light_and_has_words_for_every_state(name: str) -> None:
+def test_an_explorer_is_light_and_has_words_for_every_state(name):
     explorer = made(name)
     assert len(explorer.payload().encode()) <= 150_000  # two on a page, 300 KB together
     scripts = script("core") + script(explorer.kind)
@@ -761,7 +758,7 @@ PLACES = {page: text for page, text in PLACES.items() if re.search(r"(?m)^explor
 
 
 @pytest.mark.parametrize("chapter", PLACES)
-def test_each_stands_behind_a_question(chapter: str) -> None:
+def test_each_stands_behind_a_question(chapter):
     """And the explorers of a page together keep to 60 KB of script and 300 KB of data."""
     cells = re.findall(
         r"\n([^\n]+)\n\n```\{code-cell\}[^\n]*\n:tags: \[remove-input\]\n"
@@ -775,7 +772,7 @@ def test_each_stands_behind_a_question(chapter: str) -> None:
     assert sum(len(e.payload().encode()) for e in shown) <= 300_000
 
 
-def test_each_stands_on_a_page() -> None:
+def test_each_stands_on_a_page():
     on_pages = set(re.findall(r"(?m)^explorers\.(\w+)", "\n".join(PLACES.values())))
     assert on_pages == {e.kind for e in map(made, MAKE)}
 
@@ -784,7 +781,7 @@ def test_each_stands_on_a_page() -> None:
 
 
 @pytest.fixture
-def opened(browser: Any) -> Iterator[Callable[..., Any]]:
+def opened(browser):
     """Opens a page of one explorer, of "all", or of another body.
 
     Nothing can be fetched, and at the end no page may have told an error.
@@ -792,11 +789,11 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     faults: list[str] = []
     pages: list[Any] = []
 
-    def route(handler: Any) -> None:
+    def route(handler):
         faults.append(f"asks for {handler.request.url}")
         handler.abort()
 
-    def open_one(name: str = "", body: str | None = None, **context: Any) -> Any:
+    def open_one(name="", body=None, **context):
         if body is None:
             names = MAKE if name == "all" else [name]
             body = "\n".join(made(one)._repr_html_() for one in names)
@@ -839,7 +836,7 @@ MOVE = """
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_the_page_shows_what_python_computes(opened: Any, name: str) -> None:
+def test_the_page_shows_what_python_computes(opened, name):
     explorer = made(name)
     page = opened(name)
     chosen = states(explorer)
@@ -865,7 +862,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_a_page_that_shows_another_value_is_found(opened: Any, name: str) -> None:
+def test_a_page_that_shows_another_value_is_found(opened, name):
     """The wrong twin: a formula of the script that is off by a little must not pass."""
     right = made(name)._repr_html_()
     body = right.replace(*TWINS[name])
@@ -880,7 +877,7 @@ def test_a_page_that_shows_another_value_is_found(opened: Any, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_the_keyboard_reaches_and_moves_every_control(opened: Any, name: str) -> None:
+def test_the_keyboard_reaches_and_moves_every_control(opened, name):
     explorer = made(name)
     page = opened(name)
     for i, c in enumerate(explorer.controls):
@@ -920,20 +917,20 @@ WIDE = """
 """
 
 
-def test_nothing_overflows_on_a_phone(opened: Any) -> None:
+def test_nothing_overflows_on_a_phone(opened):
     page = opened("all", viewport={"width": 360, "height": 740})
     assert page.evaluate(WIDE) == []
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_words_in_a_drawing_can_be_read_on_a_phone(opened: Any, name: str) -> None:
+def test_words_in_a_drawing_can_be_read_on_a_phone(opened, name):
     page = opened(name, viewport={"width": 360, "height": 740})
     for state in states(made(name), 40):
         page.evaluate(MOVE, [state])
         assert page.evaluate(FIND_CRAMPED) == [], state
 
 
-def test_a_drawing_follows_its_width(opened: Any) -> None:
+def test_a_drawing_follows_its_width(opened):
     """It is drawn again when the page grows narrow; one that is only scaled has words too small."""
     whole = made("tile_2d")._repr_html_()
     stiff = whole.replace("new ResizeObserver(", "((_) => ({observe() {}}))(")
@@ -947,7 +944,7 @@ def test_a_drawing_follows_its_width(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 1200])
-def test_without_script_a_picture_and_a_table_remain(opened: Any, width: int) -> None:
+def test_without_script_a_picture_and_a_table_remain(opened, width):
     page = opened("all", java_script_enabled=False, viewport={"width": width, "height": 740})
     for i, name in enumerate(MAKE):
         host = page.locator(".tile-explorer").nth(i)
@@ -959,7 +956,7 @@ def test_without_script_a_picture_and_a_table_remain(opened: Any, width: int) ->
     assert page.evaluate(FIND_CRAMPED) == []
 
 
-def test_it_works_when_inserted_late_as_jupyterlab_does(opened: Any) -> None:
+def test_it_works_when_inserted_late_as_jupyterlab_does(opened):
     """Output arrives by innerHTML, and its scripts are run again one by one."""
     page, given = opened(body=""), (made("banks"), explorers.banks(pad=1), made("pipeline"))
     for explorer in given:
@@ -984,7 +981,7 @@ def test_it_works_when_inserted_late_as_jupyterlab_does(opened: Any) -> None:
     assert sentences == [e.sentence() for e in given]
 
 
-def test_controls_follow_the_theme(opened: Any) -> None:
+def test_controls_follow_the_theme(opened):
     for scheme in ("light", "dark"):
         page = opened("banks", color_scheme=scheme)
         assert page.evaluate(f"{EXPLORER}.style.colorScheme") == scheme
@@ -993,7 +990,7 @@ def test_controls_follow_the_theme(opened: Any) -> None:
         assert page.evaluate(f"{EXPLORER}.style.colorScheme") == "dark"
 
 
-def test_nothing_moves_by_itself() -> None:
+def test_nothing_moves_by_itself():
     """Reduced motion is kept: there are no animations to reduce, and what plays was asked to."""
     for kind in ("core", *{e.kind for e in map(made, MAKE)}):
         assert not re.search(r"animat|transition|requestAnimationFrame", script(kind))
@@ -1015,7 +1012,7 @@ kept => {
 """
 
 
-def test_a_drawing_stays_where_it_is_while_it_plays(opened: Any) -> None:
+def test_a_drawing_stays_where_it_is_while_it_plays(opened):
     """Room is kept for the longest sentence; without it the drawings move on a phone."""
     players = [name for name in MAKE if any(c.plays for c in made(name).controls)]
     moved = {}
@@ -1027,7 +1024,7 @@ def test_a_drawing_stays_where_it_is_while_it_plays(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 1200])
-def test_controls_stand_beside_a_drawing_where_there_is_room(opened: Any, width: int) -> None:
+def test_controls_stand_beside_a_drawing_where_there_is_room(opened, width):
     page = opened("ring", viewport={"width": width, "height": 740})
     right, left = page.evaluate("""() => {
       const root = document.querySelector('.tile-explorer').shadowRoot;
@@ -1046,7 +1043,7 @@ CHOSEN = {
 
 @pytest.mark.parametrize("name", CHOSEN)
 @pytest.mark.parametrize("touch", [False, True])
-def test_a_shape_that_is_chosen_sets_its_controls(opened: Any, name: str, touch: bool) -> None:
+def test_a_shape_that_is_chosen_sets_its_controls(opened, name, touch):
     page = opened(name, has_touch=touch)
     shape, state = CHOSEN[name]
     field = page.locator(f".tile-explorer svg [data-set='{shape}']").first
@@ -1057,7 +1054,7 @@ def test_a_shape_that_is_chosen_sets_its_controls(opened: Any, name: str, touch:
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_pieces_are_drawn_where_the_descriptor_finds_them(opened: Any, wrong: bool) -> None:
+def test_pieces_are_drawn_where_the_descriptor_finds_them(opened, wrong):
     """Line and column of each, from the corner of its box; a script with other lines is found."""
     body = made("descriptor")._repr_html_()
     page = opened(body=body.replace(">> 7 & 63", ">> 8 & 63") if wrong else body)
@@ -1086,7 +1083,7 @@ def test_pieces_are_drawn_where_the_descriptor_finds_them(opened: Any, wrong: bo
 
 
 @pytest.mark.parametrize("touch", [False, True])
-def test_what_a_mouse_points_at_is_shown_and_not_chosen(opened: Any, touch: bool) -> None:
+def test_what_a_mouse_points_at_is_shown_and_not_chosen(opened, touch):
     """A finger points at nothing: by touch the same events choose, and what they choose stays."""
     page = opened("ldmatrix", has_touch=touch)
     sentence = page.locator(".tile-explorer .say")
@@ -1108,9 +1105,7 @@ def test_what_a_mouse_points_at_is_shown_and_not_chosen(opened: Any, touch: bool
     ("name", "first", "touched"),
     [("request", "lanes", 20), ("march", "at", 6), ("stepper_block_2d_core", "step", 6)],
 )
-def test_steps_play_when_asked(
-    opened: Any, name: str, first: str, touched: int, motion: str
-) -> None:
+def test_steps_play_when_asked(opened, name, first, touched, motion):
     """By a key, and from its end anew; with less motion a press is one step. A moment of the
     drawing can be touched."""
     page = opened(name, reduced_motion=motion, has_touch=True)
@@ -1135,7 +1130,7 @@ def test_steps_play_when_asked(
     assert sentence == made(name).sentence(**{first: touched})
 
 
-def test_the_march_lights_the_line_of_each_warp(opened: Any) -> None:
+def test_the_march_lights_the_line_of_each_warp(opened):
     """And strikes out the barriers that are taken away; none stands struck where they are kept."""
     page = opened("march")
     shown = """() => [...document.querySelector('.tile-explorer').shadowRoot.querySelectorAll('.code span')]
@@ -1153,7 +1148,7 @@ def test_the_march_lights_the_line_of_each_warp(opened: Any) -> None:
             assert re.findall(r"\d", who) in ([str(w) for w in at], [])
 
 
-def test_a_stage_of_the_ring_leads_to_what_happens_next(opened: Any) -> None:
+def test_a_stage_of_the_ring_leads_to_what_happens_next(opened):
     """By a touch; with the wrong phase nothing ever happens."""
     page = opened("ring", has_touch=True, viewport={"width": 360, "height": 740})
     clock = f"{EXPLORER}.state().clock"
@@ -1168,7 +1163,7 @@ def test_a_stage_of_the_ring_leads_to_what_happens_next(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation(opened: Any, scheme: str) -> None:
+def test_axe_finds_no_violation(opened, scheme):
     found = Axe().run(opened("all", color_scheme=scheme))
     violations = found.response["violations"]
     assert not violations, [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in violations]

@@ -9,7 +9,6 @@ import pytest
 
 from helpers import catalog, plan
 from helpers.ladder import launch
-from helpers.ladder.kernel import Kernel
 from helpers.ladder.numbers import STORAGE, operands
 from nogpu import emulator
 from tools.mutants import TILES
@@ -26,20 +25,20 @@ _PLAIN = (k for k in catalog.values() if k.host == "plain" and BARRIER in k.sour
 KERNELS = [k.name for k in _PLAIN if k.params != {"TILE": 8}]
 
 
-def places(kernel: Kernel) -> list[int]:
+def places(kernel):
     """Numbers of the lines of a kernel's file with a barrier of the block."""
     return [
         i for i, line in enumerate(kernel.source.splitlines(), 1) if BARRIER in line.split("//")[0]
     ]
 
 
-def changed(kernel: Kernel, line: int, new: str) -> str:
+def changed(kernel, line, new):
     lines = kernel.source.splitlines()
     lines[line - 1] = lines[line - 1].replace(BARRIER, new)
     return "\n".join(lines) + "\n"
 
 
-def findings(kernel: Kernel, source: str) -> list[emulator.Finding]:
+def findings(kernel, source):
     """What is found in a changed kernel, on a shape of several blocks and steps."""
     tiles = {**kernel.params, **TILES.get(kernel.name, SMALL.get(kernel.name, {}))}
     tiles = {name: value for name, value in tiles.items() if name in kernel.params}
@@ -57,7 +56,7 @@ def findings(kernel: Kernel, source: str) -> list[emulator.Finding]:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_barrier_that_some_threads_skip_is_named_by_its_own_line(name: str) -> None:
+def test_a_barrier_that_some_threads_skip_is_named_by_its_own_line(name):
     kernel = catalog[name]
     lines = places(kernel)
     assert lines
@@ -74,7 +73,7 @@ def test_a_barrier_that_some_threads_skip_is_named_by_its_own_line(name: str) ->
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_race_is_named_by_lines_that_touch_memory(name: str) -> None:
+def test_a_race_is_named_by_lines_that_touch_memory(name):
     kernel = catalog[name]
     text = kernel.source.splitlines()
     last = places(kernel)[-1]

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import nbclient
 import nbformat
@@ -29,7 +28,7 @@ PAGE = "x.md"
 CODE = "".join(setup_cell(HERE, PAGE)["source"])
 
 
-def test_it_has_a_title_that_says_run_all() -> None:
+def test_it_has_a_title_that_says_run_all():
     """Colab shows `#@title` of a folded cell; JupyterLab shows a folded cell's first line."""
     title = CODE.splitlines()[0]
     assert title.startswith("#@title Run all (Ctrl+F9)")
@@ -39,7 +38,7 @@ def test_it_has_a_title_that_says_run_all() -> None:
     assert setup_cell(HERE, PAGE)["id"] != welcome_cell(PAGE)["id"]
 
 
-def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
+def test_the_first_cell_clones_on_colab_only(tmp_path):
     """From a repository of git's, and without what no reader should find."""
     made, work = tmp_path / "remote", tmp_path / "content"
     for name, text in {
@@ -74,7 +73,7 @@ def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def error_of(code: str, folder: Path, environment: dict[str, str]) -> tuple[str, str]:
+def error_of(code, folder, environment):
     """Name and traceback, as a notebook shows them, of a cell run in a real kernel elsewhere."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     where = {"metadata": {"path": str(folder)}}
@@ -86,7 +85,7 @@ def error_of(code: str, folder: Path, environment: dict[str, str]) -> tuple[str,
 
 
 @pytest.mark.slow
-def test_a_failed_clone_says_why_and_what_to_check(tmp_path: Path) -> None:
+def test_a_failed_clone_says_why_and_what_to_check(tmp_path):
     """git itself answers; the address leads to a folder that is no repository."""
     (tmp_path / "content").mkdir()
     away = {"KEY_0": f"url.{tmp_path}/nothing/.insteadOf", "VALUE_0": "https://github.com/someone/"}
@@ -99,7 +98,7 @@ def test_a_failed_clone_says_why_and_what_to_check(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_notebook_without_its_folder_says_so(tmp_path: Path) -> None:
+def test_a_notebook_without_its_folder_says_so(tmp_path):
     blocked = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]\n"
     blocked += "sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in repr(f)]\n"
     name, shown = error_of(blocked + CODE, tmp_path, {})
@@ -111,7 +110,7 @@ def test_a_notebook_without_its_folder_says_so(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def bare(monkeypatch):
     """A machine at home with no GPU on which all fits."""
     for name in ("COLAB_RELEASE_TAG", "TILE_BOOK_BUILD"):
         monkeypatch.delenv(name, raising=False)
@@ -122,9 +121,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_it_says_what_runs_and_compiles(
-    bare: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_what_runs_and_compiles(bare, capsys):
     starting.start()
     at_home = capsys.readouterr().out
     assert "No GPU here: kernels, compiled by NVRTC 13.0, run in the emulator" in at_home
@@ -145,9 +142,7 @@ def test_it_says_what_runs_and_compiles(
     assert capsys.readouterr().out == starting.BARE + "\n"
 
 
-def test_on_a_mac_it_says_clang(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_mac_it_says_clang(monkeypatch, capsys):
     monkeypatch.setattr(device, "current", lambda: None)
     monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
     monkeypatch.setattr(clang, "version", lambda: "clang 22.1.8 of zig 0.17.1")
@@ -157,8 +152,8 @@ def test_on_a_mac_it_says_clang(
 
 @pytest.mark.parametrize(("system", "says"), [("darwin", "ziglang"), ("linux", "requirements.txt")])
 def test_where_there_is_no_compiler_the_first_cell_says_what_to_install(
-    system: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    system, says, monkeypatch, capsys
+):
     monkeypatch.setattr(device, "current", lambda: None)
     monkeypatch.setattr(device, "driver_cuda", lambda: None)
     monkeypatch.setattr(toolchain, "available", lambda: False)
@@ -169,7 +164,7 @@ def test_where_there_is_no_compiler_the_first_cell_says_what_to_install(
     assert ("NVIDIA" in out) == (system == "linux") and "Runtime" not in out
 
 
-def test_on_colab_alone_the_compiler_is_installed_where_it_lacks(bare: pytest.MonkeyPatch) -> None:
+def test_on_colab_alone_the_compiler_is_installed_where_it_lacks(bare):
     """And nothing else is; what pip says against it is one error."""
     ran: list[list[str]] = []
     bare.setattr(starting.subprocess, "run", lambda command, **_: ran.append(command))
@@ -186,7 +181,7 @@ def test_on_colab_alone_the_compiler_is_installed_where_it_lacks(bare: pytest.Mo
     assert "nvidia-cuda-nvrtc" in names
     assert all(name.startswith(("nvidia-cuda-", "cuda-pathfinder")) for name in names)
 
-    def fails(command: list[str], **_: object) -> None:
+    def fails(command, **_):
         raise subprocess.CalledProcessError(1, command, stderr="noise\nERROR: no network\n")
 
     bare.setattr(starting.subprocess, "run", fails)
@@ -195,7 +190,7 @@ def test_on_colab_alone_the_compiler_is_installed_where_it_lacks(bare: pytest.Mo
         starting.start()
 
 
-def test_a_gpu_without_a_compiler_that_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_without_a_compiler_that_it_takes_is_told(monkeypatch):
     monkeypatch.setattr(device, "current", lambda: replace(T4))
     monkeypatch.setattr(toolchain, "uses_clang", lambda: True)
     monkeypatch.setattr(toolchain, "available", lambda: True)

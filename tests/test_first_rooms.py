@@ -20,14 +20,14 @@ from tests.test_sentences import claimed, refuted
 STEP = {"naive": 33.0, "coalesced": 5.0}
 
 
-def test_rows_of_specifications_are_those_of_the_gpus() -> None:
+def test_rows_of_specifications_are_those_of_the_gpus():
     rows = {row["specification"]: row for row in machine.specifications(("t4", "h200"))}
     assert rows["SMs"]["T4"] == device.gpu("t4").sms == 40
     assert rows["compute capability"]["H200"] == "9.0"
     assert set(rows["L2 (MB)"]) == {"specification", "T4", "H200"}
 
 
-def test_what_an_sm_holds() -> None:
+def test_what_an_sm_holds():
     found = claimed("01")
     assert len(found) == 3 + 5 and all(found.values())
     assert (
@@ -37,7 +37,7 @@ def test_what_an_sm_holds() -> None:
     )
 
 
-def test_a_table_of_parts_adds_up() -> None:
+def test_a_table_of_parts_adds_up():
     rec = measure(timing.NAMES, sizes=timing.SIZES, gpu="h200")
     for row in timing.parts(rec):
         assert row["total"] == pytest.approx(row["copy in"] + row["compute"] + row["copy out"])
@@ -54,7 +54,7 @@ def test_a_table_of_parts_adds_up() -> None:
     assert refuted("02", f=f) == falls | {"deeper.steadier"}
 
 
-def test_loops_in_another_order_are_noticed() -> None:
+def test_loops_in_another_order_are_noticed():
     times = rates.recorded_loops()
     assert len(claimed("03")) == 4 + 2 and refuted("03") == set()
     names = {"ijk": "ikj", "ikj": "ijk"}
@@ -68,14 +68,14 @@ def test_loops_in_another_order_are_noticed() -> None:
     }
 
 
-def test_sectors_of_a_step_are_compared_with_the_counters() -> None:
+def test_sectors_of_a_step_are_compared_with_the_counters():
     found = claimed("05", f=inside_l1.numbers(STEP))
     assert len(found) >= 9 + 5 and all(found.values())
     wrong = inside_l1.numbers({"naive": 33.0, "coalesced": 8.0})
     assert refuted("05", f=wrong) == {"not_the_factor", "deeper.as_counted"}
 
 
-def test_what_a_tile_cuts_and_where_the_rest_went() -> None:
+def test_what_a_tile_cuts_and_where_the_rest_went():
     f = reuse.where_it_went()
     names = {"mix": {"FFMA": 1, "LDS.128": 0}, "shared": 1 / f.ratio, "roof": 1e3 * f.roof}
     names |= {"wavefronts": 52}
@@ -96,7 +96,7 @@ def test_what_a_tile_cuts_and_where_the_rest_went() -> None:
     assert "deeper.requests_fell" in refuted("06", fewer=reuse.fewer(after, after))
 
 
-def test_how_blocks_fit() -> None:
+def test_how_blocks_fit():
     names = ["tiled_8", "tiled_16", "tiled_32"]
     fits, turned = reuse.fit(names), reuse.fit(names[::-1])
     assert refuted("06", tiles=fits, fits=fits) == set()
@@ -104,7 +104,7 @@ def test_how_blocks_fit() -> None:
     assert refuted("06", tiles=turned, fits=turned) == falls
 
 
-def test_a_row_for_each_chapter_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_for_each_chapter_with_kernels(monkeypatch):
     numbers = vars(climb.numbers())
     assert numbers["c07"]["best"].startswith("tiled") and numbers["c04"]["best"] == "naive"
     assert numbers["c22"]["t4"] == "does not run"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ from tests.test_measure import H200
 T4 = replace(H200, name="Tesla T4", arch="sm_75", driver_cuda="13.4")
 
 
-def pretend_cupy(patch: pytest.MonkeyPatch, **parts: Any) -> None:
+def pretend_cupy(patch, **parts):
     """A CuPy with these parts of cupy.cuda; without cuBLAS as where nobody installed the library."""
     cupy, cuda = ModuleType("cupy"), ModuleType("cupy.cuda")
     vars(cuda).update(parts)
@@ -33,7 +31,7 @@ def pretend_cupy(patch: pytest.MonkeyPatch, **parts: Any) -> None:
 
 
 @pytest.fixture
-def driver_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def driver_only(monkeypatch):
     """A T4, a driver for CUDA 13, CuPy, no toolkit and no cuBLAS."""
     monkeypatch.setattr(device, "current", lambda: T4)
     monkeypatch.setattr(device, "driver_cuda", lambda: (13, 0))
@@ -53,9 +51,7 @@ def driver_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
 @pytest.mark.parametrize(
     ("driver", "chosen"), [((12, 4), 12), ((13, 0), 13), ((14, 1), 13), ((11, 8), 0), (None, 0)]
 )
-def test_the_newest_compiler_that_the_driver_takes(
-    driver: tuple[int, int] | None, chosen: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_compiler_that_the_driver_takes(driver, chosen, tmp_path, monkeypatch):
     """Of two installed ones; which CUDA they are of, their names say. 0: the driver has no say."""
     real = Path(toolchain.nvrtc().path)
     for major in (12, 13):
@@ -72,9 +68,7 @@ def test_the_newest_compiler_that_the_driver_takes(
     assert ("passed over" in why) == (chosen == 12)
 
 
-def test_headers_are_those_of_the_compilers_own_cuda(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_are_those_of_the_compilers_own_cuda(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_HOME", raising=False)
     for part in ("cu13/include", "cuda_runtime/include"):
         (tmp_path / "nvidia" / part).mkdir(parents=True)
@@ -88,14 +82,12 @@ def test_headers_are_those_of_the_compilers_own_cuda(
 
 
 @pytest.mark.nvrtc
-def test_a_launch_refuses_code_that_the_driver_would_refuse(
-    driver_only: pytest.MonkeyPatch,
-) -> None:
+def test_a_launch_refuses_code_that_the_driver_would_refuse(driver_only):
     major = toolchain.nvrtc().version[0]
     loaded: list[bytes] = []
 
     class Module:
-        def get_function(self, name: str) -> str:
+        def get_function(self, name):
             return name
 
     module = Module()
@@ -114,9 +106,7 @@ def test_a_launch_refuses_code_that_the_driver_would_refuse(
 # --- cuBLAS ---------------------------------------------------------------------------------------
 
 
-def test_without_cublas_times_are_replayed_and_the_label_says_why(
-    driver_only: pytest.MonkeyPatch,
-) -> None:
+def test_without_cublas_times_are_replayed_and_the_label_says_why(driver_only):
     with pytest.raises(ToolchainError, match=r"cuBLAS was not found.*requirements/cuda13\.txt"):
         Session()
     m = measure("tiled_32", 1024)
@@ -127,7 +117,7 @@ def test_without_cublas_times_are_replayed_and_the_label_says_why(
     assert "not found" not in measure("tiled_32", 1024, gpu="h200").label
 
 
-def test_with_cublas_a_session_goes_on(driver_only: pytest.MonkeyPatch) -> None:
+def test_with_cublas_a_session_goes_on(driver_only):
     """The wrong twin: as above, with the library; what stops it now is the pretended CuPy."""
     pretend_cupy(driver_only, cublas=SimpleNamespace())
     assert fitting.has_cublas()
@@ -138,11 +128,11 @@ def test_with_cublas_a_session_goes_on(driver_only: pytest.MonkeyPatch) -> None:
 # --- what is said ---------------------------------------------------------------------------------
 
 
-def list_misfits() -> str:
+def list_misfits():
     return "\n".join(fitting.misfits())
 
 
-def test_nothing_is_said_where_all_fits(driver_only: pytest.MonkeyPatch) -> None:
+def test_nothing_is_said_where_all_fits(driver_only):
     nvrtc = SimpleNamespace(getVersion=lambda: (13, 0))
     pretend_cupy(driver_only, cublas=SimpleNamespace(), nvrtc=nvrtc)
     driver_only.setattr(fitting, "cupy_packages", lambda: {"cupy-cuda13x": "14.2.0"})
@@ -157,7 +147,7 @@ def test_nothing_is_said_where_all_fits(driver_only: pytest.MonkeyPatch) -> None
     assert fitting.misfits() == []
 
 
-def test_each_part_that_does_not_fit_is_a_sentence(driver_only: pytest.MonkeyPatch) -> None:
+def test_each_part_that_does_not_fit_is_a_sentence(driver_only):
     both = {"cupy-cuda13x": "14.2.0", "cupy-cuda12x": "14.2.0"}
     driver_only.setattr(fitting, "cupy_packages", lambda: both)
     assert "pip uninstall cupy-cuda13x cupy-cuda12x" in list_misfits()
@@ -188,9 +178,7 @@ def test_each_part_that_does_not_fit_is_a_sentence(driver_only: pytest.MonkeyPat
         assert "\n" not in sentence and "pip" in sentence
 
 
-def test_info_says_driver_compiler_and_cublas(
-    driver_only: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_info_says_driver_compiler_and_cublas(driver_only, capsys):
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out
     parts = ("Tesla T4", "driver:    for CUDA 13.0", "cuBLAS:    not found", "does not fit: cuBLAS")
@@ -203,9 +191,9 @@ def test_info_says_driver_compiler_and_cublas(
     assert "no NVIDIA driver answers" in out and "cuBLAS:" not in out
 
 
-def test_the_driver_is_asked_through_its_own_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answers(number: int) -> Any:
-        def function(where: Any) -> int:
+def test_the_driver_is_asked_through_its_own_library(monkeypatch):
+    def answers(number):
+        def function(where):
             where._obj.value = number
             return 0
 
@@ -224,9 +212,7 @@ def test_the_driver_is_asked_through_its_own_library(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.nvrtc
-def test_without_nvdisasm_the_pages_machine_code_is_the_stored_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_nvdisasm_the_pages_machine_code_is_the_stored_one(monkeypatch):
     here = usage.instruction_mix("tiled_32", "sm_90")
     monkeypatch.setattr(toolchain, "_find_tool", lambda name: None)
     monkeypatch.setattr(toolchain, "_STORED", {})

@@ -22,7 +22,7 @@ SMALL: dict[str, int] = {"BM": 128, "STAGES": 2, "SMS": 1}
 """A tile and a ring that few steps go round, and one block for all tiles."""
 
 
-def blocks(M: int, N: int, K: int) -> tuple[fp8.Scaled, fp8.Scaled]:
+def blocks(M, N, K):
     """A and B, N(0, 1) with rows of different size, so that no scale stands for another."""
     rng = np.random.default_rng(M + N + K)
     A, B = rng.standard_normal((M, K)), rng.standard_normal((N, K))
@@ -31,7 +31,7 @@ def blocks(M: int, N: int, K: int) -> tuple[fp8.Scaled, fp8.Scaled]:
     return fp8.scaled(A), fp8.scaled(B, fp8.BLOCK)
 
 
-def wrong(C: np.ndarray, A: fp8.Scaled, B: fp8.Scaled) -> int:
+def wrong(C, A, B):
     """Elements of C beyond the tolerance; NaN always is."""
     apart = np.abs(from_bfloat16(C).astype(np.float64) - fp8.reference(A, B))
     return int(np.count_nonzero(~(apart <= fp8.tolerance(A, B))))
@@ -40,7 +40,7 @@ def wrong(C: np.ndarray, A: fp8.Scaled, B: fp8.Scaled) -> int:
 # -- rounding --------------------------------------------------------------------------------------
 
 
-def test_values_are_those_of_the_specification() -> None:
+def test_values_are_those_of_the_specification():
     values = fp8.magnitudes()
     assert (np.diff(values) > 0).all()
     assert values[-1] == fp8.LARGEST == 1.75 * 2**8
@@ -49,7 +49,7 @@ def test_values_are_those_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize(("tall", "wide"), [(1, 128), (128, 128), (1, 1000), (7, 256)])
-def test_every_block_has_a_scale_that_makes_its_largest_448(tall: int, wide: int) -> None:
+def test_every_block_has_a_scale_that_makes_its_largest_448(tall, wide):
     x = np.random.default_rng(0).standard_normal((130, 300)) * np.logspace(-3, 3, 300)
     q = fp8.scaled(x, tall, wide)
     assert q.bits.shape == (130, 304) and not q.bits[:, 300:].any() and q.scales.shape == (130, 3)
@@ -64,7 +64,7 @@ def test_every_block_has_a_scale_that_makes_its_largest_448(tall: int, wide: int
     assert (np.abs(q.values() - x) <= np.abs(x) / 16 * 1.0001)[inside].all()
 
 
-def test_a_block_of_zeros_and_what_has_no_scale() -> None:
+def test_a_block_of_zeros_and_what_has_no_scale():
     x = np.zeros((2, 200))
     x[1, 150] = 3
     assert fp8.scaled(x).values() == pytest.approx(x) and (fp8.unscaled(x).values() == x).all()
@@ -93,22 +93,20 @@ def test_a_block_of_zeros_and_what_has_no_scale() -> None:
         ((64, 9, 897), SMALL, "ascending"),
     ],
 )
-def test_it_is_right_and_clean(
-    shape: tuple[int, int, int], tile: dict[str, int], schedule: str
-) -> None:
+def test_it_is_right_and_clean(shape, tile, schedule):
     A, B = blocks(*shape)
     C, report = fp8.emulated(fp8.plan(A, B, **tile), A, B, schedule=schedule)
     assert report.findings == () and wrong(C, A, B) == 0
 
 
-def twin(old: str, new: str) -> str:
+def twin(old, new):
     """The kernel's source with one thing wrong."""
     text = joined(fp8.KERNEL.source, "common/box_store.cuh")
     assert text.count(old) == 1, old
     return text.replace(old, new)
 
 
-def finishing(does: str) -> tuple[fp8.Scaled, fp8.Scaled, End]:
+def finishing(does):
     """A, B and residual, bias and GELU, those of them that are named."""
     M, N = 130, 141
     rng = np.random.default_rng(M * N)
@@ -121,7 +119,7 @@ def finishing(does: str) -> tuple[fp8.Scaled, fp8.Scaled, End]:
 
 
 @pytest.mark.parametrize("does", ["bias", "residual", "gelu", "bias residual gelu"])
-def test_sums_are_finished_as_they_should_be(does: str) -> None:
+def test_sums_are_finished_as_they_should_be(does):
     A, B, end = finishing(does)
     C, report = fp8.emulated(fp8.plan(A, B, end, **SMALL), A, B, end)
     want, off = end.wanted(fp8.reference(A, B), fp8.tolerance(A, B))
@@ -141,7 +139,7 @@ def test_sums_are_finished_as_they_should_be(does: str) -> None:
         ("(N + 7) / 8 * 8", "N + N % 2"),
     ],
 )
-def test_a_wrong_end_is_told(old: str, new: str) -> None:
+def test_a_wrong_end_is_told(old, new):
     A, B, end = finishing("bias residual")
     C, _ = fp8.emulated(fp8.plan(A, B, end, **SMALL), A, B, end, source=twin(old, new))
     want, off = end.wanted(fp8.reference(A, B), fp8.tolerance(A, B))
@@ -159,14 +157,14 @@ def test_a_wrong_end_is_told(old: str, new: str) -> None:
         ("tile.col * BN, step * BK / PAIR", "tile.col * BN, step * BK"),
     ],
 )
-def test_a_wrong_product_is_told(old: str, new: str) -> None:
+def test_a_wrong_product_is_told(old, new):
     A, B = blocks(70, 9, 300)
     p = fp8.plan(A, B, **SMALL)
     C, _ = fp8.emulated(p, A, B, source=twin(old, new))
     assert wrong(C, A, B) > 0
 
 
-def test_scales_in_each_others_place_are_told() -> None:
+def test_scales_in_each_others_place_are_told():
     A, B = blocks(70, 9, 300)
     C, _ = fp8.emulated(fp8.plan(A, B, **SMALL), A, B)
     turned = dataclasses.replace(A, scales=np.ascontiguousarray(A.scales[::-1]))
@@ -181,13 +179,13 @@ RACY = {
 
 
 @pytest.mark.parametrize("source", RACY.values(), ids=RACY)
-def test_what_is_not_waited_for_is_a_race(source: str) -> None:
+def test_what_is_not_waited_for_is_a_race(source):
     A, B = blocks(70, 70, 400)
     _, report = fp8.emulated(fp8.plan(A, B, **SMALL), A, B, source=source)
     assert "race" in {f.kind for f in report.findings}
 
 
-def test_promotion_is_worth_what_the_record_says() -> None:
+def test_promotion_is_worth_what_the_record_says():
     """The kernel's error with sums of either kind is that of a GPU, at the smallest K that shows."""
     A, B = (x[:128] for x in tool.operands((256, 256, 512), positive=True))
     a, b = fp8.scaled(A, 1, 512), fp8.scaled(B, 128, 512)
@@ -204,7 +202,7 @@ def test_promotion_is_worth_what_the_record_says() -> None:
         assert error == pytest.approx(row[name], rel=0.1)
 
 
-def test_sums_are_those_of_the_tensor_core_promoted_by_hand() -> None:
+def test_sums_are_those_of_the_tensor_core_promoted_by_hand():
     """To the bit: four instructions a block, from zero, then one multiply-add of FP32."""
     A, B = blocks(64, 9, 300)
     C, _ = fp8.emulated(fp8.plan(A, B, **SMALL), A, B)
@@ -225,7 +223,7 @@ def test_sums_are_those_of_the_tensor_core_promoted_by_hand() -> None:
 # -- the launch ------------------------------------------------------------------------------------
 
 
-def test_a_launch_that_cannot_be_right_is_refused() -> None:
+def test_a_launch_that_cannot_be_right_is_refused():
     A, B = blocks(130, 140, 300)
     rng = np.random.default_rng(0)
     with pytest.raises(ShapeError, match="same K"):
@@ -237,7 +235,7 @@ def test_a_launch_that_cannot_be_right_is_refused() -> None:
 
 
 @pytest.mark.parametrize("params", [{"BM": 64}, {"STAGES": 1}, {"STAGES": 5}, {"PROMOTE": 2}])
-def test_catalog_and_source_have_the_rules(params: dict[str, int]) -> None:
+def test_catalog_and_source_have_the_rules(params):
     with pytest.raises(ConfigError, match="breaks the rule"):
         fp8.plan(*blocks(130, 140, 300), **params)
     tile = {name: str(size) for name, size in {**fp8.KERNEL.params, **params}.items()}
@@ -245,7 +243,7 @@ def test_catalog_and_source_have_the_rules(params: dict[str, int]) -> None:
         toolchain.ptx(fp8.KERNEL.source, name="22_fp8.cu", arch="sm_90a", defines=tile)
 
 
-def test_multiply_runs_where_it_can() -> None:
+def test_multiply_runs_where_it_can():
     A, B = blocks(5, 9, 130)
     C = fp8.multiply(A, B, backend=None, **SMALL)
     assert C.shape == (5, 9) and C.dtype == np.uint16 and wrong(C, A, B) == 0
@@ -253,7 +251,7 @@ def test_multiply_runs_where_it_can() -> None:
         fp8.multiply(A, B, backend="cuda")
 
 
-def test_multiply_refuses_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multiply_refuses_faults(monkeypatch):
     A, B = blocks(70, 9, 400)
     monkeypatch.setattr(fp8, "KERNEL", fp8.KERNEL.with_source(tables.with_one_arrival()))
     with pytest.raises(EmulationError, match="race"):
@@ -261,7 +259,7 @@ def test_multiply_refuses_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("rows", [128, 256])
-def test_no_register_is_spilled_and_products_are_those_of_eight_bits(rows: int) -> None:
+def test_no_register_is_spilled_and_products_are_those_of_eight_bits(rows):
     built = unspilled(fp8.KERNEL, {"BM": rows})
     if toolchain.has_tool("cuobjdump") or toolchain.has_tool("nvdisasm"):
         sass = toolchain.sass(built.cubin)
@@ -273,7 +271,7 @@ def test_no_register_is_spilled_and_products_are_those_of_eight_bits(rows: int) 
 # -- the record ------------------------------------------------------------------------------------
 
 
-def test_the_record_is_of_the_cases_of_its_tool() -> None:
+def test_the_record_is_of_the_cases_of_its_tool():
     kept = tables.record()
     assert kept["command"] == "python -m tools.fp8_on_a_gpu"
     launched = [((r["m"], r["n"], r["k"]), r["params"]) for r in kept["shapes"]]

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.common import ROOT, completed, free_port, wait_for
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path):
     """The files that `make` reads, and a folder bin/ that comes first on the PATH."""
     for name in ("Makefile", "pyproject.toml", "requirements.txt"):
         shutil.copy2(ROOT / name, tmp_path / name)
@@ -28,7 +27,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def chosen(home: Path, driver: str | None, *arguments: str, stamp: str = "") -> str:
+def chosen(home, driver, *arguments, stamp=""):
     """What `make book` would install beside a driver of this version; "" if nothing.
 
     None: no nvidia-smi.
@@ -62,19 +61,19 @@ def chosen(home: Path, driver: str | None, *arguments: str, stamp: str = "") -> 
         (None, "requirements.txt"),
     ],
 )
-def test_the_wheels_follow_the_driver(home: Path, driver: str | None, wheels: str) -> None:
+def test_the_wheels_follow_the_driver(home, driver, wheels):
     assert chosen(home, driver) == wheels
     assert (ROOT / wheels).is_file()
 
 
-def test_the_environment_is_made_anew_when_the_driver_changes(home: Path) -> None:
+def test_the_environment_is_made_anew_when_the_driver_changes(home):
     fits = "requirements/cuda12.txt"
     assert chosen(home, "550.54.15", stamp=fits) == ""
     assert chosen(home, "580.65.06", stamp=fits) == "requirements/cuda13.txt"
     assert chosen(home, "580.65.06", "WHEELS=requirements.txt") == "requirements.txt"
 
 
-def packages(name: str) -> set[str]:
+def packages(name):
     """Names in a file of requirements and in those that it reads."""
     path, found = ROOT / name, set()
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -85,7 +84,7 @@ def packages(name: str) -> set[str]:
     return found
 
 
-def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles() -> None:
+def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles():
     """CuPy takes the newest NVRTC that it finds, such a driver would refuse its machine code."""
     named = ("requirements/cuda12.txt", "requirements/cuda13.txt", "requirements.txt")
     twelve, thirteen, none = map(packages, named)
@@ -96,21 +95,21 @@ def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles() -> None:
     assert "jupyter-book" in twelve & thirteen & none
 
 
-def shared(name: str) -> list[str]:
+def shared(name):
     """The lines of a file of requirements that are not of one CUDA: those before CuPy's."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     bare = [line for line in lines if line and line[0] not in "#-"]
     return bare[: next(i for i, line in enumerate(bare) if line.startswith("cupy"))]
 
 
-def test_what_is_of_no_cuda_is_the_same_for_both() -> None:
+def test_what_is_of_no_cuda_is_the_same_for_both():
     twelve, none = shared("requirements/cuda12.txt"), shared("requirements.txt")
     assert twelve == none and len(none) > 6
     assert twelve != [line.replace("2.2", "2.3") for line in none]
 
 
 @contextmanager
-def jupyterlab(home: Path, **variables: str) -> Iterator[str]:
+def jupyterlab(home, **variables):
     """The address of a JupyterLab that `make lab` starts there; its token is x."""
     (home / ".venv").symlink_to(Path(sys.prefix))
     port, log = free_port(), home / "lab.log"
@@ -131,7 +130,7 @@ def jupyterlab(home: Path, **variables: str) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
+def test_make_lab_starts_jupyterlab_on_the_notebooks(home):
     """The command itself, with an environment that has JupyterLab; nothing is installed."""
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")
     (home / "book").mkdir()
@@ -150,7 +149,7 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     (home / "mine" / "kept.ipynb").write_text("what its reader made of it")
     with jupyterlab(home) as address:
 
-        def fetch(path: str) -> str:
+        def fetch(path):
             with urllib.request.urlopen(f"{address}{path}", timeout=5) as answer:
                 return f"{answer.url}\n{answer.read().decode()}"
 
@@ -170,7 +169,7 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
         assert spec["argv"][0] in ("python", "python3", sys.executable)  # a bare name: the server's
 
 
-def test_another_projects_environment_is_not_handed_on(home: Path) -> None:
+def test_another_projects_environment_is_not_handed_on(home):
     """IPython would put that one's packages before its own.
 
     The control: a Makefile without that line hands it on.

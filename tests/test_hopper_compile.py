@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.ladder import hopper, launch, numbers, usage
-from helpers.ladder.kernel import Kernel, defines, geometry
+from helpers.ladder.kernel import defines, geometry
 from helpers.ladder.rungs import catalog
 from nogpu import device, toolchain
 from nogpu.errors import CompileError, ConfigError
@@ -20,9 +19,7 @@ HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
 ARCH = "sm_90a"
 
 
-def unspilled(
-    kernel: Kernel, params: Mapping[str, int], arch: str = ARCH, **macros: str
-) -> toolchain.Compiled:
+def unspilled(kernel, params, arch=ARCH, **macros):
     """A kernel compiled, with these of its sizes; nothing is spilled, no product serialized."""
     given = {**defines(kernel, {**kernel.params, **params}), **macros}
     made = toolchain.compile(kernel.source, name=kernel.file, arch=arch, defines=given)
@@ -37,7 +34,7 @@ def unspilled(
 
 
 @pytest.mark.parametrize("name", HOPPER)
-def test_compiles_to_the_instructions_that_are_meant(name: str) -> None:
+def test_compiles_to_the_instructions_that_are_meant(name):
     sass = toolchain.sass(unspilled(catalog[name], {}).cubin)
     resources = usage.resources(name, ARCH)  # raises if a block asks for too much shared memory
     assert resources.occupancy.blocks >= 1, resources
@@ -47,7 +44,7 @@ def test_compiles_to_the_instructions_that_are_meant(name: str) -> None:
     assert ("UTMASTG" in sass) == ("C_map" in hopper.parameters(catalog[name]))
 
 
-def test_a_plain_sm_90_target_refuses_wgmma() -> None:
+def test_a_plain_sm_90_target_refuses_wgmma():
     with pytest.raises(CompileError):
         toolchain.compile(catalog["hopper_1"].source, arch="sm_90")
 
@@ -55,7 +52,7 @@ def test_a_plain_sm_90_target_refuses_wgmma() -> None:
 # -- the host side, on stand-ins for CuPy arrays ---------------------------------------------------
 
 
-def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 << 20) -> Any:
+def matrix(rows, cols, row_bytes=None, address=1 << 20):
     strides = (cols * 2 if row_bytes is None else row_bytes, 2)
     return SimpleNamespace(
         shape=(rows, cols), strides=strides, data=SimpleNamespace(ptr=address), dtype=np.uint16
@@ -74,18 +71,18 @@ def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 
         (matrix(5, 16, row_bytes=16), False),
     ],
 )
-def test_rows_must_start_at_16_bytes(given: Any, takes: bool) -> None:
+def test_rows_must_start_at_16_bytes(given, takes):
     assert hopper.rows_aligned(given) is takes
     if not takes:
         with pytest.raises(ConfigError, match="aligned_like"):
             hopper.build_descriptor(given, 64)
 
 
-def test_launch_passes_what_the_kernel_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launch_passes_what_the_kernel_declares(monkeypatch):
     monkeypatch.setattr(hopper, "build_descriptor", lambda m, rows: (m.shape, rows))
     seen: dict[str, Any] = {}
 
-    def function(grid: Any, block: Any, arguments: Any, shared_mem: int) -> None:
+    def function(grid, block, arguments, shared_mem):
         seen.update(grid=grid, block=block, arguments=arguments, shared=shared_mem)
 
     A, B, C = matrix(256, 64), matrix(64, 512), matrix(256, 512)
@@ -99,7 +96,7 @@ def test_launch_passes_what_the_kernel_declares(monkeypatch: pytest.MonkeyPatch)
     assert seen["arguments"][2] is C
 
 
-def test_the_grid_gives_equal_shares() -> None:
+def test_the_grid_gives_equal_shares():
     """No more blocks than SMs, whole clusters, and no block has two tiles more than another."""
     for name in ("hopper_3", "hopper_4", "hopper_5", "hopper_6"):
         kernel = catalog[name]
@@ -112,7 +109,7 @@ def test_the_grid_gives_equal_shares() -> None:
 # -- on the device ---------------------------------------------------------------------------------
 
 
-def needs_a_hopper() -> None:
+def needs_a_hopper():
     gpu = device.current()
     if gpu is None or gpu.arch != "sm_90":
         pytest.skip("no Hopper GPU here: this test did not run")
@@ -120,7 +117,7 @@ def needs_a_hopper() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", HOPPER)
-def test_right_on_a_hopper(name: str) -> None:
+def test_right_on_a_hopper(name):
     needs_a_hopper()
     for M, N, K in [
         (1, 1, 1), (3, 5, 7), (129, 257, 65), (255, 513, 127), (64, 64, 1000), (1000, 2056, 1096),
@@ -133,7 +130,7 @@ def test_right_on_a_hopper(name: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("at", range(128, 1024, 128))
-def test_tiles_may_begin_in_any_row_of_the_swizzles_pattern(at: int) -> None:
+def test_tiles_may_begin_in_any_row_of_the_swizzles_pattern(at):
     """What nogpu/tests/test_foreign_hopper.py takes for right: on an H200 all seven gave what tiles
     at 1,024 bytes give (2026-11-28)."""
     needs_a_hopper()

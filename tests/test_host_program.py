@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="no nvcc here: this test did not run")
 
 
-def built(folder: Path, source: str, arch: str) -> Path:
+def built(folder, source, arch):
     """The program of this source, compiled as its first lines say."""
     (folder / FILE.name).write_text(source, encoding="utf-8")
     command = re.search(r"(?m)^//   nvcc (.*) kernels/host/\S+ -o (\w+)$", source)
@@ -32,7 +31,7 @@ def built(folder: Path, source: str, arch: str) -> Path:
     return out
 
 
-def test_chapter_4_shows_the_program_folded_and_its_calls_in_a_table() -> None:
+def test_chapter_4_shows_the_program_folded_and_its_calls_in_a_table():
     pages = "\n".join(texts_of("04"))
     [listing] = re.findall(rf"(?ms)^:::\{{kernel\}} host/{FILE.name}\n(.*?)^:::$", pages)
     assert ":folded:" in listing
@@ -45,7 +44,7 @@ def test_chapter_4_shows_the_program_folded_and_its_calls_in_a_table() -> None:
 
 
 @needs_nvcc
-def test_the_program_compiles_and_reports_an_error_with_its_line(tmp_path: Path) -> None:
+def test_the_program_compiles_and_reports_an_error_with_its_line(tmp_path):
     source = FILE.read_text(encoding="utf-8")
     program = built(tmp_path, source, "sm_75")
     bad = completed([program, "0"])
@@ -61,7 +60,7 @@ def test_the_program_compiles_and_reports_an_error_with_its_line(tmp_path: Path)
 
 @pytest.mark.gpu
 @needs_nvcc
-def test_the_program_multiplies_any_shape(tmp_path: Path) -> None:
+def test_the_program_multiplies_any_shape(tmp_path):
     gpu = device.current()
     assert gpu is not None
     source = FILE.read_text(encoding="utf-8")

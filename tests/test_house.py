@@ -10,7 +10,6 @@ import pkgutil
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -42,7 +41,7 @@ HOMES = {"packages/nogpu/nogpu": "nogpu", "packages/labs/tilelabs": "tilelabs"}
 
 
 @cache
-def texts(*suffixes: str) -> dict[str, str]:
+def texts(*suffixes):
     """Name and text of the files that git knows or would add, with these suffixes or all of text."""
     line = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     found = {}
@@ -56,7 +55,7 @@ def texts(*suffixes: str) -> dict[str, str]:
     return found
 
 
-def modules() -> dict[str, str]:
+def modules():
     """File and source of everything in helpers/ and packages/, tests left out."""
     starts = ("helpers/", *(f"{home}/" for home in HOMES))
     return {name: text for name, text in texts(".py").items() if name.startswith(starts)}
@@ -65,7 +64,7 @@ def modules() -> dict[str, str]:
 # --- rooms ---------------------------------------------------------------------------------------
 
 
-def dotted(path: str) -> str:
+def dotted(path):
     """The dotted name of a module, from its file."""
     for home, package in HOMES.items():
         path = path.replace(f"{home}/", f"{package}/")
@@ -73,7 +72,7 @@ def dotted(path: str) -> str:
 
 
 @cache
-def room_of(module: str, rooms: Sequence[str] = ROOMS) -> str:
+def room_of(module, rooms=ROOMS):
     """The room that a dotted name lies in, or "" for a folder of helpers that is none."""
     if module.split(".")[:2] in (["helpers", "__main__"], ["helpers", "__init__"]):
         return "helpers"
@@ -84,14 +83,14 @@ def room_of(module: str, rooms: Sequence[str] = ROOMS) -> str:
     return ""
 
 
-def hints(tree: ast.AST) -> set[int]:
+def hints(tree):
     """Nodes that only a type checker reads."""
     guards = (node for node in ast.walk(tree) if isinstance(node, ast.If))
     typed = (node for node in guards if ast.unparse(node.test) == "TYPE_CHECKING")
     return {id(inner) for node in typed for inner in ast.walk(node)}
 
 
-def imported(tree: ast.AST, leave_out: set[int] = frozenset()) -> list[tuple[int, str]]:
+def imported(tree, leave_out=frozenset()):
     """Line and dotted name of everything that a module imports, at any depth."""
     names = []
     for node in ast.walk(tree):
@@ -106,7 +105,7 @@ def imported(tree: ast.AST, leave_out: set[int] = frozenset()) -> list[tuple[int
     return names
 
 
-def upward(path: str, source: str, rooms: Sequence[str], hinted: bool = True) -> list[str]:
+def upward(path, source, rooms, hinted=True):
     """Imports of a module that go up an order of rooms. hinted: those of its types, too."""
     tree, here = ast.parse(source), room_of(dotted(path), rooms)
     return [
@@ -116,7 +115,7 @@ def upward(path: str, source: str, rooms: Sequence[str], hinted: bool = True) ->
     ]
 
 
-def wrong_imports(path: str, source: str) -> list[str]:
+def wrong_imports(path, source):
     """Imports of a module that go up the house, or around it."""
     name = dotted(path)
     if path.startswith("helpers/") and room_of(name) == "helpers" and name not in FACES:
@@ -132,7 +131,7 @@ def wrong_imports(path: str, source: str) -> list[str]:
 FACES = ("helpers", "helpers.__main__")
 
 
-def test_rooms_import_downwards() -> None:
+def test_rooms_import_downwards():
     assert [fault for path, text in modules().items() for fault in wrong_imports(path, text)] == []
 
 
@@ -149,7 +148,7 @@ def test_rooms_import_downwards() -> None:
         ("helpers/__main__.py", "from tools.recorder import commands"),
     ],
 )
-def test_a_wrong_import_is_refused(path: str, source: str) -> None:
+def test_a_wrong_import_is_refused(path, source):
     assert wrong_imports(path, source) != []
     wrong = wrong_imports("helpers/ladder/launch.py", "from nogpu.emulator.machine.memory import x")
     assert wrong == []
@@ -162,13 +161,13 @@ FLOORS = tuple(f"nogpu.emulator.{room}" for room in ("ptx", "machine", "observe"
 EMULATOR = "packages/nogpu/nogpu/emulator"
 
 
-def inside(folder: str) -> dict[str, str]:
+def inside(folder):
     """File and source of all modules below a folder, without their faces."""
     found = texts(".py").items()
     return {n: t for n, t in found if n.startswith(f"{folder}/") and "__init__" not in n}
 
 
-def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
+def test_the_emulator_has_four_rooms_and_each_imports_downwards():
     every = inside(EMULATOR)
     assert {room_of(dotted(path), FLOORS) for path in every} == set(FLOORS)
     assert [f for path, text in every.items() for f in upward(path, text, FLOORS, False)] == []
@@ -177,7 +176,7 @@ def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
     assert upward(f"{EMULATOR}/launching/run.py", wrong, FLOORS) == []
 
 
-def circles(room: str, sources: dict[str, str]) -> set[str]:
+def circles(room, sources):
     """Modules of a room that need themselves, or one that does.
 
     In the emulator those count that one needs when it runs; elsewhere also for its types.
@@ -200,7 +199,7 @@ def circles(room: str, sources: dict[str, str]) -> set[str]:
         *((f"{EMULATOR}/{f.rpartition('.')[2]}", 4) for f in FLOORS),
     ],
 )
-def test_no_module_of_a_room_needs_itself(folder: str, at_least: int) -> None:
+def test_no_module_of_a_room_needs_itself(folder, at_least):
     """Imports within a function included."""
     room, sources = dotted(folder), inside(folder)
     assert len(sources) >= at_least and circles(room, sources) == set()
@@ -213,13 +212,13 @@ def test_no_module_of_a_room_needs_itself(folder: str, at_least: int) -> None:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def every_module(package: ModuleType) -> list[ModuleType]:
+def every_module(package):
     """A package's modules and those of its packages, imported; the command line left out."""
     found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     return [importlib.import_module(m.name) for m in found if not m.name.endswith("__main__")]
 
 
-def misleading(modules: list[ModuleType]) -> set[str]:
+def misleading(modules):
     """Modules whose name is something else in their package, or no module's within themselves.
 
     `import a.b as x` then gives that something.
@@ -233,7 +232,7 @@ def misleading(modules: list[ModuleType]) -> set[str]:
     return found
 
 
-def test_a_module_is_what_its_name_says() -> None:
+def test_a_module_is_what_its_name_says():
     """`import helpers.x as x` gives the module x, nothing else in it or beside it is called x."""
     modules = [m for p in (helpers, nogpu, tilelabs) for m in every_module(p)]
     names = {m.__name__ for m in modules}
@@ -241,9 +240,7 @@ def test_a_module_is_what_its_name_says() -> None:
     assert misleading(modules) == set()
 
 
-def test_a_module_that_an_object_shadows_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_an_object_shadows_is_told(tmp_path, monkeypatch):
     house = tmp_path / "shed_of_names"
     house.mkdir()
     (house / "__init__.py").write_text("from shed_of_names.spade import spade\n")
@@ -261,7 +258,7 @@ GENERAL = {"timeline", "gantt"}
 """Charts of any measured times, in `plots` though one page draws them."""
 
 
-def borrowed(path: str, source: str) -> list[str]:
+def borrowed(path, source):
     """What a module of helpers/chapters or a page takes from the room of another page.
 
     A chapter's room is called by its number, chNN, and serves its Deeper page too; an appendix's by
@@ -279,12 +276,12 @@ def borrowed(path: str, source: str) -> list[str]:
     return [f"{path} takes from {there}" for there in rooms if there not in free]
 
 
-def drawn(source: str, room: str) -> set[str]:
+def drawn(source, room):
     """The pictures of plots, or of a chapter's own room, that a page draws."""
     return set(re.findall(rf"\b{room}\.(\w+)\(", source))
 
 
-def homeless(pages: dict[str, str], plotted: set[str], own: dict[str, set[str]]) -> list[str]:
+def homeless(pages, plotted, own):
     """Pictures in the wrong room. pages: source by chapter; plotted: names that plots offers, own:
     by chapter, those of its pictures.py."""
     faults = []
@@ -298,13 +295,13 @@ def homeless(pages: dict[str, str], plotted: set[str], own: dict[str, set[str]])
     return faults
 
 
-def public(source: str) -> set[str]:
+def public(source):
     """Functions of a module that return a Figure, and are not private."""
     head = r"(?m)^def ([a-z]\w*)\((?:.*|\n(?:    .*\n)*)\) -> Figure:"
     return set(re.findall(head, source))
 
 
-def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
+def test_a_picture_of_one_page_lives_with_its_chapter():
     pages: dict[str, str] = {}
     for name, text in texts(".md").items():
         if name.startswith("book/"):
@@ -326,7 +323,7 @@ def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
     assert homeless(pages, set(), {"06": {"barriers", "ring"}}) != []
 
 
-def test_chapters_take_nothing_from_one_another() -> None:
+def test_chapters_take_nothing_from_one_another():
     mine = {**modules(), **texts(".md")}
     chapters_and_pages = {
         name: text for name, text in mine.items() if re.match(r"helpers/chapters/\w+/|book/", name)
@@ -339,12 +336,12 @@ def test_chapters_take_nothing_from_one_another() -> None:
     assert borrowed("book/five_documents.md", "from helpers.chapters.five_documents import x") == []
 
 
-def stray_colours(source: str) -> list[str]:
+def stray_colours(source):
     """Colours of the palette that a module writes out."""
     return [colour for colour in colours.PALETTE if colour in source.lower()]
 
 
-def test_the_palette_stands_in_one_place() -> None:
+def test_the_palette_stands_in_one_place():
     """And in the script of the explorers, which Python cannot hand it to; there it is the same."""
     where = {name for name, text in modules().items() if stray_colours(text)}
     assert where == {"helpers/colours.py"}
@@ -379,13 +376,13 @@ def every(name):
         ("try: import pandas\nexcept ImportError: pass", False),
     ],
 )
-def test_the_core_needs_numpy_only(what: str, fine: bool) -> None:
+def test_the_core_needs_numpy_only(what, fine):
     """Every module of it, wherever it imports something that is not yet used."""
     ran = completed([sys.executable, "-c", GUARD + what], cwd=ROOT)
     assert (ran.returncode == 0) is fine, ran.stderr[-2000:]
 
 
-def test_a_notebook_starts_without_the_tool_that_made_it() -> None:
+def test_a_notebook_starts_without_the_tool_that_made_it():
     """`start` runs on Colab; what writes notebooks stays where books are built."""
     tool = '; assert not any("notebooks.exporting" in name for name in sys.modules)'
     for what, fine in (
@@ -403,18 +400,18 @@ MACHINE = re.compile("|".join(["/" + "work/", "/" + "home/", "/" + "root/", "/" 
 UNFINISHED = re.compile(r"\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
 
 
-def test_no_path_of_a_machine() -> None:
+def test_no_path_of_a_machine():
     assert [name for name, text in texts().items() if MACHINE.search(text)] == []
     assert MACHINE.search("open('/" + "home/someone/x')")
 
 
-def test_nothing_is_left_unfinished() -> None:
+def test_nothing_is_left_unfinished():
     sources = texts(".py", ".cu", ".cuh", ".cpp", ".md", ".yml", ".toml", ".js", ".css")
     assert [name for name, text in sources.items() if UNFINISHED.search(text)] == []
     assert UNFINISHED.search("# TO" + "DO: later")
 
 
-def test_the_address_stands_in_one_place() -> None:
+def test_the_address_stands_in_one_place():
     """And in the notebooks, which are made from it, and for who cites the book."""
     where = repository()
     pages = {name: text for name, text in texts().items() if not name.endswith(".ipynb")}
@@ -423,7 +420,7 @@ def test_the_address_stands_in_one_place() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/cuda12", "/cuda13"])
-def test_requirements_are_bounded(name: str) -> None:
+def test_requirements_are_bounded(name):
     lines = (ROOT / f"requirements{name}.txt").read_text(encoding="utf-8").splitlines()
     wanted = [line.split(";")[0] for line in lines if line.strip() and line[0] not in "#-"]
     assert wanted
@@ -433,7 +430,7 @@ def test_requirements_are_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
-def test_links_to_files_resolve(name: str) -> None:
+def test_links_to_files_resolve(name):
     """The picture of the ladder among them: `make figures` draws it."""
     text = re.sub(r"(?ms)^```.*?^ *```$", "", (ROOT / name).read_text(encoding="utf-8"))
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
@@ -447,7 +444,7 @@ UNITS = r"(?:ms|µs|us|ns|s|[GT]FLOP/s|[GT]FLOPS|[GT]B/s|[MG]Hz|W|%)"
 TYPED = re.compile(r"(?<![\w.])\d[\d.,]*\s*" + UNITS + r"(?![\w/])")
 
 
-def prose(text: str) -> list[tuple[int, str]]:
+def prose(text):
     """Line number and text of a chapter's prose: no code, no roles, no exercises."""
     text = re.sub(r"\A---\n.*?\n---\n", lambda m: "\n" * m[0].count("\n"), text, flags=re.DOTALL)
     text = re.sub(r"(?ms)^```.*?^```$", lambda m: "\n" * m[0].count("\n"), text)
@@ -462,7 +459,7 @@ def prose(text: str) -> list[tuple[int, str]]:
     return kept
 
 
-def typed_numbers(text: str) -> list[str]:
+def typed_numbers(text):
     """Measured-looking numbers that the prose types instead of gluing them."""
     return [
         f"{number}: {found[0]}" for number, line in prose(text) if (found := TYPED.search(line))
@@ -473,7 +470,7 @@ CREDITED = frozenset(f"{n:02}" for n in range(4, 24))
 """The chapters of the climb; the last one has a section of its own on whose ideas these are."""
 
 
-def contract(text: str, number: str, aside: str = "") -> list[str]:
+def contract(text, number, aside=""):
     """What a numbered chapter lacks of the chapter contract. aside: its Deeper page."""
     lacking = []
     for what, pattern in {
@@ -505,14 +502,14 @@ def contract(text: str, number: str, aside: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
-def test_prose_types_no_measured_number(path: Path) -> None:
+def test_prose_types_no_measured_number(path):
     assert typed_numbers(path.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
     "path", [path for path in chapters() if path.stem[:2].isdigit()], ids=lambda path: path.stem
 )
-def test_a_chapter_keeps_the_contract(path: Path) -> None:
+def test_a_chapter_keeps_the_contract(path):
     page, *aside = texts_of(path.stem[:2])
     assert contract(page, path.stem[:2], "".join(aside)) == []
 
@@ -522,14 +519,14 @@ SHOWN += ("Markdown", "plots", "pictures", "explorers", "live")
 """What a cell displays only if it is the cell's last expression: functions, and rooms of them."""
 
 
-def page_cells(text: str) -> list[ast.Module]:
+def page_cells(text):
     """The code cells of a page, parsed, without those of a magic."""
     cells = re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S)
     bare = [re.sub(r"^:[\w-]+:.*$", "", cell, flags=re.M) for cell in cells]
     return [ast.parse(code) for code in bare if not code.lstrip().startswith("%%")]
 
 
-def lost(text: str) -> list[str]:
+def lost(text):
     """Tables, figures and the like that no reader sees: their cell goes on after them."""
     found = []
     for cell in page_cells(text):
@@ -541,14 +538,14 @@ def lost(text: str) -> list[str]:
     return found
 
 
-def test_a_table_that_is_not_shown_is_told() -> None:
+def test_a_table_that_is_not_shown_is_told():
     cell = "```{code-cell} ipython3\n:tags: [remove-input]\nrows = []\ntable(rows)\n"
     assert lost(cell + "```\n") == []
     assert lost(cell + "glue('n', 1)\n```\n") == ["table(rows)"]
     assert lost(cell.replace("table(rows)", "plots.bars(rows)") + "n = 1\n```\n") != []
 
 
-def by_chance(text: str) -> list[str]:
+def by_chance(text):
     """Calls that sort a set by a key alone: those with equal keys stand otherwise in every run."""
     found = []
     for cell in page_cells(text):
@@ -563,13 +560,13 @@ def by_chance(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
-def test_a_page_shows_all_and_reads_the_same_in_every_run(path: Path) -> None:
+def test_a_page_shows_all_and_reads_the_same_in_every_run(path):
     """What a cell displays is its last expression, and no order is a set's."""
     text = path.read_text(encoding="utf-8")
     assert (lost(text), by_chance(text)) == ([], [])
 
 
-def test_a_set_sorted_by_chance_is_told() -> None:
+def test_a_set_sorted_by_chance_is_told():
     cell = "```{code-cell} ipython3\nops = sorted({op for op in mix}, key=KEY)\n```\n"
     assert by_chance(cell.replace("KEY", "lambda op: -mix[op]")) != []
     assert by_chance(cell.replace("KEY", "mix.get")) != []
@@ -577,18 +574,18 @@ def test_a_set_sorted_by_chance_is_told() -> None:
     assert by_chance(cell.replace(", key=KEY", "")) == []
 
 
-def test_every_chapter_is_in_the_table_of_contents() -> None:
+def test_every_chapter_is_in_the_table_of_contents():
     listed = re.findall(r"book/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(path.stem for path in (ROOT / "book").glob("*.md"))
 
 
-def test_chapter_numbers_are_those_of_the_files() -> None:
+def test_chapter_numbers_are_those_of_the_files():
     """The book numbers chapters by their place; texts and kernels call them by their file."""
     numbers = chapter_numbers(ROOT)
     assert [stem for stem, number in numbers.items() if not stem.startswith(f"{number:02d}_")] == []
 
 
-def test_a_deeper_page_stands_below_its_chapter_and_each_links_the_other() -> None:
+def test_a_deeper_page_stands_below_its_chapter_and_each_links_the_other():
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     chapters = [chapter for part in contents["parts"] for chapter in part["chapters"]]
     pairs = [(of["file"], c["file"]) for c in chapters for of in c.get("sections", [])]
@@ -601,7 +598,7 @@ def test_a_deeper_page_stands_below_its_chapter_and_each_links_the_other() -> No
             assert re.search(rf"\{{doc\}}`[^`]*<{other}>`", text), (page, other)
 
 
-def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
+def test_a_typed_number_and_a_thin_chapter_are_refused():
     assert typed_numbers("It takes 22.7 ms.") == ["1: 22.7 ms"]
     assert typed_numbers("It reaches 12 % of it and 300 GB/s.") != []
     assert typed_numbers("## Exercises\n\nIt takes 5 ms.\n") == []
@@ -615,7 +612,7 @@ def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
 
 
 @pytest.mark.xdist_group("held together")
-def test_tests_of_a_group_stay_together(request: pytest.FixtureRequest) -> None:
+def test_tests_of_a_group_stay_together(request):
     """pytest-xdist marks a test's name with its group; one that hides it runs everything twice."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
         assert request.node.nodeid.endswith("@held together")
@@ -624,14 +621,14 @@ def test_tests_of_a_group_stay_together(request: pytest.FixtureRequest) -> None:
 FOLDERS = ("helpers/*", "packages/nogpu/nogpu", "packages/labs/tilelabs", "tools")
 
 
-def introduction(text: str, folder: Path) -> list[str]:
+def introduction(text, folder):
     """What a folder's docstring lacks of: what comes in, what goes out, three real files."""
     lacks = [words for words in ("Comes in:", "Goes out:", "Read first:") if words not in text]
     named = re.findall(r"[\w/]+\.(?:py|md)", text.partition("Read first:")[2])
     return [*lacks, *(n for n in named if not (folder / n).exists()), *["files"] * (len(named) < 3)]
 
 
-def test_each_folder_says_what_comes_in_and_where_to_begin() -> None:
+def test_each_folder_says_what_comes_in_and_where_to_begin():
     folders = [f.parent for pattern in FOLDERS for f in ROOT.glob(f"{pattern}/__init__.py")]
     assert len(folders) == 9
     for folder in folders:
@@ -642,7 +639,7 @@ def test_each_folder_says_what_comes_in_and_where_to_begin() -> None:
     ]  # fmt: skip
 
 
-def test_the_citation_names_the_repository_and_the_version() -> None:
+def test_the_citation_names_the_repository_and_the_version():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert cited["repository-code"] == repository().url

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ CLANG = pytest.mark.skipif(
 )
 
 
-def cell(name: str, change: tuple[str, str] = ("", "")) -> str:
+def cell(name, change=("", "")):
     """A core's cell as the built page shows it."""
     text = cores[name].source.rstrip("\n")
     assert change[0] in text
@@ -47,14 +46,14 @@ def cell(name: str, change: tuple[str, str] = ("", "")) -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_gpu(monkeypatch):
     """A browser has no GPU; and nothing is known from another test."""
     monkeypatch.setattr(device, "current", lambda: None)
     in_browser._stored_cell.cache_clear()
     in_browser._stored_tile.cache_clear()
 
 
-def run(text: str, page: str = "") -> dict[str, Any]:
+def run(text, page=""):
     answer = in_browser.run_cell(text, page)
     assert isinstance(answer, str)
     found: dict[str, Any] = json.loads(answer)
@@ -65,7 +64,7 @@ def run(text: str, page: str = "") -> dict[str, Any]:
 # -- cells -----------------------------------------------------------------------------------------
 
 
-def test_a_core_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
+def test_a_core_says_what_the_notebook_says(bare):
     text = cores["tiled_32_core"].source.rstrip()
     result = run(cell("tiled_32_core"))
     assert result["html"] == mine(f"\n{text}\n", "tiled_32_core")._repr_html_()
@@ -76,9 +75,7 @@ def test_a_core_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
 
 
 @CLANG
-def test_the_pages_compiler_is_asked_for_what_is_changed_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_pages_compiler_is_asked_for_what_is_changed_alone(monkeypatch):
     monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
     assert toolchain.uses_clang()
     whole = run(cell("naive_core"))
@@ -99,7 +96,7 @@ def test_the_pages_compiler_is_asked_for_what_is_changed_alone(
 
 
 @CLANG
-def test_clangs_errors_name_their_line_and_column(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clangs_errors_name_their_line_and_column(monkeypatch):
     monkeypatch.setattr(toolchain, "has_nvrtc", lambda: False)
     text = cell("naive_core", ("sum += ", "sun += "))
     result = run(text)
@@ -124,14 +121,14 @@ def test_clangs_errors_name_their_line_and_column(monkeypatch: pytest.MonkeyPatc
         ("", "its first line is %%cuda"),
     ],
 )
-def test_a_wrong_text_is_answered_in_words(text: str, words: str) -> None:
+def test_a_wrong_text_is_answered_in_words(text, words):
     result = run(text)
     assert words in html.unescape(result["html"]) and "<pre" in result["html"]
     assert not result["ok"] and result["findings"] == [] and not in_browser.needs_compiler(text)
 
 
-def test_a_fault_of_the_books_own_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(text: str, page: str) -> Any:
+def test_a_fault_of_the_books_own_is_told_as_such(monkeypatch):
+    def fails(text, page):
         raise KeyError("x < y")
 
     monkeypatch.setattr(in_browser, "_cell", fails)
@@ -141,34 +138,34 @@ def test_a_fault_of_the_books_own_is_told_as_such(monkeypatch: pytest.MonkeyPatc
 # -- exercises, and cells on arrays ----------------------------------------------------------------
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     return (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
 
 
-def page_cells(page: str) -> list[str]:
+def page_cells(page):
     """The cells of a page, as the built book shows them."""
     return [code.strip("\n") for _, code in cells(text_of(page))]
 
 
-def exercise_cell(id: str) -> tuple[str, str]:
+def exercise_cell(id):
     """The page of an exercise, and its cell."""
     pages = [path.stem for path in (ROOT / "book").glob(f"*{id[:2]}_*.md")]
     [found] = [(p, c) for p in pages for c in page_cells(p) if f'check("{id}", mine)' in c]
     return found
 
 
-def kernel_in(code: str) -> str:
+def kernel_in(code):
     return code.partition('"""')[2].partition('"""')[0]
 
 
-def test_the_exercises_that_ask_for_a_kernel_are_those_of_the_pages() -> None:
+def test_the_exercises_that_ask_for_a_kernel_are_those_of_the_pages():
     assert all(find(id).kind in ("kernel", "repair") for id in slim.exercises())
     assert len(slim.exercises()) == 16
     assert set(slim.read_pages()) > {"deeper_06_tiling", "20_copy_engine", "01_your_gpu"}
 
 
 @pytest.mark.parametrize("id", slim.exercises())
-def test_a_starter_says_what_the_notebook_says(bare: pytest.MonkeyPatch, id: str) -> None:
+def test_a_starter_says_what_the_notebook_says(bare, id):
     page, code = exercise_cell(id)
     assert not in_browser.needs_compiler(code, page)
     result = run(code, page)
@@ -178,7 +175,7 @@ def test_a_starter_says_what_the_notebook_says(bare: pytest.MonkeyPatch, id: str
 
 
 @COMPILES
-def test_an_exercise_is_judged_and_its_lines_are_marked() -> None:
+def test_an_exercise_is_judged_and_its_lines_are_marked():
     page, _ = exercise_cell("06.2")
     right = solution("06.2")[1]
     result = run(right, page)
@@ -197,7 +194,7 @@ def test_an_exercise_is_judged_and_its_lines_are_marked() -> None:
     assert "sun +=" in typo.splitlines()[found["line"] - 1] and found["kind"] == "compile-error"
 
 
-def test_an_exercise_that_is_changed_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
+def test_an_exercise_that_is_changed_needs_a_compiler(bare):
     page, code = exercise_cell("06.2")
     assert not in_browser.needs_compiler(code, page)
     changed = code.replace("TILE 16", "TILE 8")
@@ -215,9 +212,7 @@ ON_ARRAYS = [
 
 
 @pytest.mark.parametrize(("page", "code"), ON_ARRAYS, ids=[page for page, _ in ON_ARRAYS])
-def test_a_cell_on_arrays_says_what_the_notebook_says(
-    bare: pytest.MonkeyPatch, page: str, code: str
-) -> None:
+def test_a_cell_on_arrays_says_what_the_notebook_says(bare, page, code):
     result = run(code, page)
     assert result["ok"] and not result["compiled"]
     made = in_browser.makers(text_of(page))
@@ -257,7 +252,7 @@ a = plots.after()
 """
 
 
-def test_of_a_page_only_what_makes_the_arrays_is_run() -> None:
+def test_of_a_page_only_what_makes_the_arrays_is_run():
     made = in_browser.makers(CELLS)
     arrays: dict[str, Any] = {}
     exec(made, arrays)
@@ -270,7 +265,7 @@ def test_of_a_page_only_what_makes_the_arrays_is_run() -> None:
 
 
 @COMPILES
-def test_a_labs_kernel_is_judged_in_the_page_as_by_its_check() -> None:
+def test_a_labs_kernel_is_judged_in_the_page_as_by_its_check():
     of, apart_before = lab("2"), apart.run
     starter = of.starter(of.variants[0])
     result = run(f"%%cuda lab2\n{starter}")
@@ -292,7 +287,7 @@ def test_a_labs_kernel_is_judged_in_the_page_as_by_its_check() -> None:
     assert "{ C[0]" in marked
 
 
-def test_a_labs_kernel_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
+def test_a_labs_kernel_needs_a_compiler(bare):
     of = lab("1")
     text = f"%%cuda lab1\n{of.starter(of.variants[0])}"
     assert in_browser.needs_compiler(text)
@@ -305,7 +300,7 @@ def test_a_labs_kernel_needs_a_compiler(bare: pytest.MonkeyPatch) -> None:
 # -- sliders ---------------------------------------------------------------------------------------
 
 
-def test_sliders_are_those_of_the_notebook() -> None:
+def test_sliders_are_those_of_the_notebook():
     specs = json.loads(in_browser.slider_specs('live.tile("block_1d")'))
     k = catalog["block_1d"]
     assert specs["kernel"] == "block_1d"
@@ -313,7 +308,7 @@ def test_sliders_are_those_of_the_notebook() -> None:
     assert {s["name"]: s["value"] for s in specs["sliders"]} == dict(k.params)
 
 
-def test_a_tile_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
+def test_a_tile_says_what_the_notebook_says(bare):
     own = in_browser.sliders(TILE, "{}")
     assert own == live.counted(catalog["tiled_32"]) and "multiply-adds for each wavefront" in own
     assert live.emulated(catalog["tiled_32"]).startswith(own)
@@ -323,7 +318,7 @@ def test_a_tile_says_what_the_notebook_says(bare: pytest.MonkeyPatch) -> None:
     assert "did not run (ToolchainError)" in lacking
 
 
-def test_a_tile_that_breaks_a_rule_is_not_run(bare: pytest.MonkeyPatch) -> None:
+def test_a_tile_that_breaks_a_rule_is_not_run(bare):
     call, values = 'live.tile("block_2d")', '{"BM": 32, "TM": 16}'
     paragraph = live.paragraph(live.broken(catalog["block_2d"].with_params(BM=32, TM=16), 1024))
     assert in_browser.slider_rule(call, values) == in_browser.sliders(call, values) == paragraph
@@ -331,7 +326,7 @@ def test_a_tile_that_breaks_a_rule_is_not_run(bare: pytest.MonkeyPatch) -> None:
     assert "is legal" in in_browser.slider_rule(TILE, '{"TILE": 8}')
 
 
-def test_a_call_that_is_none_of_the_sliders_is_refused() -> None:
+def test_a_call_that_is_none_of_the_sliders_is_refused():
     for call in ("live.tile()", "os.remove('x')", "live.tile(", 'live.tile(name="x")'):
         with pytest.raises(ConfigError, match="is no call of sliders"):
             in_browser.slider_specs(call)
@@ -341,7 +336,7 @@ def test_a_call_that_is_none_of_the_sliders_is_refused() -> None:
         in_browser.sliders(TILE, '{"TILE": 7}')
 
 
-def test_every_sentence_in_the_book_names_its_sliders() -> None:
+def test_every_sentence_in_the_book_names_its_sliders():
     for kernel in slim.sliders():
         shown = str(live.promise(kernel, 4096)._repr_html_())
         call = html.unescape(shown.partition('data-slide="')[2].partition('"')[0])
@@ -369,7 +364,7 @@ print(json.dumps([loaded, odd, told, in_browser.sliders(call, "{{}}")]))
 """
 
 
-def test_the_archive_alone_answers(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+def test_the_archive_alone_answers(tmp_path, bare):
     """In another process, which sees this project's files in the archive alone, and no lzma."""
     (tmp_path / "book.zip").write_bytes(slim.archive())
     with zipfile.ZipFile(tmp_path / "book.zip") as packed:

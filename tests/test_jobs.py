@@ -17,7 +17,7 @@ STAGED = [name for name in cores if find(name).reuse == "block" and find(name).d
 
 
 @pytest.mark.parametrize("name", STAGED)
-def test_threads_share_the_tiles_and_compute_each_element_once(name: str) -> None:
+def test_threads_share_the_tiles_and_compute_each_element_once(name):
     d = duties(name)
     (m, n), k = d.launch.tile, d.depth
     for array, rows, columns in (("A", m, k), ("B", k, n)):
@@ -32,7 +32,7 @@ def test_threads_share_the_tiles_and_compute_each_element_once(name: str) -> Non
     )
 
 
-def test_jobs_are_those_of_the_text() -> None:
+def test_jobs_are_those_of_the_text():
     """By the formulas of 08_block_1d.cu and 10_vectorised.cu, for every thread."""
     one, four = duties("block_1d_core"), duties("vectorised_core")
     for t in range(one.threads):
@@ -48,7 +48,7 @@ def test_jobs_are_those_of_the_text() -> None:
     assert four.lands("A", 18, 4) == "A_tile[4][18]" and four.lands("B", 1, 20) == "B_tile[1][20]"
 
 
-def test_a_whole_kernel_has_the_jobs_of_its_core() -> None:
+def test_a_whole_kernel_has_the_jobs_of_its_core():
     for name in ("vectorised", "double_buffer", "lane_map", "warp_tiled"):
         whole, core = duties(name), duties(f"{name}_core")
         assert whole.computes == core.computes and whole.reads == core.reads
@@ -60,10 +60,10 @@ def test_a_whole_kernel_has_the_jobs_of_its_core() -> None:
     with pytest.raises(ConfigError, match="16 threads, which are no whole warps of 32"):
         duties("tiled_32", TILE=4)
     with pytest.raises(ConfigError, match="threads 0 to"):
-        duties("block_1d_core").check("a")  # type: ignore[arg-type]
+        duties("block_1d_core").check("a")
 
 
-def test_a_kernel_that_reads_other_elements_than_it_computes_is_not_drawn() -> None:
+def test_a_kernel_that_reads_other_elements_than_it_computes_is_not_drawn():
     """The wrong twin: the sums of the neighbouring column."""
     text = find("block_1d_core").source
     twin = find("block_1d_core").with_source(
@@ -73,7 +73,7 @@ def test_a_kernel_that_reads_other_elements_than_it_computes_is_not_drawn() -> N
         duties(twin)
 
 
-def test_places_are_put_together_to_rectangles() -> None:
+def test_places_are_put_together_to_rectangles():
     patch = [(i, j) for i in range(2, 5) for j in (7, 8)]
     assert boxes(patch) == [(2, 7, 3, 2)]
     assert boxes([*patch, (9, 0)]) == [(2, 7, 3, 2), (9, 0, 1, 1)]
@@ -84,7 +84,7 @@ def test_places_are_put_together_to_rectangles() -> None:
     )
 
 
-def test_the_picture_says_what_it_draws() -> None:
+def test_the_picture_says_what_it_draws():
     figure = plots.two_jobs("block_1d_core", thread=70)
     sentence = "Thread 70 of a block of block_1d_core copies 1 element of A (row 8, column 6)"
     assert sentence in figure.alt

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +26,7 @@ SOURCES = (
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def lab(tmp_path_factory):
     """Address of a JupyterLab with one notebook, try.ipynb, of a cell for each of SOURCES."""
     import nbformat
 
@@ -46,7 +44,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 class Notebook:
     """try.ipynb, open in a browser: its cells are run one after the other, as a person would."""
 
-    def __init__(self, page: Any, lab: str) -> None:
+    def __init__(self, page, lab):
         self.page = page
         self.asked_elsewhere: list[str] = []
         self.dialogs: list[str] = []
@@ -57,18 +55,18 @@ class Notebook:
         page.goto(f"{lab}/lab/tree/mine/try.ipynb?token=x")
         page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
 
-    def _route(self, lab: str, handler: Any) -> None:
+    def _route(self, lab, handler):
         if handler.request.url.startswith((lab, "data:", "blob:")):
             handler.continue_()
         else:
             self.asked_elsewhere.append(handler.request.url)
             handler.abort()
 
-    def _answer(self, dialog: Any) -> None:
+    def _answer(self, dialog):
         self.dialogs.append(dialog.first.inner_text())
         dialog.first.locator(".jp-mod-accept").first.click()
 
-    def run(self, cell: int, shows: str) -> None:
+    def run(self, cell, shows):
         """Run a cell until `shows`, JavaScript of its output element, is true."""
         from playwright.sync_api import TimeoutError
 
@@ -89,7 +87,7 @@ class Notebook:
 
 
 @pytest.fixture(scope="module")
-def notebook(browser: Any, lab: str) -> Iterator[Notebook]:
+def notebook(browser, lab):
     context = browser.new_context(viewport={"width": 1280, "height": 3200})
     opened = Notebook(context.new_page(), lab)
     yield opened
@@ -103,7 +101,7 @@ SAID = """
 """
 
 
-def test_explorers_work_in_jupyterlab(notebook: Notebook) -> None:
+def test_explorers_work_in_jupyterlab(notebook):
     page = notebook.page
     made = [explorers.coalescing(), explorers.banks(), explorers.pipeline()]
     for i in range(len(made)):
@@ -125,7 +123,7 @@ def test_explorers_work_in_jupyterlab(notebook: Notebook) -> None:
     assert Path(explorers.__file__).is_relative_to(ROOT)
 
 
-def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
+def test_live_sliders_run_a_tile_in_jupyterlab(notebook):
     """Sliders moved by keyboard; an illegal tile is told, a legal one runs in the emulator."""
     cell = len(EXPLORERS)
     notebook.run(cell, "e => e.querySelectorAll('.noUi-handle').length === 4")
@@ -133,7 +131,7 @@ def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
     kernel = catalog["block_1d"]
     at = {name: values.index(kernel.params[name]) for name, values in live.choices(kernel).items()}
 
-    def move(name: str, value: int) -> None:
+    def move(name, value):
         """A press of an arrow key for each place between the slider's value and the wanted one."""
         places = live.choices(kernel)[name].index(value) - at[name]
         handle = output.locator(".widget-hslider", has_text=name).locator(".noUi-handle")
@@ -143,10 +141,10 @@ def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
             notebook.page.wait_for_timeout(100)
         at[name] += places
 
-    def words() -> str:
+    def words():
         return " ".join(output.inner_text().split())
 
-    def until(text: str) -> None:
+    def until(text):
         for _ in range(600):
             if text in words():
                 return

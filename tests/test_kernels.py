@@ -8,7 +8,7 @@ import pytest
 
 from helpers.chapters.ch14.turing import between, loop_of
 from helpers.ladder import launch, numbers, usage
-from helpers.ladder.kernel import Kernel, broken_rules, defines
+from helpers.ladder.kernel import broken_rules, defines
 from helpers.ladder.rungs import catalog
 from nogpu import toolchain
 from nogpu.errors import CompileError, EmulationError
@@ -32,7 +32,7 @@ SMALL_TILES = {
 }
 
 
-def archs(kernel: Kernel) -> list[str]:
+def archs(kernel):
     """The architectures that a kernel compiles for."""
     least = toolchain.arch_number(kernel.min_arch)
     return [arch for arch in ARCHS if toolchain.arch_number(arch) >= least]
@@ -41,7 +41,7 @@ def archs(kernel: Kernel) -> list[str]:
 # -- what the compiler makes of them ---------------------------------------------------------------
 
 
-def spills(report: toolchain.KernelResources | usage.Resources) -> int:
+def spills(report):
     return report.spill_stores + report.spill_loads + report.stack
 
 
@@ -195,7 +195,7 @@ def test_the_t4s_kernel_turns_a_on_its_way_without_a_conflict():
     assert per_request(unpadded, "store")["A_tile"] > 1
 
 
-def per_request(kernel: str | Kernel, op: str = "load", **tile: int) -> dict[str, float]:
+def per_request(kernel, op="load", **tile):
     """Wavefronts to an access of each tile in shared memory, over one block of whole tiles."""
     trace = launch.trace(kernel, 128, 128, 32, **tile)
     assert trace.ok
@@ -259,7 +259,7 @@ def test_cp_async_on_an_older_gpu_says_what_to_use():
 # -- results, in the emulator ----------------------------------------------------------------------
 
 
-def shapes(seed: object, count: int, most: int = 70) -> list[tuple[int, int, int]]:
+def shapes(seed, count, most=70):
     """Awkward (M, N, K): 1, primes, one beside a tile edge, whole fours, anything."""
     rng = Random(str(seed))
     primes = [p for p in range(2, most + 1) if all(p % d for d in range(2, p))]
@@ -269,10 +269,10 @@ def shapes(seed: object, count: int, most: int = 70) -> list[tuple[int, int, int
     kinds = (lambda: 1, *picks, four, lambda: rng.randint(1, most))
     drawn = [tuple(rng.choice(kinds)() for _ in range(3)) for _ in range(count)]
     fours = [tuple(four() for _ in range(3)) for _ in range(count // 4)]
-    return [(1, 1, 1), *fours, *drawn][:count]  # type: ignore[list-item]
+    return [(1, 1, 1), *fours, *drawn][:count]
 
 
-def wrong_on(kernel: Kernel, todo: list[tuple[int, int, int]], **params: int) -> list[str]:
+def wrong_on(kernel, todo, **params):
     """What is wrong with a kernel on these shapes: elements outside the bound, or a fault."""
     wrong = []
     for M, N, K in todo:

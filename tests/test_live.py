@@ -13,7 +13,6 @@ import pytest
 
 from helpers import draw as plots
 from helpers import wording
-from helpers.ladder.kernel import Kernel
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
 from helpers.page import Html, judging, live
@@ -39,13 +38,13 @@ SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}
 
 
 @pytest.fixture(autouse=True)
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_gpu(monkeypatch):
     """A running notebook on a machine without a GPU, whatever this one is."""
     monkeypatch.delenv("TILE_BOOK_BUILD", raising=False)
     monkeypatch.setattr(device, "current", lambda: None)
 
 
-def measured(kernel: Kernel, size: int, *, ms: float = 0.5) -> Measurement:
+def measured(kernel, size, *, ms=0.5):
     """What a GPU would have answered."""
     rate = 2 * size**3 / (ms * 1e6)
     row = {"kernel": kernel.name, "m": size, "n": size, "k": size, "ms": ms, "gflops": rate}
@@ -56,7 +55,7 @@ def measured(kernel: Kernel, size: int, *, ms: float = 0.5) -> Measurement:
 # --- what is said and drawn -----------------------------------------------------------------------
 
 
-def test_sliders_take_the_catalog_values() -> None:
+def test_sliders_take_the_catalog_values():
     assert live.choices(catalog["tiled_32"]) == {"TILE": (4, 8, 16, 32)}
     for name in PLACED.values():
         k = catalog[name]
@@ -65,7 +64,7 @@ def test_sliders_take_the_catalog_values() -> None:
             assert set(k.choices[param]) <= set(values)
 
 
-def test_an_illegal_tile_names_its_rule_and_reason() -> None:
+def test_an_illegal_tile_names_its_rule_and_reason():
     k = catalog["block_2d"].with_params(BM=32, TM=16)
     message = live.broken(k, 1024)
     assert live.words(k) in message and "not run" in message
@@ -75,7 +74,7 @@ def test_an_illegal_tile_names_its_rule_and_reason() -> None:
 
 
 @pytest.mark.parametrize("name", EMULATED)
-def test_the_emulator_runs_one_block_and_two_steps(name: str) -> None:
+def test_the_emulator_runs_one_block_and_two_steps(name):
     k = catalog[name]
     m, n, depth = judging.whole_tiles(k)
     assert m * n == math.prod(int(k.params[t]) for t in k.tile)
@@ -85,7 +84,7 @@ def test_the_emulator_runs_one_block_and_two_steps(name: str) -> None:
     assert "step 2 of 2" in shown
 
 
-def test_the_trace_is_that_of_the_tile() -> None:
+def test_the_trace_is_that_of_the_tile():
     k = catalog["block_1d"].with_params(**SMALL)
     t = trace(k, *judging.whole_tiles(k))
     shown = live.emulated(k)
@@ -100,7 +99,7 @@ def test_the_trace_is_that_of_the_tile() -> None:
     assert live.emulated(k.with_params(BM=32, BN=32, TM=8)) != shown
 
 
-def test_a_tile_too_large_for_the_oldest_gpu_is_compiled_for_a_newer() -> None:
+def test_a_tile_too_large_for_the_oldest_gpu_is_compiled_for_a_newer():
     k = catalog["wmma_tiled"]
     large = k.with_params(BM=128, BN=128, BK=64, PAD=24, WM=32)
     assert (judging.roomy_arch(k), judging.roomy_arch(large)) == ("sm_75", "sm_80")
@@ -112,7 +111,7 @@ def test_a_tile_too_large_for_the_oldest_gpu_is_compiled_for_a_newer() -> None:
     assert "compiled for sm_80" in shown and "multiply-adds for each wavefront" in shown
 
 
-def test_findings_are_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_shown_as_text(monkeypatch):
     k = catalog["tiled_32"].with_params(TILE=8)
     clean = trace(k, *judging.whole_tiles(k))
     finding = Finding("race", 7, "A_tile[i] < 1", "read and written without a barrier", 1)
@@ -125,7 +124,7 @@ def test_findings_are_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "3 wrong" not in live.verdict(clean)
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, *kernels: Kernel) -> tuple[list[Any], Any]:
+def timed(monkeypatch, *kernels):
     """What a GPU that answers at once gives of tiles at 1024: the rows, and the last measurement."""
     with monkeypatch.context() as patch:
         patch.setattr(live, "measure", measured)
@@ -133,7 +132,7 @@ def timed(monkeypatch: pytest.MonkeyPatch, *kernels: Kernel) -> tuple[list[Any],
     return [row for row, _ in found], found[-1][1]
 
 
-def test_times_stand_beside_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_stand_beside_the_record(monkeypatch):
     k = catalog["tiled_32"]
     rows, m = timed(monkeypatch, k.with_params(TILE=8), k.with_params(TILE=16))
     assert [row["kernel"] for row in rows] == ["TILE=8", "TILE=16"]
@@ -148,16 +147,14 @@ def test_times_stand_beside_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "peak"), [("fp32_best", "FP32"), ("wmma_tiled", "FP16"), ("hopper_2", "BF16")]
 )
-def test_a_tile_stands_under_the_roof_of_its_precision(
-    monkeypatch: pytest.MonkeyPatch, name: str, peak: str
-) -> None:
+def test_a_tile_stands_under_the_roof_of_its_precision(monkeypatch, name, peak):
     shown = live.times(catalog[name], 1024, *timed(monkeypatch, catalog[name]))
     known = device.gpu("h200").peak_gflops(peak.lower())
     assert f"{peak} peak of {wording.number(known)} GFLOP/s" in shown
 
 
 @pytest.mark.parametrize("name", ["mma_tma", "hopper_2", "hopper_5"])
-def test_a_kernel_for_one_gpu_alone_is_emulated_elsewhere(name: str) -> None:
+def test_a_kernel_for_one_gpu_alone_is_emulated_elsewhere(name):
     """Without sm_90 it runs once round its ring."""
     assert "compute capability 9.0 compiles and times" in str(live.promise(catalog[name]))
     shown = live.emulated(catalog[name])
@@ -175,15 +172,15 @@ def test_a_kernel_for_one_gpu_alone_is_emulated_elsewhere(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_gpu_that_lacks_an_instruction_leaves_a_kernel_to_the_emulator(
-    monkeypatch: pytest.MonkeyPatch, name: str, arch: str | None, timed: bool
-) -> None:
+    monkeypatch, name, arch, timed
+):
     monkeypatch.setattr(device, "current", lambda: arch and replace(H200, arch=arch))
     status = "timed at 1024 on the GPU" if timed else "is run in the emulator"
     assert status in Page(name).status.value
 
 
 @pytest.mark.parametrize("name", ["lane_map", "mma_swizzle", "mma_tma", "hopper_5", "tiled_32"])
-def test_what_the_emulator_cannot_time_is_recorded_or_not_known(name: str) -> None:
+def test_what_the_emulator_cannot_time_is_recorded_or_not_known(name):
     """The time of the same tile, and of no other: a tile that nobody timed has none."""
     k, record = catalog[name], load("h200")
     text = live.recorded(k)
@@ -197,12 +194,12 @@ def test_what_the_emulator_cannot_time_is_recorded_or_not_known(name: str) -> No
     assert live.recorded(untimed).endswith("and no time of this tile is recorded.")
 
 
-def test_a_tile_goes_through_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tile_goes_through_the_protocol(monkeypatch):
     """The chosen tile sizes reach the session that launches, and a wrong result is refused."""
     tiles = []
 
     class Session(FakeSession):
-        def first_call(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> float:
+        def first_call(self, plan, A, B, C):
             tiles.append(dict(plan.params))
             return super().first_call(plan, A, B, C)
 
@@ -218,7 +215,7 @@ def test_a_tile_goes_through_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
         live.timed(catalog["tiled_32"], 64)
 
 
-def test_a_label_fits_its_bar() -> None:
+def test_a_label_fits_its_bar():
     assert live.bar_name(catalog["tiled_32"]) == "TILE=32"
     assert live.bar_name(catalog["warp_tiled"]) == "128/256/8/64/64/16/8/1"
 
@@ -227,10 +224,10 @@ def test_a_label_fits_its_bar() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_crash_does_not_stop_the_queue() -> None:
+def test_a_crash_does_not_stop_the_queue():
     done = []
 
-    def work(kernel: Kernel) -> None:
+    def work(kernel):
         done.append(kernel.name)
         raise RuntimeError("the page was closed")
 
@@ -244,7 +241,7 @@ def test_a_crash_does_not_stop_the_queue() -> None:
 # --- the book ---------------------------------------------------------------------------------
 
 
-def test_the_book_has_a_sentence_and_no_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_book_has_a_sentence_and_no_widget(monkeypatch):
     monkeypatch.setenv("TILE_BOOK_BUILD", "1")
     for name in [n for n in sys.modules if n.split(".")[0] == "ipywidgets"]:
         monkeypatch.delitem(sys.modules, name)
@@ -259,12 +256,12 @@ def test_the_book_has_a_sentence_and_no_widget(monkeypatch: pytest.MonkeyPatch) 
     assert type(live.tile("tiled_32")) is Html
 
 
-def test_make_book_says_that_it_builds_the_book() -> None:
+def test_make_book_says_that_it_builds_the_book():
     assert "book: export TILE_BOOK_BUILD := 1" in (ROOT / "Makefile").read_text().splitlines()
 
 
 @pytest.mark.parametrize(("stem", "name"), PLACED.items())
-def test_chapters_have_their_sliders(stem: str, name: str) -> None:
+def test_chapters_have_their_sliders(stem, name):
     for path in (f"book/{stem}.md", f"book/{stem}.ipynb"):
         call = 'live.tile("' + name + '"'  # and perhaps a size
         text = (ROOT / path).read_text(encoding="utf-8").replace('\\"', '"')
@@ -277,13 +274,13 @@ def test_chapters_have_their_sliders(stem: str, name: str) -> None:
 class Page:
     """The parts of a box of live sliders."""
 
-    def __init__(self, name: str, size: int = 1024) -> None:
+    def __init__(self, name, size=1024):
         pytest.importorskip("ipywidgets", reason="ipywidgets is not installed: this did not run")
         self.box: Any = live.tile(name, size)
         *sliders, self.rule, self.button, self.status, self.result = self.box.children
         self.sliders = {slider.description: slider for slider in sliders}
 
-    def run(self, **tile: int) -> None:
+    def run(self, **tile):
         """Move sliders, click, and wait."""
         for name, value in tile.items():
             self.sliders[name].value = value
@@ -291,7 +288,7 @@ class Page:
         self.box.runner.wait()
 
 
-def test_a_click_runs_the_emulator() -> None:
+def test_a_click_runs_the_emulator():
     page = Page("block_1d")
     assert list(page.sliders) == ["BM", "BN", "BK", "TM"]
     assert "Nothing runs yet" in page.status.value and "emulator" in page.status.value
@@ -301,7 +298,7 @@ def test_a_click_runs_the_emulator() -> None:
     assert page.status.value.startswith("<p role='status'>Done: BM=16, BN=16, BK=4, TM=4")
 
 
-def test_an_illegal_tile_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_illegal_tile_is_not_run(monkeypatch):
     page = Page("block_1d")
     monkeypatch.setattr(live, "emulated", lambda kernel: pytest.fail("it ran"))
     page.sliders["TM"].value = 4
@@ -311,10 +308,10 @@ def test_an_illegal_tile_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert page.result.value == "" and "Nothing runs yet" in page.status.value
 
 
-def test_the_page_says_what_runs_and_what_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_says_what_runs_and_what_is_next(monkeypatch):
     go, begun, ran = threading.Event(), threading.Event(), []
 
-    def slow(kernel: Kernel) -> str:
+    def slow(kernel):
         begun.set()
         assert go.wait(10)
         ran.append(kernel.params["TILE"])
@@ -338,7 +335,7 @@ def test_the_page_says_what_runs_and_what_is_next(monkeypatch: pytest.MonkeyPatc
     assert ran == [32, 8, 16]
 
 
-def test_an_error_is_shown_and_the_next_run_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_shown_and_the_next_run_works(monkeypatch):
     page = Page("tiled_32")
     with monkeypatch.context() as patch:
         log = "06_tiled.cu(9): error: no <y>"
@@ -350,11 +347,11 @@ def test_an_error_is_shown_and_the_next_run_works(monkeypatch: pytest.MonkeyPatc
     assert "Done: TILE=4" in page.status.value and "<table" in page.result.value
 
 
-def test_a_gpu_times_tile_after_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_times_tile_after_tile(monkeypatch):
     replayed = live.measure
     calls: list[tuple[int, int]] = []
 
-    def measure(kernel: Any, size: int, gpu: str | None = None) -> Measurement:
+    def measure(kernel, size, gpu=None):
         if gpu is not None:
             return replayed(kernel, size, gpu=gpu)
         calls.append((kernel.params["TILE"], size))

@@ -6,12 +6,10 @@ import contextlib
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -72,20 +70,20 @@ BOTH = ("kernel", "baseline")
 class FakeBench:
     """A bench whose operations take the times that a function says; it notes every call."""
 
-    def __init__(self, ms: Callable[[str, int], float]) -> None:
+    def __init__(self, ms):
         self.ms, self.calls = ms, list[tuple[str, int]]()
 
-    def sample(self, operation: str, repeat: int) -> float:
+    def sample(self, operation, repeat):
         self.calls.append((operation, repeat))
         return self.ms(operation, len(self.calls))
 
 
-def steady(kernel: float, baseline: float) -> FakeBench:
+def steady(kernel, baseline):
     """A bench with constant times in ms."""
     return FakeBench(lambda name, _: kernel if name == "kernel" else baseline)
 
 
-def test_median_quartiles_and_ratio() -> None:
+def test_median_quartiles_and_ratio():
     found = protocol.interleaved(steady(4.0, 1.0), BOTH, effort=QUICK)
     assert protocol.spread(found.ms["kernel"]) == protocol.Spread(4.0, 4.0, 4.0, 3)
     assert protocol.spread(found.ms["baseline"]).median == 1.0
@@ -94,7 +92,7 @@ def test_median_quartiles_and_ratio() -> None:
     assert protocol.spread(uneven) == protocol.Spread(3.0, 2.0, 4.0, 5)
 
 
-def test_operations_alternate_in_random_order() -> None:
+def test_operations_alternate_in_random_order():
     bench = steady(1.0, 1.0)
     effort = replace(QUICK, pairs=40, max_pairs=40, sample_ms=0.0)
     protocol.interleaved(bench, BOTH, effort=effort, rng=np.random.default_rng(1))
@@ -104,7 +102,7 @@ def test_operations_alternate_in_random_order() -> None:
     assert 8 < pairs.count(("kernel", "baseline")) < 32
 
 
-def test_a_paired_ratio_survives_a_falling_clock() -> None:
+def test_a_paired_ratio_survives_a_falling_clock():
     """A clock that falls to half during the run doubles every time; the ratio must stay 0.5."""
     bench = FakeBench(lambda name, call: (2.0 if name == "kernel" else 1.0) * (1 + call / 80))
     effort = replace(QUICK, pairs=40, max_pairs=40, sample_ms=0.0)
@@ -115,7 +113,7 @@ def test_a_paired_ratio_survives_a_falling_clock() -> None:
     assert own.q3 / own.q1 > 1.2  # the times themselves did drift
 
 
-def test_the_last_warm_up_decides_how_often_a_launch_is_repeated() -> None:
+def test_the_last_warm_up_decides_how_often_a_launch_is_repeated():
     """The first call holds start-up costs, and the clock rises: each round is twice as fast."""
     now = iter(np.arange(0.0, 10.0, 0.03))
     cold = {"kernel": 0.8, "baseline": 0.4}
@@ -128,7 +126,7 @@ def test_the_last_warm_up_decides_how_often_a_launch_is_repeated() -> None:
 
 
 @pytest.mark.parametrize("effort", [protocol.RECORD, protocol.LIVE])
-def test_a_point_takes_as_many_samples_as_the_shipped_record_has(effort: protocol.Effort) -> None:
+def test_a_point_takes_as_many_samples_as_the_shipped_record_has(effort):
     """At most where no time passes, at least where all of it is spent, and of what is slow."""
     pairs = [p.pairs for p in load("h200").points]
     most = max(pairs) if effort is protocol.RECORD else 50
@@ -141,7 +139,7 @@ def test_a_point_takes_as_many_samples_as_the_shipped_record_has(effort: protoco
     assert protocol.repeats(0.0, effort) == max(p.repeat for p in load("h200").points)
 
 
-def test_what_takes_as_long_as_slow_is_slow_and_is_run_no_more_than_that() -> None:
+def test_what_takes_as_long_as_slow_is_slow_and_is_run_no_more_than_that():
     effort = replace(QUICK, slow_ms=10.0)
     for estimate, ms, calls in ((10.0, 10.0, 3), (9.9, 10.0, 4), (9.9, 9.9, 5)):
         bench = steady(ms, 1.0)
@@ -149,7 +147,7 @@ def test_what_takes_as_long_as_slow_is_slow_and_is_run_no_more_than_that() -> No
         assert len(bench.calls) == calls
 
 
-def test_an_end_that_the_clock_meets_is_an_end() -> None:
+def test_an_end_that_the_clock_meets_is_an_end():
     now = iter([0.0, 0.5, 2.0, 2.5, 3.0, 9.0])
     effort = replace(QUICK, pairs=1, max_pairs=9, seconds=1.0, warm_ms=500.0)
     bench = steady(1.0, 1.0)
@@ -158,14 +156,14 @@ def test_an_end_that_the_clock_meets_is_an_end() -> None:
     assert (found.started, found.ended) == (2.0, 9.0)
 
 
-def test_a_spread_is_told_under_the_names_of_an_entry() -> None:
+def test_a_spread_is_told_under_the_names_of_an_entry():
     spread = protocol.Spread(2.0, 1.0, 3.0, 9)
     assert protocol.fields(spread) == {"ms": 2.0, "q1": 1.0, "q3": 3.0}
     assert protocol.fields(spread, "gain", "gain_") == {"gain": 2.0, "gain_q1": 1.0, "gain_q3": 3.0}
     assert protocol.fields(None) == dict.fromkeys(("ms", "q1", "q3"))
 
 
-def test_the_output_is_poisoned_after_the_warm_up_and_before_the_samples() -> None:
+def test_the_output_is_poisoned_after_the_warm_up_and_before_the_samples():
     bench = steady(1.0, 1.0)
     at: list[int] = []
     effort = replace(QUICK, sample_ms=0.0)
@@ -175,7 +173,7 @@ def test_the_output_is_poisoned_after_the_warm_up_and_before_the_samples() -> No
     assert {repeat for _, repeat in bench.calls} == {1}  # however short a sample may be
 
 
-def test_impossible_rates_are_refused() -> None:
+def test_impossible_rates_are_refused():
     protocol.refuse_above_peak("fine", 60_000.0, 66_908.0)
     protocol.refuse_above_peak("a rounded clock", 67_500.0, 66_908.0)
     protocol.refuse_above_peak("no peak known", 1e9, None)
@@ -186,7 +184,7 @@ def test_impossible_rates_are_refused() -> None:
             protocol.refuse_above_peak("bad", rate, 66_908.0)
 
 
-def float32_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def float32_product(A, B):
     """Sums in float32, one product after the other, as a kernel adds them."""
     C = np.zeros((A.shape[0], B.shape[1]), np.float32)
     for k in range(A.shape[1]):
@@ -195,7 +193,7 @@ def float32_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("K", [1, 7, 64, 1000, 8192])
-def test_tolerance_admits_rounding_and_finds_one_missing_product(K: int) -> None:
+def test_tolerance_admits_rounding_and_finds_one_missing_product(K):
     rng = np.random.default_rng(K)
     A = rng.standard_normal((24, K), dtype=np.float32)
     B = rng.standard_normal((K, 31), dtype=np.float32)
@@ -210,7 +208,7 @@ def test_tolerance_admits_rounding_and_finds_one_missing_product(K: int) -> None
     assert found.mean() > 0.9  # a missing term shows, but for products that are nearly zero
 
 
-def test_tolerance_grows_with_k_and_is_zero_for_integers() -> None:
+def test_tolerance_grows_with_k_and_is_zero_for_integers():
     norms = [np.full(1, math.sqrt(K)) for K in (64, 4096)]
     small, large = (protocol.tolerance("float32", n, n) for n in norms)
     assert large / small == pytest.approx(64.0)
@@ -219,14 +217,14 @@ def test_tolerance_grows_with_k_and_is_zero_for_integers() -> None:
     assert 10 * large < tf32 < 100 * large
 
 
-def test_tf32_keeps_ten_bits_of_fraction() -> None:
+def test_tf32_keeps_ten_bits_of_fraction():
     step = 2.0**-10
     given = np.array([1 + step / 2, 1 + 0.49 * step, -(1 + step / 2), 3.0, 0.0], np.float32)
     wanted = np.array([1 + step, 1.0, -(1 + step), 3.0, 0.0])
     assert np.array_equal(gpu_room.to_tf32(given), wanted)
 
 
-def test_gflops_counts_two_operations_a_term() -> None:
+def test_gflops_counts_two_operations_a_term():
     assert protocol.gflops(1024, 1024, 768, 1.0) == pytest.approx(2 * 1024 * 1024 * 768 / 1e6)
 
 
@@ -253,96 +251,92 @@ class FakeSession:
     rates: dict[str, float] = RATES
     opened = 0
 
-    def __init__(self) -> None:
+    def __init__(self):
         type(self).opened += 1
         self.gpu, self.bus_id = H200, None
         self.measured: list[str] = []
 
-    def warm_up(self) -> None:
+    def warm_up(self):
         pass
 
-    def boost_mhz(self) -> int:
+    def boost_mhz(self):
         return 1980
 
-    def peak_gflops(self, precision: str) -> float:
+    def peak_gflops(self, precision):
         return device.gpu("h200").peak_gflops(precision)
 
-    def supports(self, min_arch: str) -> bool:
+    def supports(self, min_arch):
         return True
 
-    def versions(self) -> dict[str, str | None]:
+    def versions(self):
         return {
             "driver": "580.1", "cuda": "13.0", "cublas": "13.0.2", "nvrtc": "13.0", "cupy": "17.2",
         }  # fmt: skip
 
     @contextlib.contextmanager
-    def faults(self, what: str) -> Iterator[None]:
+    def faults(self, what):
         if self.lost and what.startswith(self.lost):
             raise gpu_room.GpuFaultError(f"{what} stopped the GPU")
         yield
 
-    def problem(self, dtype: str, M: int, N: int, K: int) -> SimpleNamespace:
+    def problem(self, dtype, M, N, K):
         return SimpleNamespace(
             dtype=dtype, M=M, N=N, K=K, A="A", B="B", checked="float64, all rows"
         )
 
-    def output(self, dtype: str, M: int, N: int) -> dict[str, Any]:
+    def output(self, dtype, M, N):
         return {"M": M, "N": N}
 
-    def poison(self, C: dict[str, Any], dtype: str) -> None:
+    def poison(self, C, dtype):
         C["by"] = None
 
-    def error(self, problem: Any, C: dict[str, Any], *_: Any) -> tuple[float, float]:
+    def error(self, problem, C, *_):
         if C.get("by") is None:  # nobody wrote it: NaN everywhere
             return math.nan, math.nan
         return (1.0, 1.5) if C["by"] in self.wrong else (1e-6, 0.1)
 
-    def _run(self, name: str, size: tuple[int, int, int], C: dict[str, Any]) -> Callable[[], None]:
-        def run() -> None:
+    def _run(self, name, size, C):
+        def run():
             C["by"] = name
 
         rate = self.rates.get(name, 20_000.0)
-        run.ms = protocol.gflops(*size, 1.0) / rate  # type: ignore[attr-defined]
+        run.ms = protocol.gflops(*size, 1.0) / rate
         return run
 
-    def first_call(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> float:
+    def first_call(self, plan, A, B, C):
         self.measured.append(plan.kernel.name)
         C["by"] = plan.kernel.name
         return 120.0
 
-    def kernel_operation(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> Callable[[], None]:
+    def kernel_operation(self, plan, A, B, C):
         return self._run(plan.kernel.name, (plan.M, plan.N, plan.K), C)
 
-    def baseline_operation(
-        self, name: str, A: Any, B: Any, C: dict[str, Any], out: str = ""
-    ) -> Any:
+    def baseline_operation(self, name, A, B, C, out=""):
         return self._run(name, (C["M"], C["N"], C["M"]), C)
 
-    def bench(self, operations: dict[str, Any]) -> FakeBench:
-        def ms(name: str, call: int) -> float:
+    def bench(self, operations):
+        def ms(name, call):
             operations[name]()
             return float(operations[name].ms)
 
         return FakeBench(ms)
 
-    def serial_run(self, problem: Any, run: Callable[[], None], C: Any) -> dict[str, float]:
+    def serial_run(self, problem, run, C):
         return {"h2d_ms": 2.0, "warm_ms": 1.0, "d2h_ms": 3.0, "total_ms": 6.0}
 
-    def copies(self, nbytes: int, direction: str, pinned: bool, count: int) -> list[float]:
+    def copies(self, nbytes, direction, pinned, count):
         return [nbytes / (5e7 if pinned else 1e7)] * count
 
-    def accuracy(self, name: str, n: int) -> dict[str, float]:
+    def accuracy(self, name, n):
         errors = {"max_error": 1e-4, "frobenius": 1e-6, "max_error_rounded_inputs": 1e-5}
         return {**errors, "frobenius_rounded_inputs": 1e-7}
 
-    def build_operation(
-        self, plan: Any, source: str, options: Any, A: Any, B: Any, C: dict[str, Any]
-    ) -> Callable[[], None]:
+    def build_operation(self, plan, source, options, A, B, C):
         return self._run(plan.kernel.name, (plan.M, plan.N, plan.K), C)
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[FakeSession]]:
+def gpu(monkeypatch, tmp_path):
     """A pretend H200 and an empty folder for records."""
 
     class Session(FakeSession):
@@ -358,23 +352,23 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[FakeSe
     yield Session
 
 
-def quiet(_: str) -> None:
+def quiet(_):
     """Progress lines nobody reads."""
 
 
-def rewrite(section: str, change: Callable[[Any], list[Any]]) -> None:
+def rewrite(section, change):
     """Write the record anew with other entries in a section."""
     record = store.read(store.FOLDER / "h200.json")
     record.data[section] = change(record.data[section])
     record.write()
 
 
-def of_old(entries: list[Any]) -> list[Any]:
+def of_old(entries):
     """Entries as another code's."""
     return [replace(entry, source="of old") for entry in entries]
 
 
-def record(**request: Any) -> Outcome:
+def record(**request):
     """Record with defaults that keep tests short."""
     wanted = {"kernels": ("naive", "tiled_32", "cublas_fp32"), "sections": ("points",), **request}
     if "points" in wanted["sections"]:
@@ -385,7 +379,7 @@ def record(**request: Any) -> Outcome:
 # -- recording ---------------------------------------------------------------------------------
 
 
-def test_a_record_holds_what_was_measured(gpu: type[FakeSession]) -> None:
+def test_a_record_holds_what_was_measured(gpu):
     outcome = record(sizes=((64, 64, 64), (1024, 1024, 1024)))
     assert (outcome.measured, outcome.refused, outcome.left) == (6, [], [])
     found = load("h200")
@@ -404,9 +398,7 @@ def test_a_record_holds_what_was_measured(gpu: type[FakeSession]) -> None:
     assert itself["cublas_ratio"] == pytest.approx(1.0)
 
 
-def test_a_second_run_goes_on_where_the_first_stopped(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_run_goes_on_where_the_first_stopped(gpu, monkeypatch):
     record(kernels=("naive",))
     outcome = record(kernels=("naive", "tiled_32"))
     assert (outcome.measured, outcome.present) == (1, 1)
@@ -417,9 +409,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(
     assert len(load("h200").points) == 3  # replaced, not appended
 
 
-def test_every_point_is_on_disk_before_the_next_begins(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_point_is_on_disk_before_the_next_begins(gpu, monkeypatch):
     gpu.lost = "tiled_32"
     with pytest.raises(gpu_room.GpuFaultError, match="tiled_32"):
         record()
@@ -428,7 +418,7 @@ def test_every_point_is_on_disk_before_the_next_begins(
     assert "stopped the GPU" in found.skipped[0]["reason"]
 
 
-def test_a_wrong_kernel_is_refused_and_the_others_go_on(gpu: type[FakeSession]) -> None:
+def test_a_wrong_kernel_is_refused_and_the_others_go_on(gpu):
     gpu.wrong = frozenset({"naive"})
     outcome = record()
     assert outcome.measured == 2
@@ -440,19 +430,19 @@ def test_a_wrong_kernel_is_refused_and_the_others_go_on(gpu: type[FakeSession]) 
     assert not load("h200").skipped
 
 
-def test_integers_have_no_baseline(gpu: type[FakeSession]) -> None:
+def test_integers_have_no_baseline(gpu):
     record(kernels=("coalesced_int",))
     [point] = load("h200").points
     assert (point["baseline"], point["cublas_ratio"], point["baseline_ms"]) == ("none", None, None)
 
 
-def test_slow_kernels_may_be_left_out_and_it_is_said(gpu: type[FakeSession]) -> None:
+def test_slow_kernels_may_be_left_out_and_it_is_said(gpu):
     record(sizes=((64, 64, 64), (128, 128, 128)), skip_above={"naive": 64})
     assert [p["m"] for p in load("h200").find("points", kernel="naive")] == [64]
     assert skipped("h200", 128) == ["naive: slow: not measured above 64"]
 
 
-def test_a_budget_knows_what_a_point_costs() -> None:
+def test_a_budget_knows_what_a_point_costs():
     budget = Budget(0.0, 10.0, clock=lambda: 4.0)
     assert budget.allows(6.0)
     assert not budget.allows(6.1)
@@ -462,14 +452,14 @@ def test_a_budget_knows_what_a_point_costs() -> None:
     assert fast < 1.0
 
 
-def test_a_size_that_a_rule_forbids_is_left_out_with_the_rule(gpu: type[FakeSession]) -> None:
+def test_a_size_that_a_rule_forbids_is_left_out_with_the_rule(gpu):
     illegal = ((2**22, 1, 1),)  # more rows of blocks than a grid has
     outcome = record(kernels=("tiled_32",), sizes=illegal)
     assert (outcome.measured, outcome.illegal, outcome.refused) == (0, 1, [])
     assert "breaks the rule" in load("h200").skipped[0]["reason"]
 
 
-def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
+def test_copies_accuracy_and_builds(gpu):
     record(sections=("transfers", "accuracy", "flags"))
     assert {(t["direction"], t["memory"]) for t in transfers()} == {
         ("h2d", "pageable"), ("h2d", "pinned"), ("d2h", "pageable"), ("d2h", "pinned"),
@@ -481,25 +471,23 @@ def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
     assert "NVIDIA H200" in built.label
 
 
-def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
-    gpu: type[FakeSession],
-) -> None:
+def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(gpu):
     """Each way in batches that a queue holds, the first batch left out; older code does not."""
     runs: list[tuple[str, int, int]] = []
 
-    def ways(self: Any, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> Any:
-        def ask(way: str) -> str:
+    def ways(self, plan, A, B, C):
+        def ask(way):
             C["by"] = plan.kernel.name if way != "matmul" else C.get("by")
             return way
 
         products = {"matmul": 1, "bound": 1, "graph": 20}
         return {way: (partial(ask, way), count) for way, count in products.items()}
 
-    def host_times(self: Any, ask: Callable[[], str], calls: int, batches: int) -> list[float]:
+    def host_times(self, ask, calls, batches):
         runs.append((ask(), calls, batches))
         return [9.0] + [calls * 4e-6 + 1e-7 * i for i in range(batches - 1)]
 
-    gpu.ways_to_launch, gpu.host_times = ways, host_times  # type: ignore[attr-defined]
+    gpu.ways_to_launch, gpu.host_times = ways, host_times
     assert record(sections=("launches",), kernels=()).refused == []
     assert set(runs) == {("matmul", 100, 21), ("bound", 100, 21), ("graph", 5, 21)}
     entries = {(e["kernel"], e["m"], e["way"]): e for e in launches().rows}
@@ -522,7 +510,7 @@ def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
     assert runs
 
 
-def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
+def test_parts_are_left_out_one_at_a_time(gpu):
     """Each build beside the whole kernel, in the same rounds; one of older code counts no more."""
     gpu.rates = {**RATES, "warp_tiled without ZEROS_ADDED": RATES.get("warp_tiled", 20_000.0) / 2}
     assert record(sections=("left_out",)).refused == []
@@ -537,7 +525,7 @@ def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
     assert len(left_out("warp_tiled").rows) == len(left_out("fp32_best").rows) == 6
 
 
-def test_what_is_left_out_changes_the_program() -> None:
+def test_what_is_left_out_changes_the_program():
     builds = left_out_section.plans("warp_tiled")
     cubins = {usage.compile_launch(p, "sm_90").cubin for p in builds.values()}
     assert len(cubins) == len(left_out_section.BUILDS)
@@ -547,7 +535,7 @@ def test_what_is_left_out_changes_the_program() -> None:
         rungs.without("warp_tiled", "BM")
 
 
-def test_pragmas_go_before_the_loop() -> None:
+def test_pragmas_go_before_the_loop():
     source = catalog["tiled_32"].source
     text = builds_section.with_pragma(source, "#pragma unroll 1")
     assert "#pragma unroll 1\nfor (int k = 0;" in text
@@ -560,7 +548,7 @@ def test_pragmas_go_before_the_loop() -> None:
         builds_section.with_pragma("int x;", "#pragma unroll")
 
 
-def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> None:
+def test_records_are_not_mixed_up(gpu, tmp_path):
     with pytest.raises(ConfigError, match="lower-case"):
         record(gpu="../h200")
     store.empty(tmp_path / "t4.json", {"name": "Tesla T4"}).write()
@@ -569,7 +557,7 @@ def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> Non
     assert stamps.slug("NVIDIA RTX A6000") == "rtx_a6000"
 
 
-def test_a_damaged_file_is_not_written_over(gpu: type[FakeSession]) -> None:
+def test_a_damaged_file_is_not_written_over(gpu):
     path = store.FOLDER / "h200.json"
     path.parent.mkdir()
     path.write_text("{", encoding="utf-8")
@@ -579,7 +567,7 @@ def test_a_damaged_file_is_not_written_over(gpu: type[FakeSession]) -> None:
     assert gpu.opened == 0
 
 
-def test_no_gpu_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_gpu_no_record(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
     out = tmp_path / "h200.json"
     with pytest.raises(NoGPUError, match="ladder --gpu h200"):
@@ -589,9 +577,7 @@ def test_no_gpu_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_commit_comes_from_the_caller_the_environment_or_git(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_commit_comes_from_the_caller_the_environment_or_git(monkeypatch):
     monkeypatch.setenv("TILE_COMMIT", "fromenv")
     assert stamps.commit("given") == "given"
     assert stamps.commit() == "fromenv"
@@ -599,12 +585,12 @@ def test_the_commit_comes_from_the_caller_the_environment_or_git(
     assert stamps.commit()
 
 
-def test_fingerprints_see_code_and_not_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fingerprints_see_code_and_not_comments(monkeypatch):
     k = catalog["tiled_32"]
 
     known, read = rungs.fingerprint(k), kernel_room.read_source
 
-    def edited(text: str) -> str:
+    def edited(text):
         """The fingerprint when the kernel's file holds this text."""
         with monkeypatch.context() as patch:
             patch.setattr(kernel_room, "read_source", lambda p: text if p == k.path else read(p))
@@ -620,14 +606,12 @@ def test_fingerprints_see_code_and_not_comments(monkeypatch: pytest.MonkeyPatch)
 # -- the file ----------------------------------------------------------------------------------
 
 
-def test_writing_is_whole_or_not_at_all(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_is_whole_or_not_at_all(gpu, monkeypatch):
     path = record().path
     before = path.read_bytes()
     record_ = store.read(path)
 
-    def fail(*_: Any) -> None:
+    def fail(*_):
         raise OSError("disk full")
 
     monkeypatch.setattr(disk.os, "replace", fail)
@@ -637,7 +621,7 @@ def test_writing_is_whole_or_not_at_all(
     assert [p.name for p in path.parent.iterdir()] == ["h200.json"]
 
 
-def test_an_unknown_gpu_lists_the_known_ones(gpu: type[FakeSession]) -> None:
+def test_an_unknown_gpu_lists_the_known_ones(gpu):
     with pytest.raises(UnknownNameError, match="no measurement file at all"):
         load("h200")
     record()
@@ -652,13 +636,13 @@ def test_an_unknown_gpu_lists_the_known_ones(gpu: type[FakeSession]) -> None:
 
 
 @pytest.fixture
-def recorded(gpu: type[FakeSession]) -> type[FakeSession]:
+def recorded(gpu):
     """A small record to replay."""
     record(sizes=((64, 64, 64), (1024, 1024, 1024), (96, 64, 32)))
     return gpu
 
 
-def test_replay(recorded: type[FakeSession]) -> None:
+def test_replay(recorded):
     m = measure(["naive", "tiled_32"], [64, 1024], gpu="h200")
     assert not m.live
     assert (m.gpu, m.key, m.missing) == ("NVIDIA H200", "h200", ())
@@ -677,7 +661,7 @@ def test_replay(recorded: type[FakeSession]) -> None:
     assert measure("naive", (96, 64, 32), gpu="h200").rows[0]["k"] == 32
 
 
-def test_what_was_not_measured_is_said(recorded: type[FakeSession]) -> None:
+def test_what_was_not_measured_is_said(recorded):
     m = measure(["naive", "coalesced"], [64, 128], gpu="h200")
     assert len(m.rows) == 4
     assert len(m.missing) == 3
@@ -690,21 +674,19 @@ def test_what_was_not_measured_is_said(recorded: type[FakeSession]) -> None:
         measure("tiled_32", 64, gpu="h200", TILE=16)
 
 
-def test_bad_requests(recorded: type[FakeSession]) -> None:
+def test_bad_requests(recorded):
     with pytest.raises(UnknownKernelError, match="tiled_32"):
         measure("tiled_23", 64, gpu="h200")
     for size in (0, -1, (64, 64), (64, 64, 0), True):
         with pytest.raises(ConfigError, match="size"):
-            measure("naive", size, gpu="h200")  # type: ignore[arg-type]
+            measure("naive", size, gpu="h200")
     with pytest.raises(ConfigError, match="at least one"):
         measure([], 64, gpu="h200")
     with pytest.raises(ConfigError, match="TILE"):
         measure("naive", 64, gpu="h200", TILE=8)
 
 
-def test_times_of_other_code_are_known_as_stale(
-    recorded: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_of_other_code_are_known_as_stale(recorded, monkeypatch):
     assert stale("h200") == []
     [first, old, *others] = load("h200").of(Point)
     old = replace(old, source="of old")
@@ -718,7 +700,7 @@ def test_times_of_other_code_are_known_as_stale(
     assert "changed" not in measure("naive", 64, gpu="h200").label
 
 
-def test_labels_name_every_date_and_commit() -> None:
+def test_labels_name_every_date_and_commit():
     note = dict.fromkeys(store.RECORDED)
     entries = [
         {"recorded": {**note, "date": "2026-01-02", "commit": "b", "cuda": "13.0"}},
@@ -744,7 +726,7 @@ NCU = """==PROF== Connected to process 12
 """
 
 
-def ncu_output(kernels: list[str], leave_out: str = "") -> str:
+def ncu_output(kernels, leave_out=""):
     rows = [
         f'"{i}","12","python3","host","{name}(const float *, int)","1","7","(32, 32, 1)","(2, 2,'
         f' 1)","0","9.0","Command line profiler metrics","{metric}","","{1000 * i + j:,}"'
@@ -758,7 +740,7 @@ def ncu_output(kernels: list[str], leave_out: str = "") -> str:
 JOBS = [counter_tool.Job("naive", 64, 64, 64), counter_tool.Job("tiled_32", 64, 64, 64)]
 
 
-def test_counters_are_read_from_ncu() -> None:
+def test_counters_are_read_from_ncu():
     launches = counter_tool.parse(ncu_output(["naive", "tiled"]))
     assert [name for name, _ in launches] == ["naive", "tiled"]
     first, second = counter_tool.assign(JOBS, launches)
@@ -767,7 +749,7 @@ def test_counters_are_read_from_ncu() -> None:
     assert set(first) == set(counter_tool.METRICS)
 
 
-def test_counters_that_do_not_fit_the_launches_are_refused() -> None:
+def test_counters_that_do_not_fit_the_launches_are_refused():
     with pytest.raises(DataError, match="cannot be told apart"):
         counter_tool.assign(JOBS, counter_tool.parse(ncu_output(["tiled", "naive"])))
     with pytest.raises(DataError, match="profiled 1 launches"):
@@ -779,7 +761,7 @@ def test_counters_that_do_not_fit_the_launches_are_refused() -> None:
         counter_tool.parse("==ERROR== LibraryNotLoaded")
 
 
-def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None:
+def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone():
     line = counter_tool.command(JOBS, Path("jobs.json"), ["a", "b"], "ncu")
     assert line[line.index("--clock-control") + 1] == "none"
     assert line[line.index("--kernel-name") + 1] == "regex:^(naive|tiled)$"
@@ -787,11 +769,11 @@ def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None
     assert line[-2:] == ["tools.recorder.launcher", "jobs.json"]
 
 
-def pretend_ncu(monkeypatch: Any, counts: Any, wanted: Any = None) -> list[counter_tool.Job]:
+def pretend_ncu(monkeypatch, counts, wanted=None):
     """A pretend ncu that counts so of each job, and nothing but what is wanted; its jobs so far."""
     given: list[counter_tool.Job] = []
 
-    def count(jobs: list[counter_tool.Job], what: Any = None) -> list[dict[str, float]]:
+    def count(jobs, what=None):
         assert wanted is None or what is wanted
         given.extend(jobs)
         return [counts(job) for job in jobs]
@@ -802,14 +784,12 @@ def pretend_ncu(monkeypatch: Any, counts: Any, wanted: Any = None) -> list[count
     return given
 
 
-def rows_of(job: counter_tool.Job) -> dict[str, float]:
+def rows_of(job):
     """Every counter is the number of rows."""
     return dict.fromkeys(counter_tool.METRICS, float(job.M))
 
 
-def test_counters_are_recorded_and_replayed(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counters_are_recorded_and_replayed(gpu, monkeypatch):
     pretend_ncu(monkeypatch, rows_of)
     record(sections=("counters",))
     [entry] = load("h200").find("counters", kernel="tiled_32", m=64)
@@ -820,9 +800,7 @@ def test_counters_are_recorded_and_replayed(
     assert counters("tiled_32", 64)[0]["instructions"] == 64.0
 
 
-def test_only_counters_that_the_file_lacks_are_counted(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_counters_that_the_file_lacks_are_counted(gpu, monkeypatch):
     given = pretend_ncu(monkeypatch, rows_of)
     wanted = {"sections": ("counters",), "kernels": ("naive", "tiled_32")}
     first = record(**wanted, sizes=((64, 64, 64),))
@@ -838,14 +816,12 @@ def test_only_counters_that_the_file_lacks_are_counted(
     assert given == []
 
 
-def test_counters_are_counted_in_batches_that_stand_alone(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counters_are_counted_in_batches_that_stand_alone(gpu, monkeypatch):
     given = pretend_ncu(monkeypatch, rows_of)
     monkeypatch.setattr(counters_section, "BATCH", 3)
     good = counter_tool.count
 
-    def fail(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
+    def fail(jobs, **_):
         if any(job.kernel == "coalesced" for job in jobs):
             raise ToolchainError("ncu failed")
         return good(jobs)
@@ -862,13 +838,13 @@ def test_counters_are_counted_in_batches_that_stand_alone(
     assert given[-1].kernel == "hopper_1"
 
 
-def job(request: Request, record: store.Record | None = None) -> Job:
+def job(request, record=None):
     """What a section is given on a GPU that runs everything, with this record or an empty one."""
     record = record or store.empty(Path("x.json"), {})
     return Job(request, record, "sm_90", lambda _: True, Budget(0.0, None), Outcome(record.path))
 
 
-def test_every_kernel_is_counted_at_five_shapes_and_two_of_them_ragged() -> None:
+def test_every_kernel_is_counted_at_five_shapes_and_two_of_them_ragged():
     jobs = counters_section.counter_jobs(job(Request(("counters",))))
     assert {job.kernel for job in jobs} == set(catalog)
     for name in catalog:
@@ -878,9 +854,7 @@ def test_every_kernel_is_counted_at_five_shapes_and_two_of_them_ragged() -> None
         assert len(ragged) >= 2 or name == "tiled_padded"  # it takes whole tiles alone
 
 
-def test_a_plain_record_finishes_what_was_begun_and_no_more(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plain_record_finishes_what_was_begun_and_no_more(gpu, monkeypatch):
     record(sections=("accuracy",))
     rewrite("accuracy", lambda entries: entries[:3])
     record(finish=True)
@@ -889,7 +863,7 @@ def test_a_plain_record_finishes_what_was_begun_and_no_more(
     assert not (found.flags or found.transfers or found.counters)
 
 
-def test_the_plan_is_what_is_then_recorded(gpu: type[FakeSession]) -> None:
+def test_the_plan_is_what_is_then_recorded(gpu):
     wanted = {"kernels": ("naive", "tiled_32", "cublas_fp32"), "sizes": ((64, 64, 64),)}
     record(kernels=("naive",))
     request = Request(("points", "accuracy"), **wanted, gpu="h200")
@@ -902,9 +876,7 @@ def test_the_plan_is_what_is_then_recorded(gpu: type[FakeSession]) -> None:
     assert recording.planned(request) == []
 
 
-def test_another_file_goes_on_from_the_gpus_own_record(
-    gpu: type[FakeSession], tmp_path: Path
-) -> None:
+def test_another_file_goes_on_from_the_gpus_own_record(gpu, tmp_path):
     record(kernels=("naive",))
     own = (store.FOLDER / "h200.json").read_bytes()
     outcome = record(out=tmp_path / "copy.json")
@@ -913,11 +885,11 @@ def test_another_file_goes_on_from_the_gpus_own_record(
     assert (store.FOLDER / "h200.json").read_bytes() == own
 
 
-def test_what_was_left_out_as_slow_stays_so_unless_it_is_named(gpu: type[FakeSession]) -> None:
+def test_what_was_left_out_as_slow_stays_so_unless_it_is_named(gpu):
     sizes = ((128, 128, 128),)
     record(sizes=sizes, kernels=("naive",), skip_above={"naive": 64})
 
-    def left(**options: Any) -> set[str]:
+    def left(**options):
         request = Request(("points",), sizes=sizes, **options)
         return {name for name, *_ in points_section.todo(job(request, load("h200")))}
 
@@ -927,7 +899,7 @@ def test_what_was_left_out_as_slow_stays_so_unless_it_is_named(gpu: type[FakeSes
     assert "naive" in left(again=True)
 
 
-def test_each_thread_uses_its_own_cublas() -> None:
+def test_each_thread_uses_its_own_cublas():
     """CuPy ends a thread's handle with the thread: one that is kept fails in the next."""
     session = object.__new__(gpu_room.Session)
     handles = SimpleNamespace(get_cublas_handle=threading.get_ident)
@@ -939,9 +911,7 @@ def test_each_thread_uses_its_own_cublas() -> None:
     assert found == [threading.get_ident(), other.ident]
 
 
-def test_counters_are_counted_at_the_sizes_that_were_asked_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_counters_are_counted_at_the_sizes_that_were_asked_for(capsys):
     line = ["record", "--gpu", "h200", "--no-points", "--counters", "--again", "--plan"]
     assert main([*line, "--kernels", "naive,tiled_32", "--sizes", "1024,1025"]) == 0
     assert "counters of 4 launches (naive, tiled_32)" in capsys.readouterr().out
@@ -962,9 +932,7 @@ for m in $(echo "$6" | tr ',' ' '); do printf '"0","naive(float)","%s","2"\\n' "
 """
 
 
-def test_counters_that_ncu_refuses_by_name_are_left_out_and_no_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counters_that_ncu_refuses_by_name_are_left_out_and_no_others(tmp_path, monkeypatch):
     tool = tmp_path / "ncu"
     tool.write_text(PRETEND_NCU)
     tool.chmod(0o755)
@@ -977,9 +945,7 @@ def test_counters_that_ncu_refuses_by_name_are_left_out_and_no_others(
         counter_tool.count(JOBS[:1], what=counter_tool.WAITING)
 
 
-def test_stalls_are_recorded_as_shares_of_a_warps_time(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stalls_are_recorded_as_shares_of_a_warps_time(gpu, monkeypatch):
     waits = {"long_scoreboard": 3.0, "barrier": 0.5, "imc_miss": 0.5}
     busy = {"issue_percent": 40.0, "shared_percent": 55.5, "warps": 2.0}
     pretend_ncu(monkeypatch, lambda _: {**busy, **waits}, counter_tool.WAITING)
@@ -1005,7 +971,7 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
 # -- telemetry ---------------------------------------------------------------------------------
 
 
-def test_clock_and_power_are_medians_over_the_samples() -> None:
+def test_clock_and_power_are_medians_over_the_samples():
     log = telemetry.Telemetry()
     log._reason = None
     for at, line in enumerate(["1980, 120.5", "1950, 600", "1945, 610", "1940, 620", "[N/A], 100"]):
@@ -1017,7 +983,7 @@ def test_clock_and_power_are_medians_over_the_samples() -> None:
     assert "no sample" in str(log.between(50.0, 51.0).reason)
 
 
-def test_where_there_is_no_nvidia_smi_the_reason_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_nvidia_smi_the_reason_is_kept(monkeypatch):
     monkeypatch.setattr(telemetry, "shutil", SimpleNamespace(which=lambda *_: None))
     with telemetry.Telemetry() as log:
         reason = "nvidia-smi is not on the PATH"
@@ -1033,7 +999,7 @@ needs_compiler = pytest.mark.skipif(host.compiler() is None, reason="no C++ comp
 @needs_compiler
 @pytest.mark.parametrize("order", host.ORDERS)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 7, 3), (13, 1, 29), (31, 33, 17), (64, 65, 66)])
-def test_cpu_loops_are_right_for_any_shape(order: str, shape: tuple[int, int, int]) -> None:
+def test_cpu_loops_are_right_for_any_shape(order, shape):
     m, n, k = shape
     rng = np.random.default_rng(0)
     A = rng.integers(-9, 10, (m, k)).astype(np.float32)
@@ -1045,9 +1011,7 @@ def test_cpu_loops_are_right_for_any_shape(order: str, shape: tuple[int, int, in
 
 
 @needs_compiler
-def test_cpu_times_are_measured_where_there_is_a_compiler(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cpu_times_are_measured_where_there_is_a_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     host._function.cache_clear()
     times = host.cpu_loops((40, 30, 20), unoptimised=True)
@@ -1063,12 +1027,10 @@ def test_cpu_times_are_measured_where_there_is_a_compiler(
     with pytest.raises(DataError, match="ikj"):
         times.value("kij")
     with pytest.raises(ConfigError, match="size"):
-        host.cpu_loops((1, 2))  # type: ignore[arg-type]
+        host.cpu_loops((1, 2))
 
 
-def test_cpu_times_are_replayed_where_there_is_no_compiler(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpu_times_are_replayed_where_there_is_no_compiler(gpu, monkeypatch):
     record()
     row = {"ms": 1.0, "q1": 1.0, "q3": 1.0, "runs": 3, "gflops": 2.0}
     note = {**dict.fromkeys(store.RECORDED), "date": "2026-01-01", "commit": "abc", "numpy": "2.5"}
@@ -1088,7 +1050,7 @@ def test_cpu_times_are_replayed_where_there_is_no_compiler(
         host.build()
 
 
-def test_nothing_is_measured_where_replay_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_measured_where_replay_is_asked_for(monkeypatch):
     monkeypatch.setattr(host, "compiler", lambda: "a compiler")
     monkeypatch.setattr(host, "compiler_version", lambda _: "1")
     monkeypatch.setattr(host, "_time_loops", lambda *_: [])
@@ -1101,9 +1063,7 @@ def test_nothing_is_measured_where_replay_is_asked_for(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("answer", "found"), [("echo clang 17", True), ("exit 1", False)])
-def test_a_compiler_that_does_not_answer_is_none(
-    answer: str, found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_compiler_that_does_not_answer_is_none(answer, found, monkeypatch, tmp_path):
     """As /usr/bin/g++ on a Mac without the command line tools."""
     stub = tmp_path / "g++"
     stub.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
@@ -1115,7 +1075,7 @@ def test_a_compiler_that_does_not_answer_is_none(
 
 
 @needs_compiler
-def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
+def test_cpu_times_are_recorded(gpu):
     path = record().path
     assert cpu_times.record_host(path, "abc", sizes=[(20, 20, 20)], say=quiet) == 1
     assert {e["kernel"] for e in load("h200").host} == set(cpu_times.KERNEL_NAMES)
@@ -1128,7 +1088,7 @@ def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
 # -- the record that the book ships ------------------------------------------------------------
 
 
-def test_the_shipped_record_has_every_size_of_the_first_climb() -> None:
+def test_the_shipped_record_has_every_size_of_the_first_climb():
     names = ["naive", "coalesced", "coalesced_int", "tiled_8", "tiled_16", "tiled_32"]
     sizes = [512, 1024, 1025, 2048, 4096, 8192]
     m = measure(names, sizes, gpu="h200")
@@ -1138,7 +1098,7 @@ def test_the_shipped_record_has_every_size_of_the_first_climb() -> None:
     assert all(row["total_ms"] > row["h2d_ms"] + row["d2h_ms"] for row in m.rows)
 
 
-def test_the_shipped_ladder_stands_where_the_book_says() -> None:
+def test_the_shipped_ladder_stands_where_the_book_says():
     rows = {row["kernel"]: row for row in ladder("h200", 4096)}
     assert rows["coalesced"]["cublas_ratio"] >= 0.12
     assert rows["tiled_32"]["cublas_ratio"] >= 0.175
@@ -1150,7 +1110,7 @@ def test_the_shipped_ladder_stands_where_the_book_says() -> None:
 
 
 @pytest.mark.gpu
-def test_a_live_measurement() -> None:
+def test_a_live_measurement():
     m = measure(["coalesced", "tiled_16"], [256, (129, 65, 33)])
     assert m.live
     assert "measured now on" in m.label
@@ -1159,7 +1119,7 @@ def test_a_live_measurement() -> None:
 
 
 @pytest.mark.gpu
-def test_a_kernel_that_leaves_a_term_out_is_refused_on_the_gpu() -> None:
+def test_a_kernel_that_leaves_a_term_out_is_refused_on_the_gpu():
     k = catalog["coalesced"]
     k = k.with_source(k.source.replace("k < K;", "k < K - 1;"))
     assert k.source != catalog["coalesced"].source

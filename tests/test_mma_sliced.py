@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.ladder import choosing, launch, model, usage
-from helpers.ladder.kernel import KERNELS, Kernel, geometry
+from helpers.ladder.kernel import KERNELS, geometry
 from helpers.ladder.rungs import catalog
 from nogpu import device
 from nogpu.errors import EmulationError
@@ -26,7 +26,7 @@ SHAPES += [(20, 40, 64), (5, 6, 400)]
 
 @pytest.mark.parametrize("tile", [SMALL, DEEP, THIN, NARROW], ids=lambda t: f"{t['BM']}x{t['BN']}")
 @pytest.mark.parametrize("slices", [1, 2, 5])
-def test_right_and_quiet_on_awkward_shapes(tile: dict[str, int], slices: int) -> None:
+def test_right_and_quiet_on_awkward_shapes(tile, slices):
     for i, shape in enumerate(SHAPES):
         schedule = ("ascending", "permuted")[i % 2]
         p = geometry(catalog[NAMES[(i + slices) % 2]], *shape, **tile, SLICES=slices)
@@ -35,7 +35,7 @@ def test_right_and_quiet_on_awkward_shapes(tile: dict[str, int], slices: int) ->
 
 
 @pytest.mark.parametrize(("M", "N", "K"), [(40, 60, 333), (33, 72, 256)])
-def test_c_is_the_same_to_the_bit_in_whatever_order_blocks_come(M: int, N: int, K: int) -> None:
+def test_c_is_the_same_to_the_bit_in_whatever_order_blocks_come(M, N, K):
     runs = [
         launch.trace("mma_sliced", M, N, K, schedule=schedule, **SMALL, SLICES=4).C
         for schedule in ("ascending", "permuted")
@@ -43,7 +43,7 @@ def test_c_is_the_same_to_the_bit_in_whatever_order_blocks_come(M: int, N: int, 
     assert np.array_equal(runs[0].view(np.uint16), runs[1].view(np.uint16))
 
 
-def with_header(kernel: Kernel, *changes: tuple[str, str]) -> Kernel:
+def with_header(kernel, *changes):
     """The kernel with its header of shifted rows in its own text, changed."""
     include, text = '#include "common/shifted_rows.cuh"', kernel.source
     header = (KERNELS / "common/shifted_rows.cuh").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def with_header(kernel: Kernel, *changes: tuple[str, str]) -> Kernel:
     return kernel.with_source(text)
 
 
-def test_a_matrix_that_starts_between_sixteen_bytes_is_gathered() -> None:
+def test_a_matrix_that_starts_between_sixteen_bytes_is_gathered():
     """The emulator's arrays all start at 16 bytes: here the kernel is told that none does."""
     twin = with_header(
         catalog["mma_sliced"], ("reinterpret_cast<size_t>(matrix) % 16 != 0", "matrix != nullptr")
@@ -65,7 +65,7 @@ def test_a_matrix_that_starts_between_sixteen_bytes_is_gathered() -> None:
         assert found.ok, (shape, found.report)
 
 
-def test_rows_that_start_anywhere_are_read_sixteen_bytes_at_a_time() -> None:
+def test_rows_that_start_anywhere_are_read_sixteen_bytes_at_a_time():
     """A line of a tile is copied as eight lanes' chunks and one: no element is fetched alone."""
     M, N, K = 64, 101, 203
     trace = launch.trace("mma_sliced", M, N, K)
@@ -79,9 +79,7 @@ def test_rows_that_start_anywhere_are_read_sixteen_bytes_at_a_time() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tile", catalog["mma_sliced"].candidates)
 @pytest.mark.parametrize(("arch", "gpu"), [("sm_80", A100), ("sm_90", H200)])
-def test_every_tile_to_choose_from_keeps_its_sums_in_registers(
-    name: str, tile: dict[str, int], arch: str, gpu: device.Gpu
-) -> None:
+def test_every_tile_to_choose_from_keeps_its_sums_in_registers(name, tile, arch, gpu):
     p = geometry(catalog[name], 4096, 4096, 4096, **tile)
     r = usage.resources_of(p, arch)
     assert r.spill_stores + r.spill_loads + r.stack == 0
@@ -107,7 +105,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("old", "new", "why"), BROKEN, ids=[b[2] for b in BROKEN])
-def test_the_same_check_refuses_a_broken_twin(old: str, new: str, why: str) -> None:
+def test_the_same_check_refuses_a_broken_twin(old, new, why):
     twin = with_header(catalog["mma_sliced"], (old, new))
     quiet = []
     for shape in ((33, 65, 147), (17, 77, 203)):
@@ -120,7 +118,7 @@ def test_the_same_check_refuses_a_broken_twin(old: str, new: str, why: str) -> N
     assert not all(quiet), why
 
 
-def test_few_rows_and_odd_rows_are_given_to_it_and_a_large_square_is_not() -> None:
+def test_few_rows_and_odd_rows_are_given_to_it_and_a_large_square_is_not():
     for shape in ((16, 4096, 4096), (900, 60, 3001), (1501, 2903, 21)):
         entry = choosing.best("bfloat16", *shape, H200).kernel.entry
         assert entry in ("mma_sliced", "mma_pieces", "mma_short"), shape

@@ -10,7 +10,7 @@ import pytest
 from helpers.ladder import choosing, model
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog, steps
-from nogpu.device import Gpu, gpu, limits
+from nogpu.device import gpu, limits
 from nogpu.errors import ConfigError
 
 
@@ -52,9 +52,7 @@ def test_intensities_of_document_l():
         ("wmma", {}, 16, 16, 2),
     ],
 )
-def test_a_warp_asks_for_the_rows_and_columns_of_its_part_of_c(
-    name: str, params: dict[str, int], rows: int, columns: int, item: int
-) -> None:
+def test_a_warp_asks_for_the_rows_and_columns_of_its_part_of_c(name, params, rows, columns, item):
     m, n, k = 256, 512, 1 << 20  # stores hardly count
     bytes_a_step = m * n * (1 / rows + 1 / columns) * item
     assert model.traffic(name, m, n, k, **params).warp == pytest.approx(bytes_a_step * k, rel=1e-4)
@@ -153,7 +151,7 @@ def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
     points = [p for p in load("h200").find("points", kernel="fp32_best") if p["n"] % 256 == 0]
     assert len(points) >= 5
 
-    def worst() -> float:
+    def worst():
         off = []
         for p in points:
             r = model.rounds("fp32_best", p["m"], p["n"], p["k"], gpu=H200, resident=1)
@@ -170,14 +168,14 @@ def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
 PAGE = Path(__file__).parent.parent / "book" / "deeper_15_tile_for_shape.md"
 
 
-def printed() -> str:
+def printed():
     """The LaTeX of the equation in chapter 15."""
     text = PAGE.read_text(encoding="utf-8")
     [found] = re.findall(r"(?s)\$\$\n(.*?)\n\$\$ \(rounds\)", text)
     return found
 
 
-def in_python(latex: str) -> dict[str, str]:
+def in_python(latex):
     """The left sides of the aligned equations, and each right side as a Python expression."""
     text = re.sub(r"\\(?:begin|end)\{aligned\}|\\left|\\right|\\,", " ", latex)
     text = text.replace(r"\text{clocks}", "clocks").replace(r"\sum_{\text{rounds}} t(r)", "total")
@@ -195,9 +193,7 @@ def in_python(latex: str) -> dict[str, str]:
     return found
 
 
-def by_the_page(
-    latex: str, shape: tuple[int, int, int], resident: int, lanes: int, tile: dict[str, int]
-) -> float:
+def by_the_page(latex, shape, resident, lanes, tile):
     """Clocks by the printed equation for fp32_best: every letter as the text defines it."""
     M, N, K = shape
     p = geometry(catalog["fp32_best"], M, N, K, **tile)
@@ -286,12 +282,12 @@ mma_turing         500x1000x6000 h200     101500.0 1
 chosen by itself. Whoever changes a formula sees here what it moves, and records the shapes anew."""
 
 
-def launch_of(name: str, shape: str, tile: list[str]):
+def launch_of(name, shape, tile):
     sizes = {size: int(value) for size, value in (word.split("=") for word in tile)}
     return geometry({**catalog, **steps}[name], *map(int, shape.split("x")), **sizes)
 
 
-def rounds_told(p, card: Gpu, resident: int) -> model.Rounds | None:
+def rounds_told(p, card, resident):
     """By the formula for the kind of kernel, where that tells of rounds."""
     if model.is_thin(p.kernel):
         return model.thin_rounds(p, card, resident)
@@ -301,7 +297,7 @@ def rounds_told(p, card: Gpu, resident: int) -> model.Rounds | None:
 
 
 @pytest.mark.parametrize("line", PREDICTED.strip().splitlines())
-def test_a_launch_is_predicted_as_before(line: str) -> None:
+def test_a_launch_is_predicted_as_before(line):
     name, shape, key, clocks, resident, *tile = line.split()
     p, card = launch_of(name, shape, tile), gpu(key)
     assert model.resident_blocks(p, card) == int(resident)
@@ -347,7 +343,7 @@ vectorised    4096x1000x1000 a100    0.517933 BM=32 BN=64 BK=32 TM=8 TN=8
 
 
 @pytest.mark.parametrize("line", MERITS.strip().splitlines())
-def test_tiles_are_tried_in_the_order_of_their_merit(line: str) -> None:
+def test_tiles_are_tried_in_the_order_of_their_merit(line):
     name, shape, key, merit, *tile = line.split()
     p = launch_of(name, shape, tile)
     sizes = {word.split("=")[0]: int(word.split("=")[1]) for word in tile}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -15,16 +14,16 @@ RECORD = ROOT / "data" / "validation" / "mutants.json"
 
 
 @cache
-def record() -> dict[str, Any]:
+def record():
     return json.loads(RECORD.read_text(encoding="utf-8"))
 
 
 @cache
-def rows() -> dict[str, dict[str, Any]]:
+def rows():
     return {row["name"]: row for row in record()["mutants"]}
 
 
-def sample() -> list[mutants.Mutant]:
+def sample():
     """One mutant of each class, of different kernels as far as there are."""
     chosen: dict[str, mutants.Mutant] = {}
     used: set[str] = set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -23,15 +22,15 @@ AGAIN = (
 
 
 @cache
-def record() -> dict[str, Any]:
-    return json.loads(mutants_hopper.FILE.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+def record():
+    return json.loads(mutants_hopper.FILE.read_text(encoding="utf-8"))
 
 
-def rows() -> dict[str, dict[str, Any]]:
+def rows():
     return {row["name"]: row for row in record()["mutants"]}
 
 
-def test_the_record_is_of_todays_kernels_and_rules() -> None:
+def test_the_record_is_of_todays_kernels_and_rules():
     """Whoever changes a kernel or a rule writes it again: python -m tools.mutants_hopper --out."""
     now = mutants_hopper.identity()
     assert {name: record()[name] for name in now} == now
@@ -39,12 +38,12 @@ def test_the_record_is_of_todays_kernels_and_rules() -> None:
     assert record()["classes"] == mutants_hopper.summary(record()["mutants"])
 
 
-def test_a_stale_record_is_seen() -> None:
+def test_a_stale_record_is_seen():
     now = mutants_hopper.identity()
     assert {**now, "code": {**now["code"], "hopper_1": "other"}} != {n: record()[n] for n in now}
 
 
-def test_there_are_enough_of_every_kind() -> None:
+def test_there_are_enough_of_every_kind():
     made = mutants_hopper.mutants()
     assert len(made) >= 60
     assert len({m.text for m in made}) == len(made) == len({m.name for m in made})
@@ -52,13 +51,13 @@ def test_there_are_enough_of_every_kind() -> None:
     assert {m.kernel for m in made} == set(mutants_hopper.KERNELS_OF)
 
 
-def test_what_nobody_notices_has_its_reason() -> None:
+def test_what_nobody_notices_has_its_reason():
     silent = [r for r in record()["mutants"] if not r["found"] and not r["wrong"]]
     assert [r["name"] for r in silent if not r["equivalent"]] == []
 
 
 @pytest.mark.parametrize("fault", AGAIN)
-def test_a_mutant_is_found_as_it_was(fault: str) -> None:
+def test_a_mutant_is_found_as_it_was(fault):
     mutant = next(m for m in mutants_hopper.mutants() if m.fault == fault)
     found = mutants_hopper.run(mutant)
     assert found == rows()[mutant.name]
@@ -66,12 +65,12 @@ def test_a_mutant_is_found_as_it_was(fault: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["hopper_2", "hopper_5", "hopper_6"])
-def test_the_kernel_without_a_fault_is_quiet_on_the_same_runs(kernel: str) -> None:
+def test_the_kernel_without_a_fault_is_quiet_on_the_same_runs(kernel):
     shape, schedule = mutants_hopper.runs(catalog[kernel])[2]
     assert sound(launch.trace_of(mutants_hopper.planned(catalog[kernel], shape), schedule=schedule))
 
 
-def test_sums_are_handed_over_in_the_runs_of_stream_k() -> None:
+def test_sums_are_handed_over_in_the_runs_of_stream_k():
     for shape in mutants_hopper.LONG:
         p = mutants_hopper.planned(catalog["hopper_6"], shape)
         assert hopper.division(p).ranges > 1, shape

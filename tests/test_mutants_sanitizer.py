@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from helpers import page as pages
 from helpers.record import evidence, store
-from helpers.record.entries import CHECKS, ControlRun, MutantRun
+from helpers.record.entries import CHECKS, ControlRun
 from nogpu import device
 from nogpu.errors import ToolchainError
 from tests.common import ROOT
@@ -27,22 +24,22 @@ __all__ = ["calls"]  # a fixture
 RECORD = ROOT / "data" / "validation" / "mutants_sanitizer.json"
 
 
-def of(kernel: str, fault: str, at: int = 0) -> ms.Subject:
+def of(kernel, fault, at=0):
     """A mutant of a class, or (fault "") a clean kernel."""
     return [s for s in ms.subjects() if (s.kernel, s.fault) == (kernel, fault)][at]
 
 
-def acting(subject: ms.Subject, acts: str) -> ms.Subject:
+def acting(subject, acts):
     """The same mutant, which does something that the pretend tools know."""
     return ms.Subject(subject.name, subject.kernel, subject.fault, f"{subject.text}// acts: {acts}")
 
 
-def name(kernel: str, fault: str, at: int = 0) -> str:
+def name(kernel, fault, at=0):
     return of(kernel, fault, at).name
 
 
 @pytest.fixture
-def few(calls: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[ms.Subject, ...]:
+def few(calls, monkeypatch):
     """Two clean kernels and four mutants: one plain, one endless, one wrong, one that stops."""
     chosen = (
         of("naive", ""),
@@ -57,11 +54,11 @@ def few(calls: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[ms.Subject, ...]:
     return chosen
 
 
-def go(out: Path, **options: Any) -> list[str]:
+def go(out, **options):
     return ms.run(out, workers=4, limit=1.0, commit="abc", say=lambda _: None, **options)
 
 
-def rows(out: Path) -> dict[tuple[str, str], MutantRun]:
+def rows(out):
     runs = store.read_validation(out, ms.KIND).rows
     return {(r.name, r.check): r for r in runs}
 
@@ -69,7 +66,7 @@ def rows(out: Path) -> dict[tuple[str, str], MutantRun]:
 NOTE = dict.fromkeys(store.RECORDED)
 
 
-def test_every_mutant_and_every_clean_kernel_is_a_subject() -> None:
+def test_every_mutant_and_every_clean_kernel_is_a_subject():
     names = [s.name for s in ms.subjects()]
     assert len(set(names)) == len(names)
     assert {s.name for s in ms.subjects() if s.fault} == {m.name for m in mutants.mutants()}
@@ -78,7 +75,7 @@ def test_every_mutant_and_every_clean_kernel_is_a_subject() -> None:
     assert dict(of("cp_async", "").params)["STAGES"] == 3  # the tiles of the emulator's record
 
 
-def test_the_shapes_are_those_of_the_emulators_record(tmp_path: Path) -> None:
+def test_the_shapes_are_those_of_the_emulators_record(tmp_path):
     task = ms.task(of("tiled_16", ""), "memcheck", tmp_path)
     sizes = [(j["M"], j["N"], j["K"]) for j in task.jobs]
     assert sizes == [mutants.RAGGED, mutants.ALIGNED]
@@ -87,7 +84,7 @@ def test_the_shapes_are_those_of_the_emulators_record(tmp_path: Path) -> None:
     assert not any(j["check"] for j in ms.task(of("naive", ""), "initcheck", tmp_path).jobs)
 
 
-def test_each_mutant_runs_under_each_tool_and_alone(few: Any, tmp_path: Path) -> None:
+def test_each_mutant_runs_under_each_tool_and_alone(few, tmp_path):
     out = tmp_path / "m.json"
     assert go(out) == []
     found = rows(out)
@@ -109,9 +106,7 @@ def test_each_mutant_runs_under_each_tool_and_alone(few: Any, tmp_path: Path) ->
     assert caught["result"] == {wrong, stops}
 
 
-def test_it_goes_on_where_it_stopped(
-    few: Any, calls: Callable[[], list[str]], tmp_path: Path
-) -> None:
+def test_it_goes_on_where_it_stopped(few, calls, tmp_path):
     out = tmp_path / "m.json"
     few = few[:3]
     with pytest.raises(ToolchainError, match="seconds"):
@@ -125,9 +120,7 @@ def test_it_goes_on_where_it_stopped(
     assert calls() == []
 
 
-def test_a_mutant_that_changed_is_run_again_and_its_old_row_goes(
-    few: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mutant_that_changed_is_run_again_and_its_old_row_goes(few, tmp_path, monkeypatch):
     out = tmp_path / "m.json"
     go(out, chosen=few[:3])
     old = rows(out)[few[2].name, ""]["source"]
@@ -137,7 +130,7 @@ def test_a_mutant_that_changed_is_run_again_and_its_old_row_goes(
     assert rows(out)[again.name, ""]["source"] == again.source != old
 
 
-def test_what_no_tool_has_reported_comes_first(tmp_path: Path) -> None:
+def test_what_no_tool_has_reported_comes_first(tmp_path):
     chosen = [of("tiled_16", "barrier dropped"), of("naive", "bound dropped"), of("naive", "")]
     data = store.start_validation(tmp_path / "m.json", ms.KIND)
     order: list[list[tuple[str, str]]] = []
@@ -156,9 +149,7 @@ def test_what_no_tool_has_reported_comes_first(tmp_path: Path) -> None:
     assert not any(ms.rounds(data, chosen))
 
 
-def test_an_unknown_log_is_not_taken_for_silence(
-    few: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_log_is_not_taken_for_silence(few, tmp_path, monkeypatch):
     out, chosen = tmp_path / "m.json", (few[0], acting(few[2], "mumble"))
     monkeypatch.setattr(ms, "subjects", lambda: chosen)
     refused = go(out)
@@ -169,11 +160,7 @@ def test_an_unknown_log_is_not_taken_for_silence(
 # -- the merged table ------------------------------------------------------------------------------
 
 
-def recorded(
-    tmp_path: Path,
-    results: dict[tuple[str, str], tuple[str, int, int]],
-    checks: Sequence[str] = CHECKS,
-) -> Path:
+def recorded(tmp_path, results, checks=CHECKS):
     """A record: (name, check) -> state, errors, wrong elements."""
     path = tmp_path / "mutants_sanitizer.json"
     head, none = {"schema": 1, "kind": ms.KIND}, {"controls": [], "rows": []}
@@ -190,12 +177,12 @@ def recorded(
     return path
 
 
-def all_runs(name: str, errors: dict[str, int], state: str = "ran", wrong: int = 0) -> Any:
+def all_runs(name, errors, state="ran", wrong=0):
     out = {(name, check): ("ran", errors.get(check, 0), 0) for check in CHECKS}
     return out | {(name, ""): (state, 0, wrong)}
 
 
-def test_the_three_are_merged_by_class(tmp_path: Path) -> None:
+def test_the_three_are_merged_by_class(tmp_path):
     race, silent = (name("tiled_16", "barrier dropped", at) for at in (0, 1))
     results = all_runs(name("tiled_16", ""), {}) | all_runs(name("naive", ""), {})
     results |= all_runs(race, {"racecheck": 5}) | all_runs(silent, {}, wrong=3)
@@ -221,7 +208,7 @@ def test_the_three_are_merged_by_class(tmp_path: Path) -> None:
     assert "more mutants have not been run on the GPU" in table.note
 
 
-def test_an_alarm_on_the_clean_kernel_makes_its_reports_worthless(tmp_path: Path) -> None:
+def test_an_alarm_on_the_clean_kernel_makes_its_reports_worthless(tmp_path):
     race = name("tiled_16", "barrier dropped")
     results = all_runs(name("tiled_16", ""), {"racecheck": 1}) | all_runs(race, {"racecheck": 5})
     table = evidence.mutants_table(recorded(tmp_path, results))
@@ -230,7 +217,7 @@ def test_an_alarm_on_the_clean_kernel_makes_its_reports_worthless(tmp_path: Path
     assert "tiled_16 under racecheck" in table.note
 
 
-def test_a_tool_that_is_not_believed_has_no_column(tmp_path: Path) -> None:
+def test_a_tool_that_is_not_believed_has_no_column(tmp_path):
     race = name("tiled_16", "barrier dropped")
     results = all_runs(name("tiled_16", ""), {}) | all_runs(race, {"synccheck": 5})
     del results[race, "racecheck"]
@@ -240,9 +227,7 @@ def test_a_tool_that_is_not_believed_has_no_column(tmp_path: Path) -> None:
     assert evidence.mutants_table(recorded(tmp_path, results, ())) is None
 
 
-def test_a_blind_tool_is_left_out(
-    few: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_blind_tool_is_left_out(few, tmp_path, monkeypatch):
     monkeypatch.setenv("PRETEND_BLIND", "initcheck")
     out = tmp_path / "m.json"
     [why] = go(out, chosen=few[:3])
@@ -250,7 +235,7 @@ def test_a_blind_tool_is_left_out(
     assert {r["check"] for r in rows(out).values()} == {"", *CHECKS} - {"initcheck"}
 
 
-def test_an_endless_run_is_said_and_not_counted(tmp_path: Path) -> None:
+def test_an_endless_run_is_said_and_not_counted(tmp_path):
     race = name("tiled_16", "barrier dropped")
     results = all_runs(name("tiled_16", ""), {}) | all_runs(race, {})
     results[race, ""] = ("not finished", 0, 0)
@@ -259,9 +244,7 @@ def test_an_endless_run_is_said_and_not_counted(tmp_path: Path) -> None:
     assert "1 mutants did not end" in table.note
 
 
-def test_the_page_shows_it_when_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_shows_it_when_it_is_there(tmp_path, monkeypatch):
     ours = (store.VALIDATION / "mutants.json").read_bytes()
     monkeypatch.setattr(store, "VALIDATION", tmp_path)
     (tmp_path / "mutants.json").write_bytes(ours)
@@ -273,9 +256,7 @@ def test_the_page_shows_it_when_it_is_there(
     assert "Not run" not in shown and "any tool of compute-sanitizer" in shown
 
 
-def test_the_command_needs_a_gpu_or_plans(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_needs_a_gpu_or_plans(tmp_path, capsys, monkeypatch):
     assert ms.main(["--out", str(tmp_path / "x.json"), "--plan", "--workers", "12"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(ms.RUNS)
@@ -284,7 +265,7 @@ def test_the_command_needs_a_gpu_or_plans(
         assert "needs an NVIDIA GPU" in capsys.readouterr().err
 
 
-def test_a_run_that_is_cut_is_not_recorded() -> None:
+def test_a_run_that_is_cut_is_not_recorded():
     tasks = [Task("a", "memcheck", ()), Task("b", "memcheck", ())]
     states = iter(["cut", "not finished"])
     ran = sanitizer.side_by_side(
@@ -297,7 +278,7 @@ def test_a_run_that_is_cut_is_not_recorded() -> None:
 
 
 @pytest.mark.skipif(not RECORD.exists(), reason="the mutants have not been run on a GPU yet")
-def test_the_record_is_of_todays_mutants() -> None:
+def test_the_record_is_of_todays_mutants():
     data = store.read_validation(RECORD, ms.KIND)
     known = {s.name: s.source for s in ms.subjects()}
     assert {r.name for r in data.rows if known.get(r.name) != r.source} == set()

@@ -78,7 +78,7 @@ PAGES = "https://someone.github.io/a-book/book"
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Path:
+def book(tmp_path):
     """A small book with a glossary, a bibliography and one other chapter."""
     (tmp_path / "book").mkdir()
     (tmp_path / "_config.yml").write_text(CONFIG)
@@ -90,7 +90,7 @@ def book(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def cells(book: Path, text: str) -> list[dict[str, Any]]:
+def cells(book, text):
     """The cells that a chapter with this text gives, less the two that it begins with."""
     (book / "book" / "01_here.md").write_text(FRONT + text, encoding="utf-8")
     made = commands.export(book)[book / "book" / "01_here.ipynb"]
@@ -99,12 +99,12 @@ def cells(book: Path, text: str) -> list[dict[str, Any]]:
     return found
 
 
-def sources(book: Path, text: str) -> list[str]:
+def sources(book, text):
     """The text of each of these cells."""
     return ["".join(c["source"]) for c in cells(book, text)]
 
 
-def code_cell(code: str, options: str = "") -> str:
+def code_cell(code, options=""):
     """A code cell, as a chapter has it."""
     return f"```{{code-cell}} ipython3\n{options}{code}\n```\n"
 
@@ -174,7 +174,7 @@ BECOMES: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", BECOMES)
-def test_what_a_text_becomes(book: Path, name: str) -> None:
+def test_what_a_text_becomes(book, name):
     text, wanted = BECOMES[name]
     assert sources(book, f"# A\n\n{text}\n") == wanted
 
@@ -194,12 +194,12 @@ PICTURE = ':tags: [hide-input]\n:mystnb: {image: {alt: "Bars: two."}}\n'
     ],
     ids=["code", "a picture", "a kernel", "a listing", "a glued number"],
 )
-def test_what_is_folded(book: Path, text: str, tag: str, how: dict[str, Any]) -> None:
+def test_what_is_folded(book, text, tag, how):
     *_, made = cells(book, f"# A\n\n{text}\n")
     assert made["metadata"] == {"id": made["id"], "tags": [tag], **how}
 
 
-def test_admonitions_and_dropdowns(book: Path) -> None:
+def test_admonitions_and_dropdowns(book):
     text = (
         "# A\n\n::::{admonition} Exercise `05.1`\n:class: tip\n\nDo {term}`warp`.\n\n"
         ":::{dropdown} Hint <1>\nLook.\n\n```python\nx\n```\n:::\n::::\n\n:::{note}\nRead.\n:::\n"
@@ -232,7 +232,7 @@ DEFINITION = "A group of 32 threads, called lanes."
          f"(https://example.org/x)) ([A et al., 2001]({PAGES}/references.html))"),
     ],
 )  # fmt: skip
-def test_roles(book: Path, role: str, made: str) -> None:
+def test_roles(book, role, made):
     far = commands.export(book)[book / "book" / "02_other.ipynb"]["cells"]
     deep = next(c["id"] for c in far if "Deep" in "".join(c["source"]))
     assert sources(book, f"# A\n\nSee {role}.\n") == [f"# A\n\nSee {made.replace('DEEP', deep)}."]
@@ -249,7 +249,7 @@ QUIZ = """\
 """
 
 
-def test_a_quiz_becomes_a_folded_cell_that_asks_it(book: Path) -> None:
+def test_a_quiz_becomes_a_folded_cell_that_asks_it(book):
     *_, made = cells(book, f"# A\n\n{code_cell('glue(n=32)')}\n{QUIZ}")
     assert made["metadata"] == {"id": made["id"], "tags": ["remove-input"], **FOLDED}
     names: dict[str, Any] = {}
@@ -286,7 +286,7 @@ So [it `x[0]` is]{holds="ok"}, {glue:text}`n` [times {glue:text}`n`]{holds="glue
 """
 
 
-def test_marks_of_claims_are_dropped(book: Path) -> None:
+def test_marks_of_claims_are_dropped(book):
     """Brackets and braces go, the words stay, cells keep the ids that they have without."""
     call = "holds(ok=n < 3, glued=n > 1)\n"
     marked, plain = cells(book, MARKED), cells(book, unmarked(MARKED).replace(call, ""))
@@ -309,7 +309,7 @@ IMAGES = {
 }
 
 
-def test_an_image_travels_in_the_notebook(book: Path) -> None:
+def test_an_image_travels_in_the_notebook(book):
     (book / "book" / "figures").mkdir()
     drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
     (book / "book" / "figures" / "x.svg").write_bytes(drawn)
@@ -322,9 +322,7 @@ def test_an_image_travels_in_the_notebook(book: Path) -> None:
             cells(book, f"# A\n\n{text}\n")
 
 
-def test_a_kernel_cell_keeps_its_id_as_the_file_changes(
-    book: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_cell_keeps_its_id_as_the_file_changes(book, monkeypatch):
     _, made = cells(book, f"# A\n\n{KERNEL_CELL}")
     own = catalog["tiled_32"]
     other = own.with_source(own.source + "// more\n")
@@ -333,8 +331,8 @@ def test_a_kernel_cell_keeps_its_id_as_the_file_changes(
     assert after["source"][-1] == "// more" and after["id"] == made["id"]
 
 
-def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    def cell_magic(line: str, body: str, names: dict[str, Any]) -> str:
+def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch):
+    def cell_magic(line, body, names):
         print("ran")
         return f"{line}|{body}|{names['n']}"
 
@@ -347,7 +345,7 @@ def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch: pytest.M
         assert reading.run_cell(code, {"n": 3}, "page") == ("ran\n", shown)
 
 
-def test_ids_follow_the_text_alone(book: Path) -> None:
+def test_ids_follow_the_text_alone(book):
     text = "# A\n\np\n\n## B\n\np\n\n## B\n\np\n"
     before = [c["id"] for c in cells(book, text)]
     assert len(set(before)) == len(before)
@@ -426,14 +424,14 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_outside_the_subset_is_an_error_with_its_line(book: Path, name: str) -> None:
+def test_outside_the_subset_is_an_error_with_its_line(book, name):
     above, mark, below = f"# A\n\nfirst\n\n{OUTSIDE[name]}\n".partition("»")
     line = (FRONT + above).count("\n") + 1 if mark else 8
     with pytest.raises(ExportError, match=rf"^book/01_here\.md:{line}: "):
         cells(book, above + below)
 
 
-def test_a_label_of_another_page_is_an_error(book: Path) -> None:
+def test_a_label_of_another_page_is_an_error(book):
     with pytest.raises(ExportError, match=r"^book/02_other\.md:4: .*'other'.* in 01_here\.md"):
         cells(book, "# A\n\n(other)=\n## x\n")
 
@@ -444,11 +442,11 @@ Runs = list[str]
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+def runs(monkeypatch):
     """The notebooks that were run, by name: a stand-in runs them, and each run tells its number."""
     names: Runs = []
 
-    def run(notebook: dict[str, Any], folder: Path) -> running.Run:
+    def run(notebook, folder):
         stem = Path(running.source_of(notebook)).stem
         names.append(stem)
         made = running.without_outputs(notebook)
@@ -464,29 +462,27 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return names
 
 
-def chapter(
-    book: Path, stem: str, text: str = "Text.", code: str = "x = 1", below: str = ""
-) -> Path:
+def chapter(book, stem, text="Text.", code="x = 1", below=""):
     """Write a chapter of one code cell and text above and below; the path of its notebook."""
     page = f"{FRONT}# Title\n\n{text}\n\n{code_cell(code)}\n{below}\n"
     (book / "book" / f"{stem}.md").write_text(page)
     return book / "book" / f"{stem}.ipynb"
 
 
-def quietly(book: Path, again: tuple[str, ...] = ()) -> list[str]:
+def quietly(book, again=()):
     """What `update` writes or removes, by file name."""
     changed = [path.name for path in commands.update(book, again, say=lambda _: None)]
     return [name for name in changed if name != "runs.json"]
 
 
-def outputs(path: Path) -> list[str]:
+def outputs(path):
     """The outputs of a notebook's code cells, the first cell left out, as JSON."""
     cells = running.code_cells(json.loads(path.read_text()))
     return [json.dumps(cell["outputs"]) for (cell,) in cells][1:]
 
 
 @pytest.fixture
-def made(book: Path, runs: Runs) -> Path:
+def made(book, runs):
     """The notebook of a chapter that has run, while no run is noted yet."""
     path = chapter(book, "01_here")
     quietly(book)
@@ -494,7 +490,7 @@ def made(book: Path, runs: Runs) -> Path:
     return path
 
 
-def test_nothing_is_written_when_one_chapter_cannot_be_exported(book: Path, runs: Runs) -> None:
+def test_nothing_is_written_when_one_chapter_cannot_be_exported(book, runs):
     (book / "book" / "01_good.md").write_text(FRONT + "# Good\n")
     (book / "book" / "03_bad.md").write_text(FRONT + "# Bad\n\n<div>\n")
     with pytest.raises(ExportError):
@@ -502,7 +498,7 @@ def test_nothing_is_written_when_one_chapter_cannot_be_exported(book: Path, runs
     assert not list((book / "book").glob("*.ipynb")) and runs == []
 
 
-def test_stale_notebooks_are_found(book: Path, runs: Runs) -> None:
+def test_stale_notebooks_are_found(book, runs):
     assert commands.stale(book) == ["book/02_other.ipynb is missing"]
     quietly(book)
     assert commands.stale(book) == []
@@ -517,7 +513,7 @@ def test_stale_notebooks_are_found(book: Path, runs: Runs) -> None:
     assert commands.stale(book) == []
 
 
-def test_a_notebook_without_outputs_is_stale(book: Path, runs: Runs) -> None:
+def test_a_notebook_without_outputs_is_stale(book, runs):
     """Paragraphs with glued numbers and the first cell tell something; other cells need not."""
     path = chapter(book, "01_here", code='glue("n", 2)', below="{glue:text}`n` lanes.")
     made = commands.export(book)
@@ -534,7 +530,7 @@ def test_a_notebook_without_outputs_is_stale(book: Path, runs: Runs) -> None:
         path.write_text(kept)
 
 
-def test_what_is_run_again(book: Path, runs: Runs) -> None:
+def test_what_is_run_again(book, runs):
     path = chapter(book, "01_here")
     assert quietly(book) == ["01_here.ipynb", "02_other.ipynb"]
     assert sorted(runs) == ["01_here", "02_other"]
@@ -555,7 +551,7 @@ def test_what_is_run_again(book: Path, runs: Runs) -> None:
         quietly(book, ("03",))
 
 
-def test_a_run_that_tells_the_same_leaves_the_file(book: Path, runs: Runs) -> None:
+def test_a_run_that_tells_the_same_leaves_the_file(book, runs):
     """The stand-in tells how often it ran where a cell's text has the word count."""
     path = chapter(book, "01_here", code="count = 1")
     quietly(book)
@@ -567,16 +563,14 @@ def test_a_run_that_tells_the_same_leaves_the_file(book: Path, runs: Runs) -> No
     assert quietly(book, ("01",)) == [] and path.read_text() == text
 
 
-def test_another_first_cell_runs_nothing(
-    book: Path, made: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_first_cell_runs_nothing(book, made, runs, monkeypatch):
     before = outputs(made)
     monkeypatch.setattr(first, "TITLE", "#@title Another one")
     assert quietly(book) == ["01_here.ipynb", "02_other.ipynb"] and runs == []
     assert "Another one" in made.read_text() and outputs(made) == before
 
 
-def test_what_a_reader_saved_is_not_carried(book: Path, made: Path) -> None:
+def test_what_a_reader_saved_is_not_carried(book, made):
     text = made.read_text()
     saved = json.loads(text)
     for (cell,) in running.code_cells(saved):
@@ -587,7 +581,7 @@ def test_what_a_reader_saved_is_not_carried(book: Path, made: Path) -> None:
     assert quietly(book) == ["01_here.ipynb"] and made.read_text() == text
 
 
-def test_a_chapter_that_fails_keeps_its_notebook(book: Path, made: Path) -> None:
+def test_a_chapter_that_fails_keeps_its_notebook(book, made):
     before = made.read_text()
     chapter(book, "01_here", code="1 / 0")
     other = chapter(book, "03_more")
@@ -596,16 +590,14 @@ def test_a_chapter_that_fails_keeps_its_notebook(book: Path, made: Path) -> None
     assert made.read_text() == before and other.exists()
 
 
-def test_what_a_page_reads_is_part_of_its_key(
-    book: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_page_reads_is_part_of_its_key(book, runs, monkeypatch):
     """A change of an input runs the page again; one elsewhere does not, nor a second command."""
     read = book / "a" / "b.txt"
     read.parent.mkdir()
     read.write_text("1")
     plain = running.run
 
-    def reading(notebook: dict[str, Any], folder: Path) -> running.Run:
+    def reading(notebook, folder):
         given = plain(notebook, folder)
         of_it = ["a/b.txt"] if "01_here" in running.source_of(notebook) else []
         return running.Run(given.notebook, given.glued, of_it, 1)
@@ -634,7 +626,7 @@ def test_what_a_page_reads_is_part_of_its_key(
     assert quietly(book) == [] and len(runs) == 5  # nothing is taken on trust
 
 
-def test_a_run_without_a_glued_value_is_not_kept(book: Path, runs: Runs) -> None:
+def test_a_run_without_a_glued_value_is_not_kept(book, runs):
     """The stand-in glues n; the text shows m, too, as if that was lost on its way."""
     shows = "{glue:text}`n` lanes, {glue:text}`m:.0f` warps."
     path = chapter(book, "01_here", code='glue("n", 2)\nglue("m", 3)', below=shows)
@@ -646,7 +638,7 @@ def test_a_run_without_a_glued_value_is_not_kept(book: Path, runs: Runs) -> None
         assert not (book / "_build" / "runs" / "01_here.json").exists()
 
 
-def test_what_a_page_reads_is_seen(book: Path) -> None:
+def test_what_a_page_reads_is_seen(book):
     """A module, a file and a folder; not what imports list; a process that may read all."""
     code = (
         "from helpers import wording\nfrom helpers.ladder.kernel import ROOT\n"
@@ -694,13 +686,11 @@ def f(x):
         ("Shown.", "Seen.", False), ("    return", "  return", False), ("\n@shown", "", False),
     ],
 )  # fmt: skip
-def test_of_a_module_what_it_does_is_an_input(
-    tmp_path: Path, old: str, new: str, same: bool
-) -> None:
+def test_of_a_module_what_it_does_is_an_input(tmp_path, old, new, same):
     (tmp_path / "helpers").mkdir()
     module = tmp_path / "helpers" / "module.py"
 
-    def keys(text: str) -> list[str]:
+    def keys(text):
         module.write_text(text)
         watching.freeze(tmp_path)
         module.write_text("")  # edited while a page runs
@@ -712,7 +702,7 @@ def test_of_a_module_what_it_does_is_an_input(
     assert watching.key([], ["helpers/module.py"], tmp_path) == after[0]
 
 
-def test_what_a_process_may_read_is_an_input_of_the_page_that_starts_it(tmp_path: Path) -> None:
+def test_what_a_process_may_read_is_an_input_of_the_page_that_starts_it(tmp_path):
     """One that compiles a cell, and a tool that is installed: nothing; Python, or what lies in the
     book: everything."""
     log = tmp_path / "log"
@@ -746,7 +736,7 @@ def test_what_a_process_may_read_is_an_input_of_the_page_that_starts_it(tmp_path
     assert cold == warm and "kernels/common/vector.cuh" in warm
 
 
-def test_everything_is_an_input_too(tmp_path: Path) -> None:
+def test_everything_is_an_input_too(tmp_path):
     (tmp_path / "labs" / "a").mkdir(parents=True)
     below, beside = tmp_path / "labs" / "a" / "x", tmp_path / "labs.txt"
     keys = []
@@ -763,16 +753,14 @@ def test_everything_is_an_input_too(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lossy", [False, True])
-def test_no_output_is_lost_on_a_slow_machine(
-    book: Path, monkeypatch: pytest.MonkeyPatch, lossy: bool
-) -> None:
+def test_no_output_is_lost_on_a_slow_machine(book, monkeypatch, lossy):
     """510 glued values, each message arriving late; nbclient as it comes (the wrong twin) drops
     some."""
     from nbclient import NotebookClient
 
     plain = NotebookClient.process_message
 
-    def late(self: Any, message: Any, cell: Any, index: int) -> Any:
+    def late(self, message, cell, index):
         if message["msg_type"] == "display_data":
             time.sleep(0.01)  # 5 s for all: longer than the 4 s that nbclient waits
         return plain(self, message, cell, index)
@@ -781,7 +769,7 @@ def test_no_output_is_lost_on_a_slow_machine(
     if lossy:
         made = NotebookClient.__init__
 
-        def as_it_comes(self: Any, *args: Any, **options: Any) -> None:
+        def as_it_comes(self, *args, **options):
             for name in ("iopub_timeout", "raise_on_iopub_timeout"):
                 del options[name]
             made(self, *args, **options)
@@ -793,18 +781,18 @@ def test_no_output_is_lost_on_a_slow_machine(
     assert (len(run.glued) == 510) is not lossy
 
 
-def streamed(name: str, text: str) -> dict[str, Any]:
+def streamed(name, text):
     """An output that a cell prints."""
     return {"output_type": "stream", "name": name, "text": text}
 
 
-def displayed(**forms: str) -> dict[str, Any]:
+def displayed(**forms):
     """An output that a cell shows: text_html="..." for text/html."""
     data = {name.replace("_", "/", 1): text for name, text in forms.items()}
     return {"output_type": "display_data", "data": data, "metadata": {"a": 1}, "transient": {}}
 
 
-def test_what_a_notebook_keeps_of_an_output() -> None:
+def test_what_a_notebook_keeps_of_an_output():
     """Prints joined, one rich form and the plain text, no counts, nothing for the book alone."""
     both = displayed(text_plain="a figure", text_html="<svg/>\n<p>") | {"execution_count": 3}
     both["output_type"] = "execute_result"
@@ -831,12 +819,12 @@ def test_what_a_notebook_keeps_of_an_output() -> None:
         (streamed("stdout", f"{ROOT}/kernels"), "path of this machine"),
     ],
 )
-def test_what_no_notebook_may_carry(output: dict[str, Any], complaint: str) -> None:
+def test_what_no_notebook_may_carry(output, complaint):
     with pytest.raises(ValueError, match=complaint):
         running.kept([output])
 
 
-def test_a_notebook_is_run_in_a_kernel_of_its_own(book: Path) -> None:
+def test_a_notebook_is_run_in_a_kernel_of_its_own(book):
     """As where there is no GPU, in the chapter's folder, nothing timed; twice the same bytes."""
     code = (
         'import os\nprint(os.path.basename(os.getcwd()), os.environ["CUDA_VISIBLE_DEVICES"] =='
@@ -865,7 +853,7 @@ def test_a_notebook_is_run_in_a_kernel_of_its_own(book: Path) -> None:
         ),
     ],
 )
-def test_a_run_that_fails_names_chapter_and_cell(book: Path, code: str, complaint: str) -> None:
+def test_a_run_that_fails_names_chapter_and_cell(book, code, complaint):
     path = chapter(book, "01_here", code=code)
     with pytest.raises(ExportError, match=rf"book/01_here\.md: code {complaint}"):
         running.run(commands.export(book)[path], path.parent)
@@ -882,10 +870,8 @@ def test_a_run_that_fails_names_chapter_and_cell(book: Path, code: str, complain
         (("image/png", "AAAA"), ("text/plain", "AAAA"), "f()", False),
     ],
 )
-def test_differences_are_seen_and_clocks_are_not(
-    carried: tuple[str, str], now: tuple[str, str], code: str, same: bool
-) -> None:
-    def as_notebook(form: str, text: str) -> dict[str, Any]:
+def test_differences_are_seen_and_clocks_are_not(carried, now, code, same):
+    def as_notebook(form, text):
         shown = displayed(**{form.replace("/", "_"): text})
         first = {"cell_type": "code", "source": ["first"], "outputs": []}
         return {"cells": [first, first | {"source": [code], "outputs": [shown]}]}
@@ -897,7 +883,7 @@ def test_differences_are_seen_and_clocks_are_not(
 # --- the repository's address ------------------------------------------------------------------
 
 
-def test_a_fork_rewrites_one_line(book: Path, runs: Runs) -> None:
+def test_a_fork_rewrites_one_line(book, runs):
     links = "{glue:text}`x`, {term}`warp`, {doc}`another <02_other>`."
     path = chapter(book, "01_here", code='glue("x", 1)', below=links)
     quietly(book)
@@ -914,7 +900,7 @@ def test_a_fork_rewrites_one_line(book: Path, runs: Runs) -> None:
     assert all("someone" not in path.read_text() for path in (book / "book").glob("*.ipynb"))
 
 
-def test_a_fork_moves_whole_or_not_at_all(book: Path) -> None:
+def test_a_fork_moves_whole_or_not_at_all(book):
     (book / "book" / "03_bad.md").write_text(FRONT + "# Bad\n\n<div>\n")
     with pytest.raises(ExportError):
         commands.move("https://github.com/else/fork", book)
@@ -928,14 +914,14 @@ def test_a_fork_moves_whole_or_not_at_all(book: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["", "github.com/a/b", "https://gitlab.com/a/b", "https://github.com/a"]
 )
-def test_an_address_that_colab_cannot_open_is_refused(book: Path, url: str) -> None:
+def test_an_address_that_colab_cannot_open_is_refused(book, url):
     for moved in (set_repository, commands.move):
         with pytest.raises(ConfigError, match="GitHub"):
             moved(url, book)
     assert (book / "_config.yml").read_text() == CONFIG
 
 
-def test_a_config_without_repository_is_refused(book: Path) -> None:
+def test_a_config_without_repository_is_refused(book):
     (book / "_config.yml").write_text("title: x\n")
     with pytest.raises(ConfigError, match="repository"):
         commands.export(book)
@@ -946,7 +932,7 @@ def test_a_config_without_repository_is_refused(book: Path) -> None:
 # --- the project's own notebooks ---------------------------------------------------------------
 
 
-def with_its_kernel(code: str) -> str:
+def with_its_kernel(code):
     """A cell of a chapter; one that is `%%cuda NAME ...` alone with the kernel's file."""
     head, _, body = code.partition("\n")
     if not head.startswith("%%cuda") or not body.startswith("//"):
@@ -955,7 +941,7 @@ def with_its_kernel(code: str) -> str:
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda path: path.stem)
-def test_code_cells_are_those_of_the_chapter_and_no_myst_is_left(chapter: Path) -> None:
+def test_code_cells_are_those_of_the_chapter_and_no_myst_is_left(chapter):
     """Cut out with a regular expression of its own, not by the exporter's parser."""
     pattern = r"^```\{code-cell\} ipython3\n(?::[\w-]+:[^\n]*\n)*\n*(.*?)\n?^```$"
     written = re.findall(pattern, chapter.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -979,7 +965,7 @@ def test_code_cells_are_those_of_the_chapter_and_no_myst_is_left(chapter: Path) 
             assert not re.search(r"\{\w[\w:]*\}`|^:::|^\([\w-]+\)=|\$\$ \(", text, re.MULTILINE)
 
 
-def test_notebooks_stay_small() -> None:
+def test_notebooks_stay_small():
     """Whole pages, and still a clone that Colab makes in seconds."""
     sizes = {path.name: path.stat().st_size / 1e6 for path in (ROOT / "book").glob("*.ipynb")}
     assert sum(sizes.values()) < 16 and max(sizes.values()) < 1.5, sizes
@@ -987,7 +973,7 @@ def test_notebooks_stay_small() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda path: path.stem)
-def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
+def test_a_notebook_runs_from_top_to_bottom(chapter):
     """As where there is no GPU: every cell runs, and tells what the committed notebook carries.
 
     In the book a text may stand above the cell that glues its number; in a notebook it may not.
@@ -1014,15 +1000,13 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
 # --- the command -------------------------------------------------------------------------------
 
 
-def test_committed_notebooks_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
+def test_committed_notebooks_are_fresh(capsys):
     parser = argparse.ArgumentParser()
     commands.configure_notebooks(parser)
     assert commands.run_notebooks(parser.parse_args(["--check"])) == 0, capsys.readouterr()
 
 
-def test_the_time_that_is_left_follows_the_pace_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_that_is_left_follows_the_pace_of_this_machine(tmp_path, monkeypatch):
     """A page took ten times its usual seconds: the others are told so; a failure tells nothing."""
     pages: dict[Path, Any] = {tmp_path / f"{stem}.ipynb": {"cells": []} for stem in "abc"}
     usual = {"a": {"seconds": 30}, "b": {"seconds": 20}, "c": {"seconds": 10}}

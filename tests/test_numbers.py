@@ -18,7 +18,7 @@ extern "C" __global__ void rounded(const float* x, unsigned short* y, __nv_bfloa
 }"""
 
 
-def patterns() -> np.ndarray:
+def patterns():
     """Bits of float32 of every kind: random ones, NaNs of both signs, quiet and not, ties."""
     rng = np.random.default_rng(0)
     drawn = rng.integers(0, 1 << 32, 4000, np.uint32)
@@ -29,7 +29,7 @@ def patterns() -> np.ndarray:
     return np.concatenate([found, found | np.uint32(1 << 31)]).view(np.float32)
 
 
-def by_hand(x: np.float32) -> int:
+def by_hand(x):
     """The nearest bfloat16, ties to the even one, by trying the two that lie around it."""
     bits = int(np.float32(x).view(np.uint32))
     if np.isnan(x):
@@ -39,14 +39,14 @@ def by_hand(x: np.float32) -> int:
     return low + (rest > 0x8000 or (rest == 0x8000 and low & 1))
 
 
-def test_bfloat16_rounds_to_the_nearest_and_has_one_nan() -> None:
+def test_bfloat16_rounds_to_the_nearest_and_has_one_nan():
     x = patterns()
     found = bfloat16.to_bfloat16(x)
     assert found.dtype == np.uint16 and found.tolist() == [by_hand(v) for v in x]
     assert set(found[np.isnan(x)].tolist()) == {0x7FFF} == {bfloat16.BFLOAT16_NAN}
 
 
-def test_a_kernel_in_the_emulator_rounds_alike() -> None:
+def test_a_kernel_in_the_emulator_rounds_alike():
     """Compiled for sm_75 by CUDA's own code in integers, for sm_80 to one instruction, cvt."""
     x = patterns()
     for arch in ("sm_75", "sm_80"):
@@ -60,7 +60,7 @@ def test_a_kernel_in_the_emulator_rounds_alike() -> None:
 
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
-def test_the_emulator_asks_here(mode: str) -> None:
+def test_the_emulator_asks_here(mode):
     x = patterns()
     assert np.array_equal(arith.bf16_bits(x, mode).view(np.uint16), bfloat16.bfloat16_bits(x, mode))
     back = arith.bf16_value(arith.bf16_bits(x, mode))
@@ -69,7 +69,7 @@ def test_the_emulator_asks_here(mode: str) -> None:
     )
 
 
-def test_a_number_of_python_is_rounded_once() -> None:
+def test_a_number_of_python_is_rounded_once():
     """2^-8 + 2^-40 above 1 lies beyond the tie that it would be as float32."""
     value = 1 + 2.0**-8 + 2.0**-40
     y = np.zeros(1, np.uint16)
@@ -80,7 +80,7 @@ def test_a_number_of_python_is_rounded_once() -> None:
         assert bfloat16.bfloat16_bits(np.array(huge))[()] == bits
 
 
-def test_poison_is_what_no_kernel_writes() -> None:
+def test_poison_is_what_no_kernel_writes():
     assert np.isnan(numbers.poison("float32")) and np.isnan(numbers.poison("float16"))
     assert np.isnan(bfloat16.from_bfloat16(np.array([numbers.poison("bfloat16")], np.uint16)))[0]
     assert numbers.poison("bfloat16") != bfloat16.BFLOAT16_NAN
@@ -88,12 +88,12 @@ def test_poison_is_what_no_kernel_writes() -> None:
 
 
 @pytest.mark.parametrize("name", ["naive", "naive_int", "wmma", "mma_pipelined_bf16", "hopper_1"])
-def test_a_result_within_the_bound_is_right_and_one_beyond_is_not(name: str) -> None:
+def test_a_result_within_the_bound_is_right_and_one_beyond_is_not(name):
     A, B = numbers.operands(name, 5, 6, 40)
     exact, bound = numbers.reference(name, A, B), numbers.error_bound(name, A, B)
     dtype = "int32" if name == "naive_int" else "bfloat16" if name == "hopper_1" else "float32"
 
-    def stored(x: np.ndarray) -> np.ndarray:
+    def stored(x):
         if dtype == "bfloat16":
             return bfloat16.to_bfloat16(x.astype(np.float32))
         return x.astype(numbers.STORAGE[dtype])
@@ -105,9 +105,7 @@ def test_a_result_within_the_bound_is_right_and_one_beyond_is_not(name: str) -> 
     assert numbers.wrong_elements(name, A, B, spoiled) == 1
 
 
-def test_a_product_that_underflows_in_half_precision_may_lose_half_a_step_of_the_least_numbers() -> (
-    None
-):
+def test_a_product_that_underflows_in_half_precision_may_lose_half_a_least_step():
     """1e-3 x 1e-3 is below the least normal number, 6.1e-5: its neighbours are 2^-24 apart."""
     k = catalog["hopper_5_fp16"]
     A, B = (np.full((1, 1), 1e-3, np.float16) for _ in "AB")
@@ -116,7 +114,7 @@ def test_a_product_that_underflows_in_half_precision_may_lose_half_a_step_of_the
     assert numbers.wrong_elements(k, A, B, C + np.float16(2.0**-24)) == 1
 
 
-def test_what_is_expected_of_small_products_is_kept_and_cannot_be_written_to() -> None:
+def test_what_is_expected_of_small_products_is_kept_and_cannot_be_written_to():
     A, B = numbers.operands("naive", 3, 4, 5, 7)
     want, bound = numbers.expected("naive", A, B, 7)
     assert np.array_equal(want, numbers.reference("naive", A, B))

@@ -6,8 +6,6 @@ from __future__ import annotations
 import copy
 import json
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ RECORD = json.loads((ROOT / "data" / "validation" / "live_h100.json").read_text(
 TILED = catalog["tiled_32"].source.splitlines()
 
 
-def line_of(words: str) -> int:
+def line_of(words):
     """Number of the line in the cell that holds these words: the kernel stands below the magic's
     line."""
     return next(i for i, line in enumerate(TILED, 2) if words in line)
@@ -46,7 +44,7 @@ SAYS = {
 }  # fmt: skip
 
 
-def faults(record: dict[str, Any]) -> list[str]:
+def faults(record):
     """What the record lacks, and what went wrong in it."""
     found = []
     chapters = {page.path.stem for page in read_book().pages.values() if page.is_chapter}
@@ -64,13 +62,13 @@ def faults(record: dict[str, Any]) -> list[str]:
     return found
 
 
-def test_everything_ran_on_the_gpu_without_a_fault() -> None:
+def test_everything_ran_on_the_gpu_without_a_fault():
     assert faults(RECORD) == []
     assert RECORD["machine"]["gpu"] and RECORD["machine"]["commit"]
     assert set(on_a_gpu.steps()) == set(SAYS)
 
 
-def test_a_fault_would_be_told() -> None:
+def test_a_fault_would_be_told():
     spoiled = copy.deepcopy(RECORD)
     spoiled["notebooks"][3]["faults"].append({"cell": 2, "error": "ConfigError: no"})
     gone = spoiled["notebooks"].pop(5)["notebook"]
@@ -80,7 +78,7 @@ def test_a_fault_would_be_told() -> None:
     assert any(t.startswith("right does not say") for t in messages)
 
 
-def test_without_a_gpu_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
     monkeypatch.setattr("sys.argv", ["on_a_gpu", "--out", str(tmp_path / "x.json")])
     assert on_a_gpu.main() == 2 and not (tmp_path / "x.json").exists()
@@ -89,10 +87,8 @@ def test_without_a_gpu_nothing_is_written(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "name", ["epilogue", "fp8", "hopper", "languages", "steps", "summit", "sums", "tried", "unseen"]
 )
-def test_a_tool_without_a_gpu_says_so_and_writes_nothing(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def none() -> None:
+def test_a_tool_without_a_gpu_says_so_and_writes_nothing(name, tmp_path, monkeypatch, capsys):
+    def none():
         raise NoGPUError("no GPU answers")
 
     monkeypatch.setattr(campaign, "require_gpu", none)

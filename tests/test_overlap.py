@@ -8,7 +8,6 @@ import ctypes
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -39,7 +38,7 @@ QUICK = protocol.Effort(pairs=3, max_pairs=3, seconds=0.0)
 # -- cutting -----------------------------------------------------------------------------------
 
 
-def cut_faults(cut: tuple[tuple[int, int], ...], rows: int, count: int, multiple: int) -> list[str]:
+def cut_faults(cut, rows, count, multiple):
     """What is wrong with a cut of rows into panels."""
     faults = []
     covered = np.zeros(rows + max(rows, 1), int)
@@ -55,7 +54,7 @@ def cut_faults(cut: tuple[tuple[int, int], ...], rows: int, count: int, multiple
     return faults + ["balance"] * (max(tiles) - min(tiles) > 1)
 
 
-def naive_cut(rows: int, count: int, multiple: int) -> tuple[tuple[int, int], ...]:
+def naive_cut(rows, count, multiple):
     """As most tutorials do it."""
     size = rows // count
     return tuple((i * size, size) for i in range(count))
@@ -63,7 +62,7 @@ def naive_cut(rows: int, count: int, multiple: int) -> tuple[tuple[int, int], ..
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 31, 32, 33, 103, 1000, 1025, 4096])
 @pytest.mark.parametrize("multiple", [1, 32, 128])
-def test_panels_cover_every_row_once(rows: int, multiple: int) -> None:
+def test_panels_cover_every_row_once(rows, multiple):
     tiles = -(-rows // multiple)
     for count in range(1, min(tiles, 40) + 1):
         assert cut_faults(streams.panels(rows, count, multiple), rows, count, multiple) == []
@@ -71,7 +70,7 @@ def test_panels_cover_every_row_once(rows: int, multiple: int) -> None:
         streams.panels(rows, tiles + 1, multiple)
 
 
-def test_a_wrong_cut_is_seen() -> None:
+def test_a_wrong_cut_is_seen():
     assert cut_faults(naive_cut(1000, 3, 128), 1000, 3, 128) == ["rows", "tiles"]
     assert cut_faults(((0, 384), (384, 616)), 1000, 3, 128) == ["count", "balance"]
     assert cut_faults(((0, 550), (500, 500)), 1000, 2, 50) == ["rows"]
@@ -85,7 +84,7 @@ def test_a_wrong_cut_is_seen() -> None:
 # -- ordering and predicting -------------------------------------------------------------------
 
 
-def test_the_schedule_brings_b_first_and_deals_panels_to_streams() -> None:
+def test_the_schedule_brings_b_first_and_deals_panels_to_streams():
     steps = streams.schedule(5, 2)
     assert steps[0] == Step("B", 0, 0)
     assert [s.stream for s in steps if s.what == "kernel"] == [0, 1, 0, 1, 0]
@@ -97,9 +96,7 @@ def test_the_schedule_brings_b_first_and_deals_panels_to_streams() -> None:
 
 @pytest.mark.parametrize("times", [*permutations((2.0, 6.0, 3.0)), (2.0, 2.0, 2.0)])
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 32])
-def test_ideal_queues_take_what_the_formula_says(
-    times: tuple[float, float, float], count: int
-) -> None:
+def test_ideal_queues_take_what_the_formula_says(times, count):
     ms = dict(zip(("A", "kernel", "C"), times, strict=True)) | {"B": 1.0}
     took = streams.makespan(streams.simulate(streams.schedule(count, 3), (1,) * count, ms))
     formula = 1.0 + sum(times) / count + (count - 1) / count * max(times)
@@ -109,7 +106,7 @@ def test_ideal_queues_take_what_the_formula_says(
     assert serial == pytest.approx(sum(ms.values()))  # one stream hides nothing
 
 
-def test_no_engine_and_no_stream_does_two_things_at_once() -> None:
+def test_no_engine_and_no_stream_does_two_things_at_once():
     found = streams.simulate(streams.schedule(7, 3), (3, 3, 3, 3, 3, 2, 1), MS)
     for place in (lambda o: streams.ENGINE[o.what], lambda o: o.stream):
         for name in {place(o) for o in found}:
@@ -122,12 +119,12 @@ A, B, KERNEL, C = (Step(what, 0, 0) for what in ("A", "B", "kernel", "C"))
 
 
 @pytest.mark.parametrize("steps", [[A, KERNEL, replace(B, stream=1)], [B, KERNEL, A], [B, A, C]])
-def test_a_queue_that_computes_what_is_not_there_is_refused(steps: list[Step]) -> None:
+def test_a_queue_that_computes_what_is_not_there_is_refused(steps):
     with pytest.raises(ConfigError, match="queued before"):
         streams.simulate(steps, (1,), MS)
 
 
-def test_a_bar_begins_where_its_engine_is_free() -> None:
+def test_a_bar_begins_where_its_engine_is_free():
     """All copies were queued at 0, so their first events are stamped there."""
     copies = ("B", 0, 0, 0.0, 1.0), ("A", 0, 0, 0.0, 2.0), ("A", 1, 1, 0.0, 3.0)
     kernels = ("kernel", 0, 0, 2.0, 5.0), ("kernel", 1, 1, 3.0, 6.0)
@@ -140,7 +137,7 @@ def test_a_bar_begins_where_its_engine_is_free() -> None:
     assert [row["label"] for row in rows] == ["B", "0", "1", "0", "1"]
 
 
-def test_the_crossover_is_where_computing_and_copying_take_the_same_time() -> None:
+def test_the_crossover_is_where_computing_and_copying_take_the_same_time():
     n = streams.crossover(40_000, 50)
     assert n == 1600
     for edge, longer in ((1601, "kernel"), (1599, "copy")):
@@ -151,7 +148,7 @@ def test_the_crossover_is_where_computing_and_copying_take_the_same_time() -> No
         streams.crossover(40_000, 0)
 
 
-def test_variants_are_what_the_chapter_compares() -> None:
+def test_variants_are_what_the_chapter_compares():
     found = streams.variants(4096, 128)
     assert found[0] == streams.BASELINE
     assert [v.panels for v in found if v.streams == min(4, v.panels) and v.memory == "pinned"] == [
@@ -172,24 +169,24 @@ def test_variants_are_what_the_chapter_compares() -> None:
 class Pretend:
     """A bench whose variants take known times; one may leave a wrong C."""
 
-    def __init__(self, wrong: Variant | None = None) -> None:
+    def __init__(self, wrong=None):
         self.wrong, self.calls, self.fresh = wrong, list[str](), False
 
-    def run(self, v: Variant) -> float:
+    def run(self, v):
         self.calls.append(v.title)
         return float(v.panels)
 
-    def poison(self) -> None:
+    def poison(self):
         self.calls.append("poison")
 
-    def check(self, v: Variant) -> tuple[float, float]:
+    def check(self, v):
         assert self.calls[-2:] == ["poison", v.title]
         ratio = 9.0 if v == self.wrong else 0.5
         protocol.refuse_wrong(ratio, v.title, 1.0, "nothing")
         return 1e-6, ratio
 
 
-def test_variants_take_turns_in_random_order_and_are_checked_before_and_after() -> None:
+def test_variants_take_turns_in_random_order_and_are_checked_before_and_after():
     bench, chosen = Pretend(), streams.variants(4096, 128)
     effort = replace(QUICK, pairs=30, max_pairs=30)
     times, errors = overlapping.compare(bench, chosen, effort=effort, rng=np.random.default_rng(0))
@@ -202,7 +199,7 @@ def test_variants_take_turns_in_random_order_and_are_checked_before_and_after() 
     assert len(set(rounds)) > 25
 
 
-def test_a_wrong_variant_is_refused() -> None:
+def test_a_wrong_variant_is_refused():
     chosen = streams.variants(4096, 128)
     with pytest.raises(ImplausibleError, match="wrong result"):
         overlapping.compare(Pretend(chosen[5]), chosen, effort=QUICK)
@@ -215,14 +212,14 @@ class DeviceArray(np.ndarray):
     """An array whose pointer is asked for as CuPy's is."""
 
     @property
-    def data(self) -> Any:
+    def data(self):
         return SimpleNamespace(ptr=self.ctypes.data)
 
-    def set(self, host: np.ndarray, stream: Stream) -> None:
+    def set(self, host, stream):
         """Queue a copy in."""
         stream.queue.append(("work", lambda: self.__setitem__(..., host)))
 
-    def get(self, out: np.ndarray, stream: Stream, blocking: bool) -> None:
+    def get(self, out, stream, blocking):
         """Queue a copy out."""
         assert not blocking, "a copy that waits overlaps with nothing"
         stream.queue.append(("work", lambda: out.__setitem__(..., self)))
@@ -231,22 +228,22 @@ class DeviceArray(np.ndarray):
 class Stream:
     """A queue. An operation is (kind, payload); nothing runs until someone waits."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world):
         self.world, self.queue = world, list[tuple[str, Any]]()
         world.streams.append(self)
         self.ptr = len(world.streams) - 1
 
-    def __enter__(self) -> Stream:
+    def __enter__(self):
         self.world.current.append(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.world.current.pop()
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         self.world.run_until(self)
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event):
         if event.recorded:  # an event that was never recorded counts as done
             self.queue.append(("wait", (event, event.recorded)))
 
@@ -254,10 +251,10 @@ class Stream:
 class Event:
     """A mark in a stream; each record() is one more version of it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world):
         self.world, self.recorded, self.reached, self.at = world, 0, 0, 0.0
 
-    def record(self, stream: Stream) -> None:
+    def record(self, stream):
         self.recorded += 1
         stream.queue.append(("record", (self, self.recorded)))
 
@@ -271,7 +268,7 @@ class World:
     current: list[Stream] = field(default_factory=list)
     clock: float = 0.0
 
-    def run_until(self, wanted: Stream) -> None:
+    def run_until(self, wanted):
         """Run operations of random streams until this one is empty."""
         while wanted.queue:
             ready = [s for s in self.streams if s.queue and self._may_run(s.queue[0])]
@@ -279,11 +276,11 @@ class World:
             self._do(ready[int(self.rng.integers(len(ready)))].queue.pop(0))
 
     @staticmethod
-    def _may_run(operation: tuple[str, Any]) -> bool:
+    def _may_run(operation):
         kind, payload = operation
         return kind != "wait" or payload[0].reached >= payload[1]
 
-    def _do(self, operation: tuple[str, Any]) -> None:
+    def _do(self, operation):
         kind, payload = operation
         if kind == "record":
             payload[0].reached, payload[0].at = payload[1], self.clock
@@ -291,7 +288,7 @@ class World:
             self.clock += 1.0
             payload()
 
-    def queue(self, work: Callable[[], None]) -> None:
+    def queue(self, work):
         """Queue work in the current stream."""
         self.current[-1].queue.append(("work", work))
 
@@ -299,7 +296,7 @@ class World:
 class PretendGpu:
     """What Runner needs of a Session, over NumPy."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed=0):
         self.world = world = World(np.random.default_rng(seed))
         cuda = SimpleNamespace(
             Stream=lambda non_blocking: Stream(world),
@@ -313,40 +310,40 @@ class PretendGpu:
             ),
         )
 
-        def empty(shape: Any, dtype: Any) -> DeviceArray:
+        def empty(shape, dtype):
             return np.zeros(shape, dtype).view(DeviceArray)
 
         self.cupy = SimpleNamespace(cuda=cuda, empty=empty, asarray=np.array)
         self.stream = Stream(world)
         self.gpu = SimpleNamespace(arch="sm_90")
 
-    def _memcpy(self, to: int, of: int, nbytes: int, kind: int, stream: int) -> None:
+    def _memcpy(self, to, of, nbytes, kind, stream):
         self.world.streams[stream].queue.append(("work", lambda: ctypes.memmove(to, of, nbytes)))
 
-    def supports(self, arch: str) -> bool:
+    def supports(self, arch):
         return arch <= "sm_90"
 
-    def peak_gflops(self, precision: str) -> float:
+    def peak_gflops(self, precision):
         return 1e12
 
     @contextlib.contextmanager
-    def on_stream(self) -> Iterator[None]:
+    def on_stream(self):
         with self.stream:
             yield
 
     @contextlib.contextmanager
-    def faults(self, what: str) -> Iterator[None]:
+    def faults(self, what):
         yield
 
-    def problem(self, dtype: str, M: int, N: int, K: int) -> Any:
+    def problem(self, dtype, M, N, K):
         A, B = numbers.operands("tiled_32", M, N, K)
         return SimpleNamespace(host_A=A, host_B=B, checked="float64 on the host")
 
-    def poison(self, x: np.ndarray, dtype: str) -> None:
+    def poison(self, x, dtype):
         with self.stream:
             self.world.queue(lambda: x.fill(np.nan))
 
-    def error(self, problem: Any, C: np.ndarray, dtype: str) -> tuple[float, float]:
+    def error(self, problem, C, dtype):
         bound = numbers.error_bound("tiled_32", problem.host_A, problem.host_B)
         wanted = numbers.reference("tiled_32", problem.host_A, problem.host_B)
         error = np.abs(C - wanted)
@@ -354,14 +351,14 @@ class PretendGpu:
 
 
 @pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def kernels(monkeypatch):
     """Kernels that multiply with NumPy when their turn comes; the worlds that they run in."""
     worlds: list[World] = []
 
-    def on_gpu(p: Any, A: Any, B: Any, C: Any) -> Callable[[], None]:
+    def on_gpu(p, A, B, C):
         assert A.shape == (p.M, p.K) and B.shape == (p.K, p.N) and C.shape == (p.M, p.N)
 
-        def multiply() -> None:
+        def multiply():
             C[...] = np.asarray(A, np.float64) @ np.asarray(B, np.float64)
 
         return lambda: worlds[-1].queue(multiply)
@@ -370,14 +367,14 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return worlds
 
 
-def runner(worlds: list[Any], seed: int, shape: tuple[int, int, int] = (103, 45, 37)) -> Runner:
+def runner(worlds, seed, shape=(103, 45, 37)):
     """A runner on a pretend GPU of its own."""
     session = PretendGpu(seed)
     worlds.append(session.world)
-    return Runner(session, plan(catalog["tiled_32"], *shape))  # type: ignore[arg-type]
+    return Runner(session, plan(catalog["tiled_32"], *shape))
 
 
-def outcome(r: Runner, v: Variant) -> float:
+def outcome(r, v):
     """Error over tolerance after one run on poisoned memory."""
     r.poison()
     r.run(v)
@@ -385,14 +382,14 @@ def outcome(r: Runner, v: Variant) -> float:
 
 
 @pytest.mark.parametrize("shape", [(103, 45, 37), (1, 1, 1), (33, 7, 64), (130, 40, 5)])
-def test_every_variant_gives_the_product(kernels: list[Any], shape: tuple[int, int, int]) -> None:
+def test_every_variant_gives_the_product(kernels, shape):
     for seed in range(5):
         r = runner(kernels, seed, shape)
         for v in streams.variants(shape[0], r.plan.tile[0]):
             assert outcome(r, v) <= 1.0
 
 
-def broken(kernels: list[Any]) -> int:
+def broken(kernels):
     """How often, of 20 tries, a run in panels is found out to be wrong."""
     count = 0
     for seed in range(20):
@@ -403,13 +400,13 @@ def broken(kernels: list[Any]) -> int:
     return count
 
 
-def without(what: str) -> Any:
+def without(what):
     """A schedule that lacks a step of the first panel."""
     first = (what, 0)
     return lambda right: lambda *of: tuple(s for s in right(*of) if (s.what, s.panel) != first)
 
 
-def apart(right: Any) -> Any:
+def apart(right):
     """A schedule that copies A in another stream than that of its kernel."""
     return lambda count, over: tuple(
         replace(s, stream=(s.stream + 1) % over) if s.what == "A" else s for s in right(count, over)
@@ -426,35 +423,33 @@ FAULTS: dict[str, tuple[Any, str, Any, int]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_a_run_in_panels_is_found_out(
-    fault: str, kernels: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_a_run_in_panels_is_found_out(fault, kernels, monkeypatch):
     """The operands of the run before are still there, so only the poison tells of a lost step."""
     owner, name, twin, least = FAULTS[fault]
     monkeypatch.setattr(owner, name, twin(getattr(owner, name)))
     assert broken(kernels) >= least
 
 
-def chapters_program() -> Callable[..., None]:
+def chapters_program():
     """The program that chapter 24 prints: its cell alone, with nothing of this book imported."""
     text = (Path(__file__).parent.parent / "book" / "24_streams.md").read_text(encoding="utf-8")
     [cell] = re.findall(r"(?ms)^```{code-cell} ipython3\n(def product_in_panels.*?)^```$", text)
     assert "helpers" not in cell
     names: dict[str, Any] = {}
     exec(compile(cell, "chapter 24", "exec"), names)
-    return names["product_in_panels"]  # type: ignore[no-any-return]
+    return names["product_in_panels"]
 
 
-def run_the_program(seed: int, monkeypatch: pytest.MonkeyPatch, rows: int = 103) -> int:
+def run_the_program(seed, monkeypatch, rows=103):
     """Wrong elements after the chapter's program has run on a pretend GPU of its own."""
     session = PretendGpu(seed)
     world, cuda = session.world, session.cupy.cuda
 
-    def empty(shape: Any, dtype: Any) -> DeviceArray:
+    def empty(shape, dtype):
         return np.full(shape, np.nan, dtype).view(DeviceArray)
 
-    def dot(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-        def multiply() -> None:
+    def dot(a, b, out):
+        def multiply():
             out[...] = np.asarray(a, np.float64) @ np.asarray(b, np.float64)
 
         world.queue(multiply)
@@ -469,20 +464,18 @@ def run_the_program(seed: int, monkeypatch: pytest.MonkeyPatch, rows: int = 103)
 
 
 @pytest.mark.parametrize("rows", [103, 1, 4, 5, 100])
-def test_the_program_of_the_chapter_is_right(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_of_the_chapter_is_right(rows, monkeypatch):
     assert [run_the_program(seed, monkeypatch, rows) for seed in range(20)] == [0] * 20
 
 
 @pytest.mark.parametrize("broken", ["wait_event", "synchronize", "record"])
-def test_the_program_without_one_of_its_calls_is_found_out(
-    broken: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_program_without_one_of_its_calls_is_found_out(broken, monkeypatch):
     owner = Event if broken == "record" else Stream
     monkeypatch.setattr(owner, broken, lambda *_: None)
     assert sum(run_the_program(seed, monkeypatch) > 0 for seed in range(20)) >= 10
 
 
-def test_every_call_of_the_program_is_one_of_cupys() -> None:
+def test_every_call_of_the_program_is_one_of_cupys():
     """Names and keywords, against the CuPy that is installed; no GPU is asked for."""
     cupy = pytest.importorskip("cupy")
     import cupyx
@@ -499,7 +492,7 @@ def test_every_call_of_the_program_is_one_of_cupys() -> None:
 
 
 @pytest.mark.gpu
-def test_every_variant_is_right_on_a_gpu() -> None:
+def test_every_variant_is_right_on_a_gpu():
     import cupyx
 
     from helpers.record.gpu import Session
@@ -517,7 +510,7 @@ def test_every_variant_is_right_on_a_gpu() -> None:
     assert numbers.wrong_elements("vectorised", A, B, hosts[2]) == 0
 
 
-def test_the_time_line_has_every_operation_from_zero_on(kernels: list[Any]) -> None:
+def test_the_time_line_has_every_operation_from_zero_on(kernels):
     r = runner(kernels, 1)
     for v in (streams.BASELINE, Variant("panels", "pinned", 4, 3)):
         found = r.timeline(v)
@@ -531,7 +524,7 @@ def test_the_time_line_has_every_operation_from_zero_on(kernels: list[Any]) -> N
             assert ends == sorted(ends)
 
 
-def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> None:
+def test_entries_keep_what_was_measured(kernels, tmp_path):
     session: Any = PretendGpu()
     kernels.append(session.world)
     note = {**dict.fromkeys(store.RECORDED), "date": "2026-01-01", "commit": "abc"}
@@ -557,7 +550,7 @@ def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> N
 SHIPPED = load("h200").of(Overlapped, kernel="tiled_32", m=1024)
 
 
-def made_up(session: Any, kernel: Any, size: store.Size, *, recorded: Any, **_: Any) -> Any:
+def made_up(session, kernel, size, *, recorded, **_):
     """Entries as overlapping.entries returns them: the book's, as if they were of this product."""
     about = {"kernel": kernel.name, "params": dict(kernel.params), **store.named(size)}
     own = {"source": rungs.fingerprint(kernel), "recorded": dict(recorded)}
@@ -565,11 +558,11 @@ def made_up(session: Any, kernel: Any, size: store.Size, *, recorded: Any, **_: 
 
 
 @pytest.fixture
-def overlapped(gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def overlapped(gpu, monkeypatch):
     """A pretend H200 on which overlapping is measured; the calls of overlapping.entries."""
     calls: list[str] = []
 
-    def entries(session: Any, kernel: Any, size: store.Size, **options: Any) -> Any:
+    def entries(session, kernel, size, **options):
         calls.append(f"{kernel.name} {size[0]}")
         return made_up(session, kernel, size, **options)
 
@@ -578,9 +571,7 @@ def overlapped(gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -> list[
     return calls
 
 
-def test_overlap_is_recorded_once_and_replayed(
-    overlapped: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overlap_is_recorded_once_and_replayed(overlapped, monkeypatch):
     found = record(sections=("overlap",))
     assert found.refused == []
     assert overlapped == [f"{k} {n}" for n in (1024, 2048) for k in overlapping.KERNELS]
@@ -603,10 +594,8 @@ def test_overlap_is_recorded_once_and_replayed(
     assert len(overlap(gpu="h200").rows) == len(replayed.rows)
 
 
-def test_overlap_is_measured_where_there_is_a_gpu(
-    overlapped: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def named(session: Any, kernel: Any, size: store.Size, **options: Any) -> Any:
+def test_overlap_is_measured_where_there_is_a_gpu(overlapped, monkeypatch):
+    def named(session, kernel, size, **options):
         assert options.pop("effort") == overlapping.LIVE
         return made_up(session, kernel, size, **options)
 
@@ -622,14 +611,14 @@ def test_overlap_is_measured_where_there_is_a_gpu(
 # -- the picture -------------------------------------------------------------------------------
 
 
-def drawn(**change: Any) -> plots.Figure:
+def drawn(**change):
     rows = streams.lanes(streams.simulate(streams.schedule(4, 3), (1,) * 4, MS), "4 panels")
     rows += streams.lanes(streams.simulate(streams.schedule(1, 1), (1,), MS), "serial")
     rows[0] |= change
     return plots.gantt(rows, source="made up.")
 
 
-def test_the_picture_says_what_each_engine_does() -> None:
+def test_the_picture_says_what_each_engine_does():
     figure = drawn()
     assert "4 panels: 9.5 ms" not in figure.alt
     assert "4 panels: 8 ms in all, host to device busy for 3 ms in 5 pieces" in figure.alt
@@ -642,7 +631,7 @@ def test_the_picture_says_what_each_engine_does() -> None:
     assert figure == drawn()
 
 
-def test_bars_that_cannot_be_are_refused() -> None:
+def test_bars_that_cannot_be_are_refused():
     with pytest.raises(DataError, match="no operation"):
         plots.gantt([])
     with pytest.raises(DataError, match="kind='coffee'"):
@@ -655,17 +644,17 @@ def test_bars_that_cannot_be_are_refused() -> None:
 # -- the exercises -----------------------------------------------------------------------------
 
 
-def passes(name: str, answer: Any) -> bool:
+def passes(name, answer):
     return exercises.check(name, answer).passed
 
 
-def test_exercises_admit_what_is_right_and_refuse_what_is_not() -> None:
+def test_exercises_admit_what_is_right_and_refuse_what_is_not():
     assert passes("24.2", streams.panels)
     assert not passes("24.2", naive_cut)
     assert not passes("24.2", lambda rows, count, tile: [(0, rows)])
     assert not passes("24.2", lambda rows, count, tile: [(0, rows)] * count)
 
-    def listed(count: int, over: int) -> list[tuple[str, int, int]]:
+    def listed(count, over):
         return [(s.what, s.panel, s.stream) for s in streams.schedule(count, over)]
 
     assert passes("24.3", listed)

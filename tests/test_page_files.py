@@ -11,9 +11,7 @@ import re
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +27,7 @@ TEXT = {"one/lib/a.js": b"import {b} from 'other';\n"}
 TEXT["one/lib/deep/b.bin"] = bytes(range(256)) * 400
 
 
-def tar(files: dict[str, bytes]) -> bytes:
+def tar(files):
     """A package as a project releases it."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:bz2") as archive:
@@ -41,7 +39,7 @@ def tar(files: dict[str, bytes]) -> bytes:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+def site(tmp_path):
     """A folder, and the address at which a server of this machine shows it."""
     folder = tmp_path / "site"
     folder.mkdir()
@@ -52,14 +50,14 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """This test's own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("TILE_CACHE", raising=False)
     return tmp_path / "cache" / "tile-by-tile" / "packages"
 
 
-def package(*sources: str) -> Package:
+def package(*sources):
     wanted = {"a.js": TEXT["one/lib/a.js"], "deep/b.bin": TEXT["one/lib/deep/b.bin"]}
     files = tuple(
         File(name, len(content), hashlib.sha256(content).hexdigest(), f"x/{name}")
@@ -68,7 +66,7 @@ def package(*sources: str) -> Package:
     return Package("A", "1", "MIT", "https://a.example", "editor", sources, files)
 
 
-def bring(*sources: str) -> dict[File, bytes]:
+def bring(*sources):
     """What these sources give of it; nothing is said."""
     return packages.bring(package(*sources), lambda text: None)
 
@@ -76,7 +74,7 @@ def bring(*sources: str) -> dict[File, bytes]:
 # -- fetching --------------------------------------------------------------------------------------
 
 
-def test_a_release_is_fetched_once(site: tuple[Path, str], cache: Path) -> None:
+def test_a_release_is_fetched_once(site, cache):
     folder, address = site
     (folder / "a.tar.bz2").write_bytes(tar({"one/other": b"", **TEXT, "late": bytes(10**6)}))
     messages: list[str] = []
@@ -92,7 +90,7 @@ def test_a_release_is_fetched_once(site: tuple[Path, str], cache: Path) -> None:
         packages.bring(release, messages.append)
 
 
-def test_other_bytes_are_not_taken(site: tuple[Path, str], cache: Path) -> None:
+def test_other_bytes_are_not_taken(site, cache):
     folder, address = site
     (folder / "a.tar.bz2").write_bytes(tar(TEXT | {"one/lib/a.js": b"import {b} from 'evil';\n\n"}))
     with pytest.raises(
@@ -102,7 +100,7 @@ def test_other_bytes_are_not_taken(site: tuple[Path, str], cache: Path) -> None:
     assert not cache.exists()
 
 
-def test_what_is_wrong_with_each_source_is_said(site: tuple[Path, str], cache: Path) -> None:
+def test_what_is_wrong_with_each_source_is_said(site, cache):
     folder, address = site
     (folder / "half.tar.bz2").write_bytes(tar(TEXT)[:300])
     (folder / "lacks.tar.bz2").write_bytes(tar({"one/lib/a.js": TEXT["one/lib/a.js"]}))
@@ -117,9 +115,7 @@ def test_what_is_wrong_with_each_source_is_said(site: tuple[Path, str], cache: P
     assert not cache.exists()
 
 
-def test_the_next_source_is_taken(
-    site: tuple[Path, str], cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_source_is_taken(site, cache, monkeypatch):
     folder, address = site
     (folder / "a.tar.bz2").write_bytes(tar(TEXT))
     monkeypatch.setenv("TILE_CACHE", "0")
@@ -136,7 +132,7 @@ shutil.copy({archive!r}, to)
 """
 
 
-def test_clients_bring_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_bring_packages(tmp_path, monkeypatch):
     """A stand-in for `npm pack`, and no `npm` at all."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DataError, match=r"there is no npm on this machine \(it comes with Node"):
@@ -150,8 +146,8 @@ def test_clients_bring_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(bring("npm a@1")) == 2
 
 
-def test_a_wheel_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def download(command: list[str]) -> None:
+def test_a_wheel_is_read_too(tmp_path, monkeypatch):
+    def download(command):
         assert command[1:4] == ["-m", "pip", "download"] and command[-1] == "a==1"
         with zipfile.ZipFile(Path(command[command.index("--dest") + 1]) / "a.whl", "w") as wheel:
             for name, content in TEXT.items():
@@ -161,7 +157,7 @@ def test_a_wheel_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(bring("pypi a==1")) == 2
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_whole():
     rows = packages.packages()
     places = [file.to for row in rows for file in row.files if file.to]
     assert len(set(places)) == len(places) and all(row.sources for row in rows)
@@ -176,7 +172,7 @@ def test_the_table_is_whole() -> None:
         packages.packages(ROOT / "README.md")
 
 
-def test_imports_become_relative() -> None:
+def test_imports_become_relative():
     places = {"@a/state": "editor/state.js", "elt": "lib/elt.js"}
     text = "import { A } from '@a/state';\nimport elt from \"elt\"; const x = 'from', y = 'elt';\n"
     assert packages.linked(text, "editor/view.js", places) == (
@@ -192,7 +188,7 @@ def test_imports_become_relative() -> None:
 # -- this project ----------------------------------------------------------------------------------
 
 
-def test_the_archive_is_the_same_each_time_and_holds_no_more_than_a_page_needs() -> None:
+def test_the_archive_is_the_same_each_time_and_holds_no_more_than_a_page_needs():
     """What students begin with is in it, and no solution."""
     files = slim.files()
     first = slim.pack(files)
@@ -216,7 +212,7 @@ def test_the_archive_is_the_same_each_time_and_holds_no_more_than_a_page_needs()
     assert len(book) < 23_000 < sum(map(len, slim.pages().values()))
 
 
-def test_all_that_is_stored_of_a_name_is_taken() -> None:
+def test_all_that_is_stored_of_a_name_is_taken():
     found = slim.whole(['extern "C" __global__ void repaired(float* x) {}'])
     assert set(found) == {"repaired.json", "repaired.unpacked"}
     assert len(found["repaired.unpacked"]["programs"]) == 1
@@ -227,12 +223,12 @@ def test_all_that_is_stored_of_a_name_is_taken() -> None:
         slim.whole(["__global__ void unheard() {}"])
 
 
-def test_modules_follow_imports_also_inside_functions() -> None:
+def test_modules_follow_imports_also_inside_functions():
     text = "import a.b\ndef f():\n    from . import c\n    from ..d import e\nif TYPE_CHECKING:\n    import g\n"
     assert set(slim._imports(ast.parse(text), "p.q")) == {"a.b", "p.q", "p.q.c", "p.d", "p.d.e"}
 
 
-def test_each_cell_of_the_book_is_stored() -> None:
+def test_each_cell_of_the_book_is_stored():
     assert {k.name for k, _ in slim.cells()} > {"naive_core", "tiled_32_core", "fp32_sliced"}
     assert len(slim.sliders()) == sum(page.count("\nlive.tile(") for page in slim.pages().values())
     changed = cores["naive_core"].source.replace("0.0f", "0.5f", 1)
@@ -240,7 +236,7 @@ def test_each_cell_of_the_book_is_stored() -> None:
         slim.programs([(cores["naive_core"], changed)])
 
 
-def test_unpacked_programs_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacked_programs_are_read(tmp_path, monkeypatch):
     k = catalog["tiled_32"]
     for name, content in slim.programs([(k, None)]).items():
         (tmp_path / name).write_text(json.dumps(content))
@@ -264,7 +260,7 @@ def test_unpacked_programs_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 NUMPY = "numpy-2.0.2-cp312-cp312-pyodide_2024_0_wasm32.whl"
 
 
-def listed(wheel: bytes) -> bytes:
+def listed(wheel):
     """Pyodide's list of packages, with this one of NumPy."""
     numpy = {"file_name": NUMPY, "sha256": hashlib.sha256(wheel).hexdigest()}
     return json.dumps(
@@ -272,7 +268,7 @@ def listed(wheel: bytes) -> bytes:
     ).encode()
 
 
-def given(row: Package, say: Any) -> dict[File, bytes]:
+def given(row, say):
     """Files of a package as if they had been fetched."""
     wheel = f"// {NUMPY}\n".encode()
     return {
@@ -281,9 +277,7 @@ def given(row: Package, say: Any) -> dict[File, bytes]:
     }
 
 
-def test_the_folder_is_brought_to_what_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_brought_to_what_is_wanted(tmp_path, monkeypatch):
     monkeypatch.setattr(page_files, "bring", given)
     monkeypatch.setattr(slim, "archive", lambda: b"zip")
     (tmp_path / "old").mkdir()
@@ -307,14 +301,14 @@ def test_the_folder_is_brought_to_what_is_wanted(
     assert page_files.write(tmp_path) == (1, count) and tampered.read_bytes() == b"zip"
 
 
-def test_another_numpy_than_pyodides_is_refused() -> None:
+def test_another_numpy_than_pyodides_is_refused():
     for other in ({NUMPY: ("", b"wheel of another release")}, {"numpy-9.whl": ("", b"wheel")}):
         with pytest.raises(DataError, match="another NumPy"):
             page_files.lock(listed(b"wheel"), other)
 
 
 @pytest.mark.parametrize("arguments", [["PAGE=1"], [], ["PAGE=0"]])
-def test_make_fills_the_folder_where_it_is_asked_for(arguments: list[str]) -> None:
+def test_make_fills_the_folder_where_it_is_asked_for(arguments):
     env = {k: v for k, v in os.environ.items() if k not in ("PAGE", "MAKEFLAGS")}
     line = ["make", "-n", "-o", ".venv/.book", "book", *arguments]
     made = completed(line, cwd=ROOT, check=True, env=env).stdout
@@ -334,9 +328,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_pages_that_run_load_the_script_where_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
-) -> None:
+def test_pages_that_run_load_the_script_where_it_is_asked_for(tmp_path, monkeypatch, wanted):
     monkeypatch.setenv("TILE_PAGE", "1" if wanted else "")
     source, built = tmp_path / "source", tmp_path / "built"
     source.mkdir()

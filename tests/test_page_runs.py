@@ -9,10 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -25,7 +22,7 @@ from tests.pages_check import FIND_FAINT, FIND_WIDE
 from tilelabs.labs import lab, rehearsing
 from tools import page_runs
 from tools.page_files import __main__ as filing
-from tools.page_runs import PAGES, Reader, Sent, Step
+from tools.page_runs import PAGES
 
 pytestmark = [pytest.mark.book, pytest.mark.browser, pytest.mark.slow]
 
@@ -43,7 +40,7 @@ EDIT = ".tile-run button:text-is('Edit and run here')"
 
 
 @pytest.fixture(scope="module")
-def folder(html: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(html, tmp_path_factory):
     """Pages that run, and what they load: as `make book PAGE=1` leaves them."""
     made = tmp_path_factory.mktemp("site")
     try:
@@ -64,60 +61,60 @@ def folder(html: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[tuple[str, Sent]]:
+def served(folder):
     """The address of those pages, and what was sent from it."""
     with page_runs.serve(folder) as pair:
         yield pair
 
 
 @pytest.fixture(scope="module")
-def reader(browser: Any, served: tuple[str, Sent]) -> Iterator[Reader]:
+def reader(browser, served):
     """A reader whose editor is open and whose emulator is there."""
     with page_runs.reading(browser, *served, PAGE) as one:
         one.press()
         yield one
 
 
-def by_name(reader: Reader) -> dict[str, Step]:
+def by_name(reader):
     return {step.name.partition(": ")[2]: step for step in reader.steps}
 
 
-def core_of(page: Any) -> str:
+def core_of(page):
     return str(page.locator("div.cell .cell_input pre", has_text="%%cuda").first.text_content())
 
 
-def lines_of(text: str) -> set[int]:
+def lines_of(text):
     """Lines that Python here finds something on, in a cell's text."""
     first, _, body = text.partition("\n")
     verdict = mine(f"\n{body}\n", first.split()[1], backend="emulator")
     return {line for f in verdict.findings for line in (f.line, f.other_line or f.line)}
 
 
-def plain(shown: str) -> list[str]:
+def plain(shown):
     """Words and numbers of what a cell shows, but for where its program came from."""
     return re.sub(r" \(stored\)|Table [\d.]+|\u200b", "", shown).split()
 
 
-def words_of(html: str) -> list[str]:
+def words_of(html):
     return unescape(re.sub(r"<[^>]+>", " ", html)).split()
 
 
 # -- before anyone asks ----------------------------------------------------------------------------
 
 
-def test_the_script_is_small() -> None:
+def test_the_script_is_small():
     assert SCRIPT.stat().st_size <= 8_000
 
 
 @pytest.mark.parametrize("name", BUTTONS)
-def test_each_kernel_has_one_button(browser: Any, served: tuple[str, Sent], name: str) -> None:
+def test_each_kernel_has_one_button(browser, served, name):
     with page_runs.reading(browser, *served, name) as one:
         assert one.page.locator(EDIT).count() == BUTTONS[name]
         solutions = one.page.locator("details pre", has_text="check(").count()
         assert solutions or name in ("16_slices_of_k", "teaching", "01_your_gpu")
 
 
-def test_of_a_folded_text_all_is_edited(browser: Any, served: tuple[str, Sent]) -> None:
+def test_of_a_folded_text_all_is_edited(browser, served):
     with page_runs.reading(browser, *served, "16_slices_of_k") as one:
         one.page.locator(EDIT).click()
         one.page.wait_for_selector(".cm-editor")
@@ -126,7 +123,7 @@ def test_of_a_folded_text_all_is_edited(browser: Any, served: tuple[str, Sent]) 
         assert text.count("\n") > 100
 
 
-def test_nothing_is_loaded_before_the_press(browser: Any, folder: Path) -> None:
+def test_nothing_is_loaded_before_the_press(browser, folder):
     with (
         page_runs.serve(folder) as (address, sent),
         page_runs.reading(browser, address, sent, PAGE) as one,
@@ -164,9 +161,7 @@ OBSTACLES = {
 
 
 @pytest.mark.parametrize("what", OBSTACLES)
-def test_where_it_cannot_run_the_page_says_so_and_stays(
-    browser: Any, served: tuple[str, Sent], what: str
-) -> None:
+def test_where_it_cannot_run_the_page_says_so_and_stays(browser, served, what):
     script, agent, word = OBSTACLES[what]
     context = browser.new_context(**({"user_agent": f"Mozilla/5.0 ({agent})"} if agent else {}))
     page = context.new_page()
@@ -184,7 +179,7 @@ def test_where_it_cannot_run_the_page_says_so_and_stays(
     context.close()
 
 
-def test_a_page_opened_from_a_file_says_what_to_do(browser: Any, folder: Path) -> None:
+def test_a_page_opened_from_a_file_says_what_to_do(browser, folder):
     context = browser.new_context()
     page = context.new_page()
     page.goto((folder / "book" / f"{PAGE}.html").as_uri())
@@ -196,7 +191,7 @@ def test_a_page_opened_from_a_file_says_what_to_do(browser: Any, folder: Path) -
     context.close()
 
 
-def test_a_file_that_came_in_part_is_named(browser: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_came_in_part_is_named(browser, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "site", symlinks=True)
     book = tmp_path / "site" / "run" / "book.zip"
     book.write_bytes(book.read_bytes()[:-1])
@@ -212,7 +207,7 @@ def test_a_file_that_came_in_part_is_named(browser: Any, folder: Path, tmp_path:
 # -- the editor ------------------------------------------------------------------------------------
 
 
-def test_keys_alone_edit_run_and_leave(reader: Reader) -> None:
+def test_keys_alone_edit_run_and_leave(reader):
     page = reader.page
     core = page_runs.text_of(page)
     page.locator(".cm-content").focus()
@@ -231,7 +226,7 @@ def test_keys_alone_edit_run_and_leave(reader: Reader) -> None:
     assert "nothing was found" in by_name(reader)["Ctrl-Enter"].says
 
 
-def test_what_it_shows_is_what_the_notebook_showed(reader: Reader) -> None:
+def test_what_it_shows_is_what_the_notebook_showed(reader):
     """The core as it stands, run in the page, and as the page came with it."""
     page_runs.put(reader.page, reader.core)
     reader.run("again")
@@ -245,11 +240,11 @@ def test_what_it_shows_is_what_the_notebook_showed(reader: Reader) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_panel_can_be_read(reader: Reader, theme: str, width: int) -> None:
+def test_the_panel_can_be_read(reader, theme, width):
     can_be_read(reader.page, theme, width)
 
 
-def can_be_read(page: Any, theme: str, width: int) -> None:
+def can_be_read(page, theme, width):
     page.set_viewport_size({"width": width, "height": 900})
     page.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
     page.evaluate("scrollTo(0, 0)")  # neither the theme's button back to the top
@@ -275,7 +270,7 @@ while time.monotonic() < ends:
 """
 
 
-def test_the_time_of_a_run_goes_by(reader: Reader) -> None:
+def test_the_time_of_a_run_goes_by(reader):
     """Or a kernel that does not end would end with the page alone."""
     worker = reader.page.workers[-1]
     code = CLOCK.replace("CLOCKS", "(seconds, time.process_time)")
@@ -286,7 +281,7 @@ def test_the_time_of_a_run_goes_by(reader: Reader) -> None:
 # -- what a reader does ----------------------------------------------------------------------------
 
 
-def test_the_core_of_chapter_6(browser: Any, served: tuple[str, Sent], folder: Path) -> None:
+def test_the_core_of_chapter_6(browser, served, folder):
     stages = json.loads((folder / "run" / "manifest.json").read_text())["stages"]
     compiler = sum(file["bytes"] for file in stages["compiler"]) / 1e6
     with page_runs.reading(browser, *served, PAGE) as one:
@@ -322,7 +317,7 @@ def test_the_core_of_chapter_6(browser: Any, served: tuple[str, Sent], folder: P
 
 
 @pytest.mark.parametrize("name", PAGES[1:])
-def test_the_core_of_another_chapter(browser: Any, served: tuple[str, Sent], name: str) -> None:
+def test_the_core_of_another_chapter(browser, served, name):
     with page_runs.reading(browser, *served, name) as one:
         core = page_runs.later_chapter(one)
         steps = by_name(one)
@@ -332,7 +327,7 @@ def test_the_core_of_another_chapter(browser: Any, served: tuple[str, Sent], nam
         assert set(changed.lines) == lines_of(page_runs.without_a_barrier(core)) != set()
 
 
-def test_an_exercise_is_judged_as_in_the_notebook(browser: Any, served: tuple[str, Sent]) -> None:
+def test_an_exercise_is_judged_as_in_the_notebook(browser, served):
     with page_runs.reading(browser, *served, "deeper_06_tiling") as one:
         right = one.page.locator("details pre", has_text='check("06.2"').text_content()
         one.press()
@@ -354,7 +349,7 @@ def test_an_exercise_is_judged_as_in_the_notebook(browser: Any, served: tuple[st
     assert steps["a typo"].lines == (line,) and "does not compile" in steps["a typo"].says
 
 
-def test_a_cell_works_on_the_pages_arrays(browser: Any, served: tuple[str, Sent]) -> None:
+def test_a_cell_works_on_the_pages_arrays(browser, served):
     with page_runs.reading(browser, *served, "01_your_gpu") as one:
         one.press()
         one.run("the text as it stands")
@@ -367,7 +362,7 @@ def test_a_cell_works_on_the_pages_arrays(browser: Any, served: tuple[str, Sent]
     assert steps["no bound"].lines == (line,) and "a[1000]" in one.shown["no bound"]
 
 
-def test_a_labs_starter_is_judged_by_its_check(browser: Any, served: tuple[str, Sent]) -> None:
+def test_a_labs_starter_is_judged_by_its_check(browser, served):
     of = lab("2")
     right = rehearsing.texts(of)["a_transposed.cu"]
     with page_runs.reading(browser, *served, "teaching") as one:
@@ -387,7 +382,7 @@ def test_a_labs_starter_is_judged_by_its_check(browser: Any, served: tuple[str, 
 # -- sliders ---------------------------------------------------------------------------------------
 
 
-def test_sliders_move_a_tile(browser: Any, served: tuple[str, Sent]) -> None:
+def test_sliders_move_a_tile(browser, served):
     with page_runs.reading(browser, *served, PAGE) as one:
         page = one.page
         assert page.locator(".tile-slide").count() == 0

@@ -36,7 +36,7 @@ from nogpu.errors import ConfigError, DataError, UnknownNameError
 TAG = re.compile(r"</?\w+")
 
 
-def parsed(shown: Html) -> BeautifulSoup:
+def parsed(shown):
     """The HTML of a piece of a page, checked for what none may hold."""
     html = shown._repr_html_()
     soup = BeautifulSoup(html, "html.parser")
@@ -51,7 +51,7 @@ def parsed(shown: Html) -> BeautifulSoup:
     "wrong",
     ["<b><i></b></i>", "<p>", "</p>", "<h2></h2>", "<a onclick='x'></a>", "<a href='http:'></a>"],
 )
-def test_a_piece_that_no_page_may_hold_is_seen(wrong: str) -> None:
+def test_a_piece_that_no_page_may_hold_is_seen(wrong):
     with pytest.raises(AssertionError):
         parsed(Html(wrong, ""))
 
@@ -59,7 +59,7 @@ def test_a_piece_that_no_page_may_hold_is_seen(wrong: str) -> None:
 # -- listings ------------------------------------------------------------------------------------
 
 
-def code_of(shown: Html) -> str:
+def code_of(shown):
     """The source as a reader copies it: without line numbers and marks."""
     code = parsed(shown).pre
     assert code
@@ -68,7 +68,7 @@ def code_of(shown: Html) -> str:
     return code.get_text()
 
 
-def test_a_listing_is_the_file_and_nothing_else() -> None:
+def test_a_listing_is_the_file_and_nothing_else():
     shown = show_kernel("vectorised", since="coalesced")
     assert code_of(shown) == catalog["vectorised"].source
     [pre] = parsed(shown).find_all("pre")
@@ -78,7 +78,7 @@ def test_a_listing_is_the_file_and_nothing_else() -> None:
     assert "lines marked + are new since kernels/05_coalesced.cu" in shown.html
 
 
-def test_new_lines_are_marked_by_sign_tint_and_words() -> None:
+def test_new_lines_are_marked_by_sign_tint_and_words():
     shown = show_kernel("coalesced", since="naive")
     expected = new_lines(catalog["coalesced"].source, catalog["naive"].source)
     assert len(expected) == 2
@@ -91,7 +91,7 @@ def test_new_lines_are_marked_by_sign_tint_and_words() -> None:
     assert all("threadIdx" in line for line in marked.values())
 
 
-def test_what_is_new_stands_before_the_whole_file() -> None:
+def test_what_is_new_stands_before_the_whole_file():
     first, _, rest = show_kernel("coalesced", since="naive").html.partition("<details>")
     lines = len(catalog["coalesced"].source.splitlines())
     assert f"the whole file, {lines} lines" in rest and "as before" not in rest
@@ -104,7 +104,7 @@ def test_what_is_new_stands_before_the_whole_file() -> None:
     assert "<details>" not in show_kernel("coalesced").html
 
 
-def test_what_counts_as_new() -> None:
+def test_what_counts_as_new():
     old = "__global__ void first(int* x)\n{\n    int a = 1;  // one\n    x[0] = a;\n}\n"
     same = "// a header\n__global__ void second(int* x)\n{\n\n  int a  = 1;\n    x[0] = a;\n}\n"
     assert new_lines(same, old) == set()
@@ -114,7 +114,7 @@ def test_what_counts_as_new() -> None:
     assert 1 in new_lines(bounds, old)
 
 
-def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text() -> None:
+def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text():
     source = catalog["naive"].source.splitlines()
     row = next(i for i, line in enumerate(source, 1) if "const int row" in line)
     shown = show_kernel("naive", lines=("const int row", "return"), new={row})
@@ -129,7 +129,7 @@ def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text() -> None:
     assert "common/mma.cuh" in show_kernel("common/mma.cuh").html
 
 
-def test_lines_are_marked_by_their_text_in_place_of_the_difference() -> None:
+def test_lines_are_marked_by_their_text_in_place_of_the_difference():
     spans = [("sum = 0", "sum = 0"), ("for (int k", "sum +=")]
     shown = show_kernel("naive", mark=spans)
     source = catalog["naive"].source.splitlines()
@@ -144,7 +144,7 @@ def test_lines_are_marked_by_their_text_in_place_of_the_difference() -> None:
         show_kernel("naive", lines=("sum = 0", "sum +="), mark=[("__global__", "__global__")])
 
 
-def test_a_folded_listing_is_closed_and_says_its_file() -> None:
+def test_a_folded_listing_is_closed_and_says_its_file():
     shown = show_kernel("tiled_32", folded=True)
     outer, summary = parsed(shown).find_all(True)[:2]
     assert (outer.name, summary.name) == ("details", "summary") and "open" not in outer.attrs
@@ -152,7 +152,7 @@ def test_a_folded_listing_is_closed_and_says_its_file() -> None:
     assert code_of(shown) == catalog["tiled_32"].source
 
 
-def test_a_listing_reads_without_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_reads_without_pygments(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygments", None)
     shown = show_kernel("naive")
     assert code_of(shown) == catalog["naive"].source
@@ -169,7 +169,7 @@ SPECS = [
 ]  # fmt: skip
 
 
-def outcome(format_: Any, *given: Any) -> Any:
+def outcome(format_, *given):
     """What a call returns, or the kind of what it raises."""
     try:
         return format_(*given)
@@ -177,7 +177,7 @@ def outcome(format_: Any, *given: Any) -> Any:
         return type(error)
 
 
-def test_a_number_reads_the_same_in_the_notebook_as_in_the_book() -> None:
+def test_a_number_reads_the_same_in_the_notebook_as_in_the_book():
     """The role splits name and format at the colon, and takes "s" where there is none."""
     book = pytest.importorskip("myst_nb.core.variables").format_plain_text
     for value, spec in product(VALUES, SPECS):
@@ -187,7 +187,7 @@ def test_a_number_reads_the_same_in_the_notebook_as_in_the_book() -> None:
     assert kinds == {str, type}  # some combinations raise
 
 
-def test_say_fills_in_what_was_glued() -> None:
+def test_say_fills_in_what_was_glued():
     glue("ms_naive", np.float64(276.123))
     glue("edge", np.int64(4096))
     glue("gpu", "NVIDIA H200")
@@ -199,7 +199,7 @@ def test_say_fills_in_what_was_glued() -> None:
     assert say("{edge}").markdown == "1"
 
 
-def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_glue_gives_the_book_what_it_can_read_back(monkeypatch):
     """Message for message what MyST-NB's own glue sends, so that its text roles find it."""
     own = pytest.importorskip("myst_nb.ext.glue")
     import IPython.display
@@ -208,7 +208,7 @@ def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPat
 
     sent: list[tuple[Any, ...]] = []
 
-    def display(data: Any, *, raw: bool, metadata: Any) -> None:
+    def display(data, *, raw, metadata):
         sent.append((data, raw, metadata))
 
     monkeypatch.setattr(gluing, "_in_ipython", lambda: True)
@@ -225,7 +225,7 @@ def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPat
     assert [m["scrapbook"]["name"] for _, _, m in sent[-2:]] == ["pair.a.b", "pair.c"]
 
 
-def test_many_are_glued_at_once_and_objects_by_their_leaves() -> None:
+def test_many_are_glued_at_once_and_objects_by_their_leaves():
     m = measure(["tiled_32", "block_1d"], sizes=[512, (4096, 4096, 4096)], gpu="h200")
     t = trace("tiled_32", M=64, N=64, K=64)
     r = resources("tiled_32", arch="sm_90")
@@ -246,7 +246,7 @@ def test_many_are_glued_at_once_and_objects_by_their_leaves() -> None:
     assert say("{gain} {at.x.512} {at.mix.LDS.128:d}").markdown == "1.5 2.5 3"
 
 
-def test_what_is_not_known_has_no_leaf() -> None:
+def test_what_is_not_known_has_no_leaf():
     glue(at={"there": 1.0, "none": None, "gap": math.nan})
     for name in ("none", "gap"):
         with pytest.raises(UnknownNameError, match=f"at.{name}"):
@@ -262,7 +262,7 @@ OPTIONS = {"Yes: `a < b`": "Because *c* > d.", "No & never": "It depends on `x[i
 OPTIONS["2 * 3 * 4"] = "That is 24."
 
 
-def test_a_quiz_is_folded_options_whose_verdicts_nobody_sees_before_a_choice() -> None:
+def test_a_quiz_is_folded_options_whose_verdicts_nobody_sees_before_a_choice():
     q = quiz("Is `A[i]` coalesced?", OPTIONS, answer="No & never")
     soup = parsed(q)
     assert [d.attrs for d in soup.find_all("details")] == [soup.details.attrs] * 3
@@ -288,7 +288,7 @@ class Row:
     ms: float | None
 
 
-def test_a_word_among_numbers_puts_its_column_to_the_left() -> None:
+def test_a_word_among_numbers_puts_its_column_to_the_left():
     rows: list[dict[str, Any]] = [{"kernel": "naive", "ms": 2.5}, {"kernel": "ours", "ms": None}]
     right = table(rows, caption="Times.").html
     assert right.count("text-align:right") == 3, "the header, a number and a gap"
@@ -296,7 +296,7 @@ def test_a_word_among_numbers_puts_its_column_to_the_left() -> None:
     assert "text-align:right" not in left
 
 
-def test_a_table_has_a_caption_headers_and_aligned_numbers() -> None:
+def test_a_table_has_a_caption_headers_and_aligned_numbers():
     t = table(
         [{"kernel": "naive", "ms": 276.1234, "n": 4096}, {"kernel": "a<b", "ms": None, "n": 12345}],
         caption="Times of `kernels`.",
@@ -319,7 +319,7 @@ def test_a_table_has_a_caption_headers_and_aligned_numbers() -> None:
     assert lines[-1] == "Recorded."
 
 
-def test_tables_of_frames_dataclasses_and_chosen_columns() -> None:
+def test_tables_of_frames_dataclasses_and_chosen_columns():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"kernel": ["a", "b"], "ms": [1.5, math.nan], "n": [1, 2]})
     t = table(frame, caption="c", columns=["n", "kernel"])
@@ -331,7 +331,7 @@ def test_tables_of_frames_dataclasses_and_chosen_columns() -> None:
     assert "&lt;1&gt;" in words.html
 
 
-def test_a_turned_table_has_a_column_for_each_thing() -> None:
+def test_a_turned_table_has_a_column_for_each_thing():
     rows = [{"kernel": "a", "ms": 1.25, "n": 4096}, {"kernel": "b", "ms": None, "n": 8}]
     t = table(rows, caption="c", headers={"ms": "time (ms)"}, formats={"ms": ".1f"}, turned=True)
     lines = [line.split("  ") for line in t.text.splitlines()[1:]]
@@ -343,7 +343,7 @@ def test_a_turned_table_has_a_column_for_each_thing() -> None:
         table([*rows, rows[0]], caption="c", turned=True)
 
 
-def test_code_in_a_cell_stays_code() -> None:
+def test_code_in_a_cell_stays_code():
     t = table([{"ms_a_call": 1, "cp_async": 2}], caption="c")
     assert ">ms a call<" in t.html and ">cp_<wbr>async<" in t.html
     assert "cp_async" in str(t)
@@ -383,14 +383,14 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (lambda: table([{"a": 1}], caption="c", headers={"b": "B"}), DataError, "b"),
     (lambda: table([{"a": 1}], caption="c", headers={"a": " "}), DataError, "a"),
     (lambda: table([{"a": 1}], caption="c", formats={"b": ".1f"}), DataError, "b"),
-    (lambda: table([3], caption="c"), DataError, ""),  # type: ignore[list-item]
+    (lambda: table([3], caption="c"), DataError, ""),
 ]  # fmt: skip
 """What a page may not ask for: the call, the kind of error, and words of what was given or what to
 do."""
 
 
 @pytest.mark.parametrize(("call", "error", "words"), REFUSED)
-def test_what_cannot_be_shown_is_refused(call: Any, error: Any, words: str) -> None:
+def test_what_cannot_be_shown_is_refused(call, error, words):
     with pytest.raises(error) as caught:
         call()
     assert words in str(caught.value)
@@ -399,7 +399,7 @@ def test_what_cannot_be_shown_is_refused(call: Any, error: Any, words: str) -> N
 # -- provenance ----------------------------------------------------------------------------------
 
 
-def test_provenance_says_live_or_replayed() -> None:
+def test_provenance_says_live_or_replayed():
     words = "recorded on NVIDIA H200, 2026-11-20"
     old: Any = SimpleNamespace(live=False, label=words, missing=("naive at 8192",))
     new: Any = SimpleNamespace(live=True, label="measured now on Tesla T4, 2026-11-21", missing=())
@@ -417,7 +417,7 @@ def test_provenance_says_live_or_replayed() -> None:
 # -- in a browser --------------------------------------------------------------------------------
 
 
-def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
+def test_pieces_work_by_keyboard_and_fit_a_phone(browser):
     page = browser.new_page(viewport={"width": 360, "height": 800})
     wide = table(
         [{f"a long column {i}": 1234567 + i for i in range(12)}], caption="a wide table " * 12
@@ -450,7 +450,7 @@ def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
     page.close()
 
 
-def test_a_table_says_whose_its_numbers_are() -> None:
+def test_a_table_says_whose_its_numbers_are():
     m = measure(["naive"], sizes=1024, gpu="h200")
     rows = [{"kernel": "naive", "ms": m.value("naive", 1024)}]
     line = f"Replayed from a record, not measured here: {m.label}."
@@ -462,13 +462,13 @@ def test_a_table_says_whose_its_numbers_are() -> None:
 # -- ready tables --------------------------------------------------------------------------------
 
 
-def cells_of(shown: Html) -> list[list[str]]:
+def cells_of(shown):
     """The cells of a table, header first, as text."""
     rows = parsed(shown).find_all("tr")
     return [[c.get_text() for c in row.find_all(["th", "td"])] for row in rows]
 
 
-def test_loads_by_line_are_those_of_the_trace() -> None:
+def test_loads_by_line_are_those_of_the_trace():
     t = {name: trace(name, M=64, N=64, K=32) for name in ("tiled_32", "coalesced")}
     head, *rows = cells_of(loads_table(t))
     assert head == ["source", "kernel", "array", "requests", "sectors each", "wavefronts each"]
@@ -485,12 +485,12 @@ def test_loads_by_line_are_those_of_the_trace() -> None:
     assert cells_of(both)[0] == ["source", "access", "array", "requests", *costs]
     assert "64 × 64 × 32" in both.text and "tiled_32" in both.text and "emulator" in both.text
     with pytest.raises(DataError, match="coalesced: no loads to show"):
-        loads_table({"coalesced": SimpleNamespace(by_line=list)})  # type: ignore[dict-item]
+        loads_table({"coalesced": SimpleNamespace(by_line=list)})
     with pytest.raises(ConfigError, match="op='read'"):
         loads_table(t["coalesced"], op="read")
 
 
-def test_the_mix_is_shares_of_the_whole_loop() -> None:
+def test_the_mix_is_shares_of_the_whole_loop():
     names = ["tiled_32", "hopper_1"]  # the second one needs sm_90a
     head, *rows = cells_of(mix_table(names, arch="sm_90"))
     assert head == ["instruction", *names] and rows[-1][0].endswith(" others")
@@ -506,7 +506,7 @@ def test_the_mix_is_shares_of_the_whole_loop() -> None:
         mix_table([])
 
 
-def test_resources_are_the_compilers() -> None:
+def test_resources_are_the_compilers():
     head, *rows = cells_of(resources_table(["tiled_32", "cp_async"], archs=["sm_75", "sm_90"]))
     assert head[:4] == ["kernel", "arch", "threads", "registers"] and head[-1] == "limited by"
     assert [row[:2] for row in rows] == [
@@ -529,7 +529,7 @@ def test_resources_are_the_compilers() -> None:
         resources_table(["cp_async"], archs=["sm_75"])
 
 
-def test_counters_are_those_of_the_record() -> None:
+def test_counters_are_those_of_the_record():
     shown = counters_table(["coalesced", "tiled_32"], 1024)
     sides = {row[0]: row[1:] for row in cells_of(shown)}
     plain, tiled = counters(["coalesced", "tiled_32"], 1024)

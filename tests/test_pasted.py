@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ FOLDER = Path(__file__).parent / "pasted"
 RNG = np.random.default_rng(5)
 
 
-def floats(*shape: int) -> np.ndarray:
+def floats(*shape):
     return RNG.integers(-8, 9, shape).astype(np.float32)
 
 
-def ints(*shape: int, high: int = 100) -> np.ndarray:
+def ints(*shape, high=100):
     return RNG.integers(0, high, shape).astype(np.int32)
 
 
@@ -40,34 +40,34 @@ class Case:
     close: float = 0.0
 
 
-def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def product(A, B):
     return A.astype(np.float64) @ B
 
 
-def life(now: np.ndarray) -> np.ndarray:
+def life(now):
     near = sum(np.roll(now, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)) - now
     return (near == 3) | ((near == 2) & (now == 1))
 
 
-def blurred(image: np.ndarray) -> np.ndarray:
+def blurred(image):
     wide = np.pad(image.astype(int), 1, mode="edge")
     h, w = image.shape
     return sum(wide[i : i + h, j : j + w] for i in range(3) for j in range(3)) // 9
 
 
-def derivative(f: np.ndarray) -> np.ndarray:
+def derivative(f):
     wide = np.pad(f, 3)
     n = len(f)
     return sum((wide[3 + r : 3 + r + n] - wide[3 - r : 3 - r + n]) / r for r in (1, 2, 3))
 
 
-def forces(bodies: np.ndarray) -> np.ndarray:
+def forces(bodies):
     p = bodies.astype(np.float64)
     d = p[None, :, :3] - p[:, None, :3]
     return (d[..., 0] * ((d**2).sum(-1) + 1e-9) ** -1.5).sum(1)
 
 
-def softmax(x: np.ndarray) -> np.ndarray:
+def softmax(x):
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     return e / e.sum(1, keepdims=True)
 
@@ -131,17 +131,17 @@ NVIDIA_ONLY |= {"20_dynamic_parallelism"}
 """What needs NVIDIA's own headers, or its compiler's leniency."""
 
 
-def named(names: Iterable[str]) -> list[Any]:
+def named(names):
     """Names as parameters of a test; those that clang refuses are for NVRTC."""
     return [pytest.param(n, marks=[pytest.mark.nvrtc] if n in NVIDIA_ONLY else []) for n in names]
 
 
-def source(name: str) -> str:
+def source(name):
     return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", named(CASES))
-def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
+def test_a_program_of_another_style_runs_as_it_stands(name):
     case = CASES[name]
     args = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
     want = case.expected(*case.args)
@@ -158,7 +158,7 @@ def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
 
 
 @pytest.mark.nvrtc
-def test_a_race_in_a_pasted_program_is_found_on_its_own_line() -> None:
+def test_a_race_in_a_pasted_program_is_found_on_its_own_line():
     """Both loops of this scan use one buffer pair a step too early: the published fault."""
     text = source("22_scan_double_buffer")
     x, y = floats(100), floats(100)
@@ -172,7 +172,7 @@ def test_a_race_in_a_pasted_program_is_found_on_its_own_line() -> None:
 
 
 @pytest.mark.parametrize("name", named(REFUSED))
-def test_what_cannot_run_here_says_why(name: str) -> None:
+def test_what_cannot_run_here_says_why(name):
     entry, args, word = REFUSED[name]
     if any(Path(folder, word).is_file() for folder in toolchain.nvrtc().includes):
         pytest.skip(f"{word} is here: a whole CUDA toolkit is installed")
@@ -180,6 +180,6 @@ def test_what_cannot_run_here_says_why(name: str) -> None:
     assert not verdict.ok and not verdict.findings and word in repr(verdict), verdict
 
 
-def test_every_program_is_run_or_refused() -> None:
+def test_every_program_is_run_or_refused():
     there = {p.stem for p in FOLDER.glob("*.cu")}
     assert there == {*CASES, *REFUSED, "22_scan_double_buffer"} and len(there) == 30

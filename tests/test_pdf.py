@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +17,7 @@ PAGE = """<!doctype html><title>x</title><article class="bd-article"><section><h
 <p id="two">Short.</p></section></div></section></article>"""
 
 
-def printed(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
+def printed(folder, page):
     """In a process of its own: Playwright runs once a process, and other tests hold it open."""
     (folder / "book.html").write_text(page, encoding="utf-8")
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "packages/nogpu", ROOT / "packages/labs")))
@@ -28,14 +26,14 @@ def printed(folder: Path, page: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.browser
-def test_a_book_without_its_style_is_not_printed(tmp_path: Path) -> None:
+def test_a_book_without_its_style_is_not_printed(tmp_path):
     made = printed(tmp_path, '<link rel="stylesheet" href="_static/gone.css">' + PAGE)
     assert made.returncode and "names files that are not there" in made.stderr, made.stdout
     assert not (tmp_path / "book.pdf").exists()
 
 
 @pytest.mark.browser
-def test_the_contents_name_the_sheet_of_each_chapter(tmp_path: Path) -> None:
+def test_the_contents_name_the_sheet_of_each_chapter(tmp_path):
     from pypdf import PdfReader
 
     made = printed(tmp_path, PAGE)
@@ -53,6 +51,6 @@ def test_the_contents_name_the_sheet_of_each_chapter(tmp_path: Path) -> None:
     assert links == ["/document-book/one", "/document-book/two"]
 
 
-def test_a_book_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_book_that_is_not_there_is_told(tmp_path):
     with pytest.raises(OSError, match="`make pdf` has Sphinx write it first"):
         pdf.write(tmp_path / "gone.html", tmp_path / "book.pdf")

@@ -25,7 +25,7 @@ extern "C" __global__ void number(int* i, int* block, int* thread, int n)
 
 
 @pytest.mark.parametrize(("n", "block"), [(1000, 256), (7, 3), (12, 4), (1, 32)])
-def test_the_marked_thread_has_the_number_that_a_launch_gives_it(n: int, block: int) -> None:
+def test_the_marked_thread_has_the_number_that_a_launch_gives_it(n, block):
     i, blocks, threads = (np.full(n, -1, np.int32) for _ in range(3))
     grid = -(-n // block)
     emulator.launch(NUMBER, "number", (grid, 1, 1), (block, 1, 1), [i, blocks, threads, n])
@@ -44,7 +44,7 @@ def test_the_marked_thread_has_the_number_that_a_launch_gives_it(n: int, block: 
     assert wrong.alt != figure.alt and f"blocks of {block} threads" not in wrong.alt
 
 
-def cache(rows: int, pitch: int, sets: int, line: int) -> dict[int, set[int]]:
+def cache(rows, pitch, sets, line):
     """The lines of a column by set, kept as a cache does: one address after the other."""
     by_set: dict[int, set[int]] = {}
     for address in range(0, rows * pitch, pitch):
@@ -55,7 +55,7 @@ def cache(rows: int, pitch: int, sets: int, line: int) -> dict[int, set[int]]:
 
 @pytest.mark.parametrize("rows", [1, 100, 512, 1024, 1025])
 @pytest.mark.parametrize("pitch", [4, 64, 2048, 4096, 4100])
-def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
+def test_sets_and_lines_are_those_of_a_cache(rows, pitch):
     by_set = cache(rows, pitch, 64, 64)
     most = max(map(len, by_set.values()))
     figure = investigations.cache_sets(rows, (pitch,))
@@ -67,7 +67,7 @@ def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
     assert {investigations.set_of(r * pitch) for r in range(rows)} == set(by_set)
 
 
-def test_the_odd_column_is_of_another_colour() -> None:
+def test_the_odd_column_is_of_another_colour():
     odd, even = investigations.cache_sets(1024), investigations.cache_sets(1024, (4100,))
     assert "with rows of 4096 bytes, 1 set, 1,024 lines in it" in odd.alt
     for svg in (odd.svg, odd.narrow):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -16,7 +16,6 @@ from helpers.chapters.ch12 import pictures as ch12
 from helpers.draw import Figure
 from helpers.draw.lane_phases import first_read, phases
 from nogpu import emulator
-from nogpu.emulator import Report
 from nogpu.emulator.observe.counts import wide_load
 
 READ = """
@@ -31,7 +30,7 @@ extern "C" __global__ void read(const int* first, float* out)
 """
 
 
-def shared_read(first: Sequence[int] | np.ndarray, width: int = 16) -> Report:
+def shared_read(first, width=16):
     """A warp whose lanes read so many bytes of shared memory, each from its own word on."""
     where, out, n = np.array(first, np.int32), np.zeros(32, np.float32), width // 4
     parts = ["v"] if n == 1 else [f"v.{c}" for c in "xyzw"[:n]]
@@ -41,13 +40,13 @@ def shared_read(first: Sequence[int] | np.ndarray, width: int = 16) -> Report:
     return report
 
 
-def wavefronts(report: Report) -> float:
+def wavefronts(report):
     """Wavefronts of the only line that reads shared memory."""
     [row] = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
     return row.wavefronts
 
 
-def maps() -> list[list[int]]:
+def maps():
     chance = random.Random(3)
     rows = [[4 * (lane // 8) for lane in range(32)], [4 * (lane % 8) for lane in range(32)]]
     squares = [[4 * (lane // 2 % 4) for lane in range(32)], [8 * lane for lane in range(32)]]
@@ -55,7 +54,7 @@ def maps() -> list[list[int]]:
 
 
 @pytest.mark.parametrize("words", maps(), ids=range(len(maps())))
-def test_phases_add_up_to_what_the_emulator_counts(words: list[int]) -> None:
+def test_phases_add_up_to_what_the_emulator_counts(words):
     served = phases(words)
     assert (
         sum(phase.wavefronts for phase in served)
@@ -66,7 +65,7 @@ def test_phases_add_up_to_what_the_emulator_counts(words: list[int]) -> None:
 
 
 @cache
-def warp_tiled(lane_m: str = "", lane_n: str = "") -> Report:
+def warp_tiled(lane_m="", lane_n=""):
     """The kernel of chapter 13, a warp of 32 x 64 with 8x8 a thread, or another lane map."""
     k = catalog["warp_tiled"]
     size = k.params | {"BN": 128, "WM": 32, "TM": 8}
@@ -84,7 +83,7 @@ def warp_tiled(lane_m: str = "", lane_n: str = "") -> Report:
     )  # fmt: skip
 
 
-def test_the_lane_map_is_the_kernels() -> None:
+def test_the_lane_map_is_the_kernels():
     report = warp_tiled()
     rows, columns = first_read(report, "A_tile"), first_read(report, "B_tile")
     assert rows == tuple(4 * (lane // 2 % 4) for lane in range(32))
@@ -98,7 +97,7 @@ def test_the_lane_map_is_the_kernels() -> None:
     assert by_array == {"A_tile": 2, "B_tile": 2}
 
 
-def test_another_lane_map_looks_different() -> None:
+def test_another_lane_map_looks_different():
     near, far = warp_tiled(), warp_tiled("lane / LANES_N", "lane % LANES_N")
     figure = ch12.lane_map(far)
     assert "a read of B takes 4 wavefronts (lanes 0–7 8 groups" in figure.alt
@@ -110,7 +109,7 @@ def test_another_lane_map_looks_different() -> None:
     assert "the whole read takes 4" in alt and "the whole read takes 2" in alt
 
 
-def test_cover_is_drawn_to_scale() -> None:
+def test_cover_is_drawn_to_scale():
     cover = {"none": (0, 512), "half": (256, 512), "all": (1024, 1024)}
     figure = ch11.load_cover(cover, {"DRAM": 500})
     assert "half 256 of 512 multiply-adds, 1,024 clocks" in figure.alt

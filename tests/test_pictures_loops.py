@@ -22,8 +22,8 @@ H200 = device.gpu("h200")
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 8), (3, 5), (1, 4), (2, 1)])
-def test_a_walk_says_what_neighbours_share(rows: int, columns: int) -> None:
-    def by_hand(back: bool) -> int:
+def test_a_walk_says_what_neighbours_share(rows, columns):
+    def by_hand(back):
         last, kept = None, 0
         for i in range(rows):
             for j in range(columns)[:: -1 if back and i % 2 else 1]:
@@ -38,7 +38,7 @@ def test_a_walk_says_what_neighbours_share(rows: int, columns: int) -> None:
 
 
 @pytest.mark.parametrize(("size", "sms"), [(1024, 132), (1025, 40), (100, 7)])
-def test_tiles_are_dealt_to_every_sm_in_turn(size: int, sms: int) -> None:
+def test_tiles_are_dealt_to_every_sm_in_turn(size, sms):
     figure = ch15.tiles_per_sm(size, [(128, 256), (64, 64)], replace(H200, sms=sms))
     for bm, bn in ((128, 256), (64, 64)):
         hands = [0] * sms
@@ -51,13 +51,13 @@ def test_tiles_are_dealt_to_every_sm_in_turn(size: int, sms: int) -> None:
         assert words in figure.alt
 
 
-def sass(*lines: str) -> list[SassInstruction]:
+def sass(*lines):
     return [
         SassInstruction(16 * at, *line.split(" ", 1)) for at, line in enumerate(lines)
     ]  # address, opcode, operands
 
 
-def test_what_is_ready_behind_a_barrier() -> None:
+def test_what_is_ready_behind_a_barrier():
     read, far = "LDS.128 R4, [R90]", "FFMA R20, R30, R31, R20"
     need = "FFMA R21, R5, R31, R21"
     assert behind(sass("BAR.SYNC 0x0", read, far, far, need, far)) == 2
@@ -67,7 +67,7 @@ def test_what_is_ready_behind_a_barrier() -> None:
     assert sources("R48, R75, c[0x0][0x160], RZ") == [75]
 
 
-def test_a_kernel_without_its_zeros_has_sums_in_the_way() -> None:
+def test_a_kernel_without_its_zeros_has_sums_in_the_way():
     zeros, none = operands("fp32_best"), operands("fp32_best", ZEROS_ADDED=0)
     assert zeros.ffma == none.ffma and zeros.alike < none.alike
     ahead, late = operands("warp_tiled"), operands("warp_tiled", FRAGMENTS_AHEAD=0)

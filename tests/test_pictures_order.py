@@ -14,7 +14,7 @@ from nogpu import emulator
 from tests.test_pictures_tensor import texts
 
 
-def of_the_kernel(rows: int, columns: int, group: int) -> list[tuple[int, int]]:
+def of_the_kernel(rows, columns, group):
     """The tile that each block of fp32_best writes, found by starting one block more each time."""
     k, tile = catalog["fp32_best"], dict(catalog["fp32_best"].candidates[3], GROUP_M=group)
     M, N, K = 32 * rows - 3, 32 * columns - 5, 1
@@ -40,11 +40,11 @@ SHAPES = [(5, 3, 2), (3, 4, 1), (2, 3, 4)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_order_is_that_of_the_kernel(shape: tuple[int, int, int]) -> None:
+def test_the_order_is_that_of_the_kernel(shape):
     assert list(model.tile_order(*shape)) == of_the_kernel(*shape)
 
 
-def test_another_order_is_seen() -> None:
+def test_another_order_is_seen():
     """Bands whose tiles run along the rows, and bands that turn back."""
     along = [(row, column) for band in range(0, 5, 2) for row in range(band, min(band + 2, 5))
              for column in range(3)]  # fmt: skip
@@ -56,7 +56,7 @@ def test_another_order_is_seen() -> None:
     assert list(turned) != of_the_kernel(5, 3, 2)
 
 
-def needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]:
+def needs(rows, columns, group, running):
     """Tile rows of A and tile columns of B of the first blocks, by marking them."""
     marked = np.zeros((rows, columns), bool)
     for row, column in model.tile_order(rows, columns, group)[:running]:
@@ -67,9 +67,7 @@ def needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("rows", "columns", "running", "groups"), [(8, 8, 12, (1, 4)), (5, 4, 7, (2, 1, 4))]
 )
-def test_the_drawing_says_what_the_blocks_need(
-    rows: int, columns: int, running: int, groups: tuple[int, ...]
-) -> None:
+def test_the_drawing_says_what_the_blocks_need(rows, columns, running, groups):
     figure = pictures.tile_order(rows, columns, running=running, groups=groups)
     counted = [needs(rows, columns, group, running) for group in groups]
     pairs = re.findall(r"need (\d+) tile rows? of A and (\d+) tile columns? of B", figure.alt)
@@ -85,7 +83,7 @@ def test_the_drawing_says_what_the_blocks_need(
         assert sorted(numbers) == sorted(n for order in inner for n in order.values())
 
 
-def test_a_drawing_of_another_number_of_blocks_says_something_else() -> None:
+def test_a_drawing_of_another_number_of_blocks_says_something_else():
     """The wrong twin: row by row and in bands, the need depends on how many blocks run."""
     assert needs(8, 8, 1, 12) == (2, 8) and needs(8, 8, 4, 12) == (4, 3)
     assert needs(8, 8, 1, 8) == (1, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +32,7 @@ LANE = np.arange(32)
 STEPS = [f"hopper_{i}" for i in range(1, 7)]
 
 
-def texts(svg: str) -> Iterator[str]:
+def texts(svg):
     """The texts of a drawing, in the order in which they were drawn."""
     for node in ET.fromstring(svg).iter():
         if node.tag.endswith("text"):
@@ -42,7 +42,7 @@ def texts(svg: str) -> Iterator[str]:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "a warp's fragments": lambda: ch17.warp_fragments("wmma_shared"),
     **{
-        f"block of {name}": lambda name=name, before=before: plots.hopper_block(name, since=before)  # type: ignore[misc]
+        f"block of {name}": lambda name=name, before=before: plots.hopper_block(name, since=before)
         for before, name in zip(["", *STEPS], STEPS, strict=False)
     },
     "block of mma_tma": lambda: plots.hopper_block("mma_tma"),
@@ -64,7 +64,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 # -- fragments -----------------------------------------------------------------------------------
 
 
-def test_a_warp_uses_each_fragment_with_all_of_the_other_operand() -> None:
+def test_a_warp_uses_each_fragment_with_all_of_the_other_operand():
     p = catalog["wmma_shared"].params
     down, across = p["WM"] // 16, p["WN"] // 16
     words = list(texts(ch17.warp_fragments("wmma_shared").svg))
@@ -80,7 +80,7 @@ def test_a_warp_uses_each_fragment_with_all_of_the_other_operand() -> None:
 # -- the ring --------------------------------------------------------------------------------------
 
 
-def test_the_turns_of_a_ring_are_those_of_the_run() -> None:
+def test_the_turns_of_a_ring_are_those_of_the_run():
     figure = ch20.turns(trace("hopper_2", M=100, N=100, K=500, engines=True))
     assert "stage 0 by fills 0, 3 and 6" in figure.alt
     assert "3 copies are asked for before the first stage is read. No stage is asked" in figure.alt
@@ -97,7 +97,7 @@ def test_the_turns_of_a_ring_are_those_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("name", ["mma_tma", *STEPS])
-def test_a_block_is_the_catalogs(name: str) -> None:
+def test_a_block_is_the_catalogs(name):
     kernel = catalog[name]
     p = geometry(kernel, 4096, 4096, 4096)
     b = hopper_blocks._block(name)
@@ -117,7 +117,7 @@ def test_a_block_is_the_catalogs(name: str) -> None:
         assert "landed" in set(texts(figure.svg)) and "empty" not in figure.alt
 
 
-def test_what_is_new_is_what_differs() -> None:
+def test_what_is_new_is_what_differs():
     assert "New since" not in plots.hopper_block("hopper_3", since="hopper_3").alt
     alt = plots.hopper_block("hopper_4", since="hopper_3").alt
     new = alt.split("New since hopper_3: ")[1]
@@ -141,7 +141,7 @@ extern "C" __global__ void tell(const int* strides, unsigned long long* out)
 """
 
 
-def test_the_descriptor_is_the_kernels() -> None:
+def test_the_descriptor_is_the_kernels():
     out = np.zeros(3, np.uint64)
     strides = np.array([4096, 512], np.int32)
     emulator.launch(DESCRIBE, "tell", 1, 1, [strides, out], arch="sm_80")
@@ -152,7 +152,7 @@ def test_the_descriptor_is_the_kernels() -> None:
     assert int(out[1]) != hopper.wgmma_descriptor(address, 512, 4096)
 
 
-def test_fields_of_a_descriptor_are_read_as_they_are_written() -> None:
+def test_fields_of_a_descriptor_are_read_as_they_are_written():
     word = hopper.wgmma_descriptor(0x4400, 16, 1024)
     assert [f.of(word) * (f.unit or 1) for f in hopper.DESCRIPTOR] == [0x4400, 16, 1024, 0, 1]
 
@@ -178,7 +178,7 @@ extern "C" __global__ void land(const __grid_constant__ TensorMap map, unsigned 
 
 
 @pytest.mark.parametrize("swizzle", [0, 128])
-def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
+def test_a_box_lies_as_the_copy_engine_puts_it(swizzle):
     chunks = np.tile(np.arange(64, dtype=np.uint16) // 8, (8, 1))
     y = np.full(8 * 64, 99, np.uint16)
     given = [emulator.TensorMap(chunks, (8, 64), swizzle), y]
@@ -199,7 +199,7 @@ def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
 
 
 @pytest.mark.parametrize(("row", "col"), [(0, 0), (5, 20), (7, 63), (62, 9)])
-def test_bits_lead_to_where_the_chunk_lies(row: int, col: int) -> None:
+def test_bits_lead_to_where_the_chunk_lies(row, col):
     figure = ch20.address_bits(row, col)
     place = 128 * row + 16 * (col // 8 ^ row % 8) + 2 * (col % 8)
     assert f"byte {128 * row + 2 * col} in plain rows and byte {place} swizzled" in figure.alt
@@ -214,7 +214,7 @@ def test_bits_lead_to_where_the_chunk_lies(row: int, col: int) -> None:
 # -- the core matrices of a wgmma ------------------------------------------------------------------
 
 
-def test_an_instruction_reads_whole_core_matrices() -> None:
+def test_an_instruction_reads_whole_core_matrices():
     assert ch21.core_matrices_read("A") == [(group, k) for group in range(8) for k in range(2)]
     assert ch21.core_matrices_read("B") == [(group, n) for group in range(2) for n in range(16)]
 
@@ -233,7 +233,7 @@ extern "C" __global__ void tell(half* out, int N)
 """
 
 
-def test_a_sum_is_where_the_kernels_store_it() -> None:
+def test_a_sum_is_where_the_kernels_store_it():
     outputs = [np.full((64, 256), -1, np.float16) for _ in range(2)]
     for index, out in zip(("threadIdx.x", "i"), outputs, strict=True):
         defines = {"INDEX": index}
@@ -247,7 +247,7 @@ def test_a_sum_is_where_the_kernels_store_it() -> None:
 # -- when a tile leaves --------------------------------------------------------------------------
 
 
-def test_a_tile_that_leaves_later_costs_its_store_once() -> None:
+def test_a_tile_that_leaves_later_costs_its_store_once():
     apart, during = (ch22._leaving(4, 0.25, way) for way in (False, True))
     assert [t[2] for t in apart] == [1.25, 2.5, 3.75, 5.0]
     assert [t[:2] for t in during] == [(0, 1), (1, 2), (2, 3), (3, 4)] and during[-1][2] == 4.25
@@ -261,7 +261,7 @@ def test_a_tile_that_leaves_later_costs_its_store_once() -> None:
 # -- what the notes say --------------------------------------------------------------------------
 
 
-def test_what_is_told_of_the_notes_stands_in_them() -> None:
+def test_what_is_told_of_the_notes_stands_in_them():
     assert tries20.noted()["within"] < 5 < tries20.noted()["percent"]
     second = tries21.noted()
     assert second["four_4096"] < second["first_4096"] and second["least"] < second["most"]
@@ -286,9 +286,7 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
         (LANE // 2 * 4, "", 2, True),  # neighbours agree: two quarters are one phase
     ],
 )
-def test_a_bank_map_counts_the_turns_of_a_wide_read(
-    first: np.ndarray, words: str, waves: int, merged: bool
-) -> None:
+def test_a_bank_map_counts_the_turns_of_a_wide_read(first, words, waves, merged):
     report = shared_read(first)
     figure = plots.access_map(report, "// the read", space="shared")
     assert words in figure.caption and ("turn" in figure.caption) is not merged

@@ -37,10 +37,10 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 # -- phases ---------------------------------------------------------------------------------------
 
 
-def as_the_kernel(phases: list[ch06.Phase], row: int, col: int) -> bool:
+def as_the_kernel(phases, row, col):
     """Whether the sums after each phase are those of the kernel, stopped there, in the emulator."""
 
-    def until(phase: ch06.Phase) -> np.ndarray:
+    def until(phase):
         deep = phase.k0 + len(phase.a_tile)
         return matmul("tiled_32", A[:, :deep].copy(), B[:deep].copy(), backend="emulator", TILE=2)
 
@@ -49,7 +49,7 @@ def as_the_kernel(phases: list[ch06.Phase], row: int, col: int) -> bool:
 
 
 @pytest.mark.parametrize(("row", "col"), [(0, 0), (0, 1), (1, 0), (1, 1)])
-def test_the_sums_are_those_of_the_tiled_kernel(row: int, col: int) -> None:
+def test_the_sums_are_those_of_the_tiled_kernel(row, col):
     phases = ch06._phases(A, B, 2, (row, col))
     assert [phase.k0 for phase in phases] == [0, 2]
     assert as_the_kernel(phases, row, col)
@@ -57,7 +57,7 @@ def test_the_sums_are_those_of_the_tiled_kernel(row: int, col: int) -> None:
     assert not as_the_kernel(phases, 1 - row, col)
 
 
-def test_what_is_drawn_is_what_was_computed() -> None:
+def test_what_is_drawn_is_what_was_computed():
     figure = FIGURES["phases"]()
     phases = ch06._phases(A, B, 2, (0, 1))
     assert ch06._sum_in_words(phases[0], 1, 0) == "0 + 2·2 + 1·1 = 5"
@@ -72,7 +72,7 @@ def test_what_is_drawn_is_what_was_computed() -> None:
     assert shown == sorted((f"{v:g}" for m in wanted for v in m.flat), key=int)
 
 
-def test_a_tile_that_leaves_the_matrix_is_filled_with_zeros() -> None:
+def test_a_tile_that_leaves_the_matrix_is_filled_with_zeros():
     phases = ch06._phases(A[:3, :3], B[:3], 2, (1, 1))
     assert (phases[1].a_tile == [[2, 0], [0, 0]]).all()
     assert (phases[1].b_tile == [[1, 3], [0, 0]]).all()
@@ -86,7 +86,7 @@ FIRST = "__syncthreads();  // both tiles are complete"
 SECOND = "__syncthreads();  // everyone has read the tiles: they may be overwritten"
 
 
-def races(*missing: str) -> int:
+def races(*missing):
     """Races that the emulator finds in the tiled kernel without these barriers."""
     kernel = twin("tiled_32", *((barrier, "") for barrier in missing))
     return len(launch.trace(kernel, 64, 64, 64).report.findings)
@@ -96,15 +96,13 @@ def races(*missing: str) -> int:
     ("first", "second", "missing"),
     [(True, True, ()), (False, True, (FIRST,)), (True, False, (SECOND,))],
 )
-def test_the_model_clashes_where_the_emulator_finds_races(
-    first: bool, second: bool, missing: tuple[str, ...]
-) -> None:
+def test_the_model_clashes_where_the_emulator_finds_races(first, second, missing):
     _, _, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=first, second=second)
     assert bool(clashes) == bool(races(*missing)) == bool(missing)
     assert {clash.early for clash in clashes} == ({not first} if missing else set())
 
 
-def test_warps_wait_for_the_slowest_and_clash_when_they_say() -> None:
+def test_warps_wait_for_the_slowest_and_clash_when_they_say():
     spans, met, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=True, second=True)
     assert (met, clashes) == ([4, 9, 13], [])
     ends = {(s.warp, s.kind, s.step): (s.begin, s.end) for s in spans}
@@ -118,7 +116,7 @@ def test_warps_wait_for_the_slowest_and_clash_when_they_say() -> None:
     assert not ch06._two_warps((2, 2), (3, 3), 2, first=False, second=False)[2]
 
 
-def test_the_barriers_tell_what_goes_wrong() -> None:
+def test_the_barriers_tell_what_goes_wrong():
     alt = FIGURES["barriers"]().alt
     both, first, second = re.split(r"Without the (?:first|second): ", alt)
     assert "No word is read too early" in both
@@ -131,14 +129,14 @@ def test_the_barriers_tell_what_goes_wrong() -> None:
 
 
 @pytest.mark.parametrize(("pitch", "deepest"), [(32, 32), (33, 1), (34, 2), (36, 4), (48, 16)])
-def test_a_queue_is_as_deep_as_the_emulators_wavefronts(pitch: int, deepest: int) -> None:
+def test_a_queue_is_as_deep_as_the_emulators_wavefronts(pitch, deepest):
     lines, _, counts = investigations._column(4 * pitch)
     assert wavefronts(shared_read(pitch * np.arange(32), 4)) == max(counts) == deepest
     assert len(set(lines)) == 32 and sum(counts) == 32
     assert max(investigations._column(4 * pitch + 4)[2]) != deepest
 
 
-def test_the_queues_are_counted() -> None:
+def test_the_queues_are_counted():
     alt = FIGURES["queues"]().alt
     assert "ows of 4,096 bytes: 32 lines, 1 of 32 banks, 32 words in the busiest" in alt
     assert "rows of 4,100 bytes: 32 lines, every word in a bank of its own" in alt

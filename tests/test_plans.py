@@ -36,14 +36,14 @@ assert GUARD in TILED
 
 
 @pytest.fixture
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_gpu(monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
 
 
 # -- the noun --------------------------------------------------------------------------------------
 
 
-def test_a_plan_is_the_geometry_and_more() -> None:
+def test_a_plan_is_the_geometry_and_more():
     p = plan("tiled_32", 4096, 1000, 70, TILE=16)
     g = geometry(catalog["tiled_32"], 4096, 1000, 70, TILE=16)
     for name in ("kernel", "params", "M", "N", "K", "grid", "block", "shared_bytes", "threads"):
@@ -51,12 +51,12 @@ def test_a_plan_is_the_geometry_and_more() -> None:
     assert (p.tile, p.defines) == (g.tile, g.defines) == ((16, 16), {"TILE": "16"})
     assert isinstance(p, Plan) and isinstance(p, Geometry)
     with pytest.raises(AttributeError):
-        p.M = 3  # type: ignore[misc]
+        p.M = 3
     assert repr(p) == "tiled_32, TILE=16, M=4096, N=1000, K=70: 63x256x1 blocks of 16x16x1 threads"
     assert "98304 bytes" in repr(plan("mma_pipelined", 64))
 
 
-def test_one_size_stands_for_a_cube() -> None:
+def test_one_size_stands_for_a_cube():
     assert (
         plan("naive", 96) == plan("naive", 96, 96, 96) == plan(catalog["naive"], M=96, N=96, K=96)
     )
@@ -65,7 +65,7 @@ def test_one_size_stands_for_a_cube() -> None:
             plan("naive", 96, **wrong)
 
 
-def test_a_shape_is_named_only_where_the_rule_is_about_it() -> None:
+def test_a_shape_is_named_only_where_the_rule_is_about_it():
     with pytest.raises(ConfigError) as about_a_tile:
         plan("warp_tiled", 64, BN=1)  # BN // 4 is 0, and other rules divide by it
     assert ", M=64" not in str(about_a_tile.value) and "BN % WN == 0" in str(about_a_tile.value)
@@ -73,7 +73,7 @@ def test_a_shape_is_named_only_where_the_rule_is_about_it() -> None:
         plan("tiled_padded", 33, 64, 64)
 
 
-def test_it_says_what_the_short_cuts_say() -> None:
+def test_it_says_what_the_short_cuts_say():
     at, tile = (130, 66, 20), {"TM": 4, "TN": 4}
     p = plan("block_2d", *at, **tile)
     assert p.resources("sm_80") == helpers.resources("block_2d", "sm_80", **tile)
@@ -92,7 +92,7 @@ def test_it_says_what_the_short_cuts_say() -> None:
     assert (p.matmul(A, B, backend="emulator") == helpers.matmul("block_2d", A, B, **tile)).all()
 
 
-def test_without_an_arch_the_gpu_at_hand_or_the_h200(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_arch_the_gpu_at_hand_or_the_h200(monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
     assert plan("tiled_32", 64).resources().arch == "sm_90"
     assert plan("hopper_1", 64).resources().arch == "sm_90a"
@@ -101,7 +101,7 @@ def test_without_an_arch_the_gpu_at_hand_or_the_h200(monkeypatch: pytest.MonkeyP
     assert plan("tiled_32", 64).resources().arch == "sm_75"
 
 
-def test_limits_say_what_binds_by_gpu() -> None:
+def test_limits_say_what_binds_by_gpu():
     limits = plan("tiled_32", 4096).limits
     assert limits["t4"] == helpers.resources("tiled_32", "sm_75").occupancy
     assert limits["sm_86"].by == helpers.resources("tiled_32", "sm_86").occupancy.by
@@ -111,7 +111,7 @@ def test_limits_say_what_binds_by_gpu() -> None:
         _ = limits["h2000"]
 
 
-def test_limits_leave_out_what_is_too_old_or_too_new() -> None:
+def test_limits_leave_out_what_is_too_old_or_too_new():
     newer = plan("cp_async", 64).limits
     assert "t4" not in newer and "h200" in newer
     with pytest.raises(ConfigError, match="sm_80 or later"):
@@ -122,7 +122,7 @@ def test_limits_leave_out_what_is_too_old_or_too_new() -> None:
 # -- results ---------------------------------------------------------------------------------------
 
 
-def test_matmul_takes_its_own_shape_only() -> None:
+def test_matmul_takes_its_own_shape_only():
     p = plan("tiled_16", 33, 17, 9)
     A, B = numbers.operands("tiled_16", 33, 17, 9)
     assert numbers.wrong_elements("tiled_16", A, B, p.matmul(A, B)) == 0
@@ -133,7 +133,7 @@ def test_matmul_takes_its_own_shape_only() -> None:
         p.matmul(A, A)
 
 
-def test_launch_writes_c_in_place_and_nothing_else() -> None:
+def test_launch_writes_c_in_place_and_nothing_else():
     p = plan("tiled_16", 20, 40, 9)
     A, B = numbers.operands("tiled_16", 20, 40, 9)
     room = np.full((24, 40), 7, np.float32)
@@ -145,7 +145,7 @@ def test_launch_writes_c_in_place_and_nothing_else() -> None:
     assert (A == kept[0]).all() and (B == kept[1]).all()
 
 
-def test_launch_refuses_a_c_that_may_not_be_written() -> None:
+def test_launch_refuses_a_c_that_may_not_be_written():
     A, B = numbers.operands("naive", 4, 4, 4)
     C = np.zeros((4, 4), np.float32)
     C.flags.writeable = False
@@ -153,7 +153,7 @@ def test_launch_refuses_a_c_that_may_not_be_written() -> None:
         plan("naive", 4).launch(A, B, C)
 
 
-def test_launch_tells_what_the_emulator_found() -> None:
+def test_launch_tells_what_the_emulator_found():
     p = plan("tiled_16", 5).with_source(TILED.replace(GUARD, "{"))
     A, B = numbers.operands("tiled_16", 5, 5, 5)
     with pytest.raises(EmulationError, match="out-of-bounds"):
@@ -163,7 +163,7 @@ def test_launch_tells_what_the_emulator_found() -> None:
 # -- a text of one's own ---------------------------------------------------------------------------
 
 
-def test_a_text_of_ones_own_is_run_traced_and_compiled() -> None:
+def test_a_text_of_ones_own_is_run_traced_and_compiled():
     p = plan("tiled_32", 20, 33, 17, TILE=8)
     twice = p.with_source(TILED.replace("] = sum;", "] = 2 * sum;"))
     A, B = numbers.operands("tiled_32", 20, 33, 17)
@@ -180,7 +180,7 @@ def test_a_text_of_ones_own_is_run_traced_and_compiled() -> None:
     assert more.resources("sm_75").shared_bytes == p.resources("sm_75").shared_bytes + 1024
 
 
-def test_its_name_is_marked_and_its_code_is_not_the_recorded_ones() -> None:
+def test_its_name_is_marked_and_its_code_is_not_the_recorded_ones():
     own = catalog["tiled_32"].with_source(TILED)
     assert own.name == f"tiled_32{OWN}" and own.source_name == "your_06_tiled.cu"
     assert own.name not in catalog and own != catalog["tiled_32"]
@@ -189,7 +189,7 @@ def test_its_name_is_marked_and_its_code_is_not_the_recorded_ones() -> None:
     assert kernel_room.Kernel(**{**vars(catalog["naive"]), "text": "x"}).name.endswith(OWN)
 
 
-def test_nothing_recorded_is_replayed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_recorded_is_replayed_for_it(monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
     p = plan("tiled_32", 4096)
     assert p.measure().value("tiled_32", 4096) > 0
@@ -207,7 +207,7 @@ def test_nothing_recorded_is_replayed_for_it(monkeypatch: pytest.MonkeyPatch) ->
         newer.measure()
 
 
-def test_its_text_must_hold_the_entry() -> None:
+def test_its_text_must_hold_the_entry():
     with pytest.raises(ConfigError, match=r'begin it with extern "C" __global__ void tiled'):
         plan("tiled_32", 64).with_source(TILED.replace("tiled(", "mine("))
     mangled = plan("tiled_32", 64).with_source(TILED.replace('extern "C" ', ""))
@@ -215,7 +215,7 @@ def test_its_text_must_hold_the_entry() -> None:
         mangled.resources("sm_75")
 
 
-def test_a_fault_in_it_is_told_under_its_own_name() -> None:
+def test_a_fault_in_it_is_told_under_its_own_name():
     own = plan("tiled_32", 64).with_source(TILED.replace("T sum = 0;", "T sum = zero;"))
     with pytest.raises(CompileError, match=r"your_06_tiled.cu\(\d+\)"):
         own.resources("sm_75")
@@ -227,7 +227,7 @@ def test_a_fault_in_it_is_told_under_its_own_name() -> None:
 
 
 @pytest.mark.usefixtures("no_gpu")
-def test_a_tile_that_only_the_sweep_timed_is_told_as_such() -> None:
+def test_a_tile_that_only_the_sweep_timed_is_told_as_such():
     m = plan("block_2d", 4096, TM=4).measure()
     [entry] = measuring.load("h200").find(
         "sweep", kernel="block_2d", params={"BM": 128, "BN": 128, "BK": 8, "TM": 4, "TN": 8}
@@ -239,7 +239,7 @@ def test_a_tile_that_only_the_sweep_timed_is_told_as_such() -> None:
 
 @pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize(("size", "tile"), [(1000, {}), (1000, {"TM": 4}), (4096, {"TILE": 2})])
-def test_what_nobody_measured_is_not_shown(size: int, tile: dict[str, int]) -> None:
+def test_what_nobody_measured_is_not_shown(size, tile):
     kernel = "tiled_32" if "TILE" in tile else "block_2d"
     with pytest.raises(DataError, match=f"no measurement of {kernel} at {size}"):
         plan(kernel, size, **tile).measure()
@@ -249,7 +249,7 @@ def test_what_nobody_measured_is_not_shown(size: int, tile: dict[str, int]) -> N
 
 
 @pytest.fixture
-def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kernels(tmp_path, monkeypatch):
     """A copy of kernels/ that may be edited."""
     folder = tmp_path / "kernels"
     shutil.copytree(kernel_room.KERNELS, folder)
@@ -258,13 +258,13 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def edit(path: Path, old: str, new: str) -> None:
+def edit(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_an_edited_kernel_is_seen_without_a_restart(kernels: Path) -> None:
+def test_an_edited_kernel_is_seen_without_a_restart(kernels):
     p = plan("tiled_32", 20, 20, 20, TILE=8)
     before = p.kernel.source
     known = measuring.fingerprint("tiled_32")
@@ -276,7 +276,7 @@ def test_an_edited_kernel_is_seen_without_a_restart(kernels: Path) -> None:
     assert p.trace().ok
 
 
-def test_an_edit_of_the_same_length_is_seen(kernels: Path) -> None:
+def test_an_edit_of_the_same_length_is_seen(kernels):
     path = kernels / "06_tiled.cu"
     kernel = catalog["tiled_32"]
     before = kernel.source
@@ -286,7 +286,7 @@ def test_an_edit_of_the_same_length_is_seen(kernels: Path) -> None:
     assert len(kernel.source) == len(before) and "T sum = 1;" in kernel.source
 
 
-def test_an_edited_header_is_seen_even_through_another(kernels: Path) -> None:
+def test_an_edited_header_is_seen_even_through_another(kernels):
     """18_mma_swizzle includes swizzle.cuh, and mma_turing chunks.cuh by way of it."""
     p = plan("mma_turing", 32, 32, 16, BM=64, BN=64, WM=32, WN=32)
     names = {path.name for path in text_room.headers(p.kernel.source)}
@@ -301,7 +301,7 @@ def test_an_edited_header_is_seen_even_through_another(kernels: Path) -> None:
     assert p.trace().ok
 
 
-def test_headers_are_found_as_the_compiler_finds_them() -> None:
+def test_headers_are_found_as_the_compiler_finds_them():
     text = '#include "common/swizzle.cuh"\n#include <cuda_fp16.h>\n#include "not/there.cuh"\n'
     found = [path.name for path in text_room.headers(text)]
     assert found == ["swizzle.cuh", "chunks.cuh"]
@@ -312,7 +312,7 @@ def test_headers_are_found_as_the_compiler_finds_them() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_launch_writes_in_place_and_own_text_is_timed() -> None:
+def test_on_a_gpu_launch_writes_in_place_and_own_text_is_timed():
     import cupy
 
     p = plan("tiled_32", 100, 70, 50)
@@ -333,7 +333,7 @@ def test_on_a_gpu_launch_writes_in_place_and_own_text_is_timed() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_a_nan_becomes_the_bfloat16_that_is_written_here() -> None:
+def test_on_a_gpu_a_nan_becomes_the_bfloat16_that_is_written_here():
     import cupy
 
     source = """#include <cuda_bf16.h>
@@ -343,7 +343,7 @@ def test_on_a_gpu_a_nan_becomes_the_bfloat16_that_is_written_here() -> None:
     }"""
     x = np.random.default_rng(0).integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
     x[:6] = [np.nan, -np.nan, np.inf, -np.inf, 3.4e38, 1e-45]
-    arch = device.current().arch  # type: ignore[union-attr]
+    arch = device.current().arch
     function = launch._load(toolchain.compile(source, arch=arch).cubin).get_function("rounded")
     y = cupy.zeros(x.size, cupy.uint16)
     function((256,), (256,), (cupy.asarray(x), y, np.int32(x.size)))

@@ -8,7 +8,6 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,7 +52,7 @@ class FakeMeasurement:
     recorded: FakeMeasurement | None = None
 
     @property
-    def rows(self) -> tuple[dict[str, Any], ...]:
+    def rows(self):
         rows = []
         for name, ratio in self.kernels.items():
             for n in self.sizes:
@@ -88,7 +87,7 @@ class FakeReport:
     op: str = "load"
     width: int = 4
 
-    def by_line(self) -> list[SimpleNamespace]:
+    def by_line(self):
         row: dict[str, Any] = {"line": 7, "text": "x = y[i];", "space": self.space, "op": self.op}
         row |= {"sectors_per_request": 4.0, "wavefronts_per_request": 1.0}
         row |= {"ideal_wavefronts_per_request": 1.0, "width_bytes": self.width}
@@ -96,7 +95,7 @@ class FakeReport:
         return [SimpleNamespace(**row, array=name) for name in names]
 
     @property
-    def samples(self) -> dict[tuple[int, str, str], tuple[tuple[str, int, Any], ...]]:
+    def samples(self):
         item = min(self.width, 4)
         rows = (
             (name, item, np.where(at < 0, -1, at * item)[None, :]) for name, at in self.requests
@@ -153,13 +152,13 @@ for _pictures in (first, lanes, loops, order, tensor, tiles):
 """One figure of every kind, the awkward ones, and those of chapters."""
 
 
-def figures() -> dict[str, Figure]:
+def figures():
     """All of them, drawn."""
     return {name: draw() for name, draw in FIGURES.items()}
 
 
 @pytest.fixture(scope="module")
-def drawn() -> dict[str, Figure]:
+def drawn():
     """The figures, drawn once."""
     return figures()
 
@@ -168,9 +167,7 @@ def drawn() -> dict[str, Figure]:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_accessible_and_takes_the_pages_colours(
-    drawn: dict[str, Figure], name: str
-) -> None:
+def test_a_figure_is_accessible_and_takes_the_pages_colours(drawn, name):
     figure = drawn[name]
     assert len(figure.alt) > 40
     assert figure.caption
@@ -198,7 +195,7 @@ def test_a_figure_is_accessible_and_takes_the_pages_colours(
     assert repr(figure).startswith("Figure: ")
 
 
-def test_ids_belong_to_one_figure(drawn: dict[str, Figure]) -> None:
+def test_ids_belong_to_one_figure(drawn):
     seen: dict[str, str] = {}
     for name, figure in drawn.items():
         both = figure.svg + figure.narrow
@@ -212,11 +209,11 @@ def test_ids_belong_to_one_figure(drawn: dict[str, Figure]) -> None:
     assert seen, "no figure has a pattern or marker: the test looks at nothing"
 
 
-def test_figures_are_the_same_in_every_run(drawn: dict[str, Figure]) -> None:
+def test_figures_are_the_same_in_every_run(drawn):
     assert figures() == drawn
 
 
-def test_drawing_leaves_matplotlibs_settings_alone() -> None:
+def test_drawing_leaves_matplotlibs_settings_alone():
     import matplotlib
 
     with matplotlib.rc_context({"font.size": 33, "svg.fonttype": "path"}):
@@ -226,7 +223,7 @@ def test_drawing_leaves_matplotlibs_settings_alone() -> None:
     assert mine == plots.bars(RECORDED), "the caller's settings must not show in the figure"
 
 
-def test_a_saved_file_stands_alone(tmp_path: Path) -> None:
+def test_a_saved_file_stands_alone(tmp_path):
     path = plots.bars(RECORDED).savefig(tmp_path / "bars.svg")
     root = ET.parse(path).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -234,9 +231,7 @@ def test_a_saved_file_stands_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bars", "tiles", "memories"])
-def test_a_png_is_the_wide_drawing_dark_on_white(
-    drawn: dict[str, Figure], name: str, tmp_path: Path
-) -> None:
+def test_a_png_is_the_wide_drawing_dark_on_white(drawn, name, tmp_path):
     from matplotlib.image import imread
 
     figure, scale = drawn[name], 2
@@ -254,7 +249,7 @@ def test_a_png_is_the_wide_drawing_dark_on_white(
     assert 0.002 < dark < 0.5, "text and lines in ink, on white"
 
 
-def test_a_pdf_holds_the_words(tmp_path: Path) -> None:
+def test_a_pdf_holds_the_words(tmp_path):
     path = plots.bars(RECORDED).savefig(tmp_path / "bars.pdf")
     text = path.read_bytes()
     assert text.startswith(b"%PDF-") and text.rstrip().endswith(b"%%EOF")
@@ -262,7 +257,7 @@ def test_a_pdf_holds_the_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bars.bmp", "bars", "bars.png.txt"])
-def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
+def test_another_ending_is_refused(tmp_path, name):
     with pytest.raises(ConfigError, match=r"\.png, \.pdf or \.svg"):
         plots.bars(RECORDED).savefig(tmp_path / name)
     assert not list(tmp_path.iterdir())
@@ -271,25 +266,25 @@ def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
 # -- the charts in plain Matplotlib --------------------------------------------------------------
 
 
-def plain() -> Any:
+def plain():
     """An Axes of the reader's own."""
     from matplotlib.figure import Figure as MplFigure
 
     return MplFigure().subplots()
 
 
-def legend(ax: Any) -> list[str]:
+def legend(ax):
     """The words of an Axes' legend."""
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def ticks(ax: Any) -> list[str]:
+def ticks(ax):
     """The words along y."""
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
 @pytest.mark.parametrize("value", ["ms", "gflops", "cublas_ratio"])
-def test_bars_on_axes_hold_the_rows_values_and_their_spread(value: str) -> None:
+def test_bars_on_axes_hold_the_rows_values_and_their_spread(value):
     ax = plain()
     assert plots.bars(RECORDED, value=value, sizes=[4096]).axes(ax) is ax
     rows = [row for row in RECORDED.rows if row["m"] == 4096]
@@ -318,7 +313,7 @@ def test_bars_on_axes_hold_the_rows_values_and_their_spread(value: str) -> None:
     assert legend(ax) == ["recorded on NVIDIA H200, 2026-11-20"]
 
 
-def test_bars_of_two_origins_stand_side_by_side() -> None:
+def test_bars_of_two_origins_stand_side_by_side():
     ax = plots.bars([LIVE, RECORDED], sizes=[1024, 4096], log=True).axes(plain())
     assert ax.get_xscale() == "log"
     assert len(ax.patches) == 4 * len(KERNELS)
@@ -329,7 +324,7 @@ def test_bars_of_two_origins_stand_side_by_side() -> None:
     assert len(legend(ax)) == 2
 
 
-def test_a_point_added_to_a_roofline_lies_where_its_numbers_say() -> None:
+def test_a_point_added_to_a_roofline_lies_where_its_numbers_say():
     h200 = device.gpu("h200")
     ax = plots.roofline(RECORDED, intensity="kernel").axes(plain())
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
@@ -349,7 +344,7 @@ def test_a_point_added_to_a_roofline_lies_where_its_numbers_say() -> None:
     assert "GFLOP/s" in ax.get_ylabel() and "FLOP/byte" in ax.get_xlabel()
 
 
-def test_the_phases_of_a_time_line_follow_each_other() -> None:
+def test_the_phases_of_a_time_line_follow_each_other():
     figure = plots.timeline(RECORDED, kernels=["naive"], sizes=[4096])
     ax = figure.axes(plain())
     [row] = [r for r in RECORDED.rows if (r["kernel"], r["m"]) == ("naive", 4096)]
@@ -364,7 +359,7 @@ def test_the_phases_of_a_time_line_follow_each_other() -> None:
     assert max(bar.get_x() + bar.get_width() for bar in overlapped.patches) == 14
 
 
-def test_axes_are_new_ones_in_the_readers_settings_where_none_are_given() -> None:
+def test_axes_are_new_ones_in_the_readers_settings_where_none_are_given():
     import matplotlib
     import matplotlib.pyplot as plt
 
@@ -379,22 +374,22 @@ def test_axes_are_new_ones_in_the_readers_settings_where_none_are_given() -> Non
 # -- colours -------------------------------------------------------------------------------------
 
 
-def _linear(colour: str) -> np.ndarray:
+def _linear(colour):
     c = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
 
 
-def _luminance(colour: str) -> float:
+def _luminance(colour):
     return float(_linear(colour) @ (0.2126, 0.7152, 0.0722))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     """WCAG 2 contrast ratio."""
     high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 
-def _lab(linear: np.ndarray) -> np.ndarray:
+def _lab(linear):
     to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
     x = np.array(to_xyz) @ np.clip(linear, 0, 1) / [0.9505, 1, 1.089]
     f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
@@ -418,13 +413,13 @@ VISION = {
 
 @pytest.mark.parametrize("colour", colours.PALETTE)
 @pytest.mark.parametrize("page", ["#ffffff", "#121212"])
-def test_every_colour_stands_out_from_light_and_dark_pages(colour: str, page: str) -> None:
+def test_every_colour_stands_out_from_light_and_dark_pages(colour, page):
     assert contrast(colour, page) >= 3
     assert contrast("#ffffff", colours.BLUE) >= 4.5, "numbers are drawn on blue"
 
 
 @pytest.mark.parametrize("vision", VISION)
-def test_the_colours_of_origins_differ_for_every_kind_of_vision(vision: str) -> None:
+def test_the_colours_of_origins_differ_for_every_kind_of_vision(vision):
     matrix = VISION[vision]
     origins = (colours.BLUE, colours.VERMILION, colours.GREEN)
     labs = [_lab(matrix @ _linear(c)) for c in origins]
@@ -433,7 +428,7 @@ def test_the_colours_of_origins_differ_for_every_kind_of_vision(vision: str) -> 
             assert np.linalg.norm(labs[i] - labs[j]) > 15, (vision, origins[i], origins[j])
 
 
-def test_origins_differ_by_more_than_colour() -> None:
+def test_origins_differ_by_more_than_colour():
     looks = series.LOOKS
     assert len({look.marker for look in looks.values()}) == len(looks)
     svg = plots.bars([LIVE, RECORDED, PUBLISHED], sizes=[4096]).svg
@@ -444,7 +439,7 @@ def test_origins_differ_by_more_than_colour() -> None:
 # -- what they say -------------------------------------------------------------------------------
 
 
-def test_bars_tell_the_extremes_with_units_and_the_source() -> None:
+def test_bars_tell_the_extremes_with_units_and_the_source():
     alt = plots.bars(RECORDED, sizes=[4096]).alt
     assert "most for tiled_32 with 8,900 GFLOP/s" in alt
     assert "least for naive with 550 GFLOP/s" in alt
@@ -464,9 +459,7 @@ ODD_ROWS: list[tuple[list[dict[str, Any]], str, str]] = [
 
 
 @pytest.mark.parametrize(("rows", "value", "phrase"), ODD_ROWS)
-def test_bars_of_rows_and_of_their_data_frame(
-    rows: list[dict[str, Any]], value: str, phrase: str
-) -> None:
+def test_bars_of_rows_and_of_their_data_frame(rows, value, phrase):
     pandas = pytest.importorskip("pandas")
     figure = plots.bars(rows, value=value)
     assert phrase in figure.alt and "Whiskers" not in figure.caption
@@ -476,7 +469,7 @@ def test_bars_of_rows_and_of_their_data_frame(
     assert plots.bars(pandas.DataFrame(rows), value=value) == figure
 
 
-def test_the_ladder_is_in_the_catalogs_order_with_shares() -> None:
+def test_the_ladder_is_in_the_catalogs_order_with_shares():
     shuffled = FakeMeasurement(kernels=dict(reversed(KERNELS.items())))
     figure = plots.ladder(shuffled)
     names = [t for t in re.findall(r">([^<]+)</text>", figure.svg) if t in KERNELS]
@@ -491,7 +484,7 @@ def test_the_ladder_is_in_the_catalogs_order_with_shares() -> None:
     assert ticks(ax) == names and 100 in ax.lines[0].get_xdata()
 
 
-def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch):
     live = replace(
         LIVE_H200, name="NVIDIA L4", arch="sm_89", sms=58, boost_mhz=2040, memory_bus_bits=192,
         memory_clock_mhz=6251,
@@ -506,9 +499,7 @@ def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPa
         plots.roofline(here)
 
 
-def test_kernels_on_tensor_cores_stand_under_their_own_roof(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_kernels_on_tensor_cores_stand_under_their_own_roof(monkeypatch):
     h200 = device.gpu("h200")
     halves = FakeMeasurement(kernels={"wmma_tiled": 3.0, "mma_pipelined": 9.0})
     alt = plots.roofline(halves).alt
@@ -527,7 +518,7 @@ BOTH = replace(LIVE, recorded=RECORDED)
 
 
 @pytest.mark.parametrize("draw", [plots.bars, plots.roofline, plots.ladder, plots.timeline])
-def test_recorded_points_are_drawn_beside_live_ones(draw: Any) -> None:
+def test_recorded_points_are_drawn_beside_live_ones(draw):
     alt = draw(BOTH).alt
     assert "measured here, Tesla T4" in alt and "recorded on NVIDIA H200" in alt
     assert alt == draw([LIVE, RECORDED]).alt == draw([BOTH, RECORDED]).alt  # and only once
@@ -535,7 +526,7 @@ def test_recorded_points_are_drawn_beside_live_ones(draw: Any) -> None:
     assert "H200" not in alone  # where the record has nothing of it
 
 
-def test_a_recorded_point_stands_under_the_roofs_of_its_own_gpu() -> None:
+def test_a_recorded_point_stands_under_the_roofs_of_its_own_gpu():
     figure = plots.roofline(BOTH, intensity="kernel", size=4096)
     t4, h200 = device.gpu("t4"), device.gpu("h200")
     x = model.arithmetic_intensity(catalog["tiled_32"], 4096, 4096, 4096)
@@ -565,9 +556,7 @@ def test_a_recorded_point_stands_under_the_roofs_of_its_own_gpu() -> None:
         (np.where(LANE < 7, LANE, -1), 4, 1, 28),
     ],
 )
-def test_an_access_map_counts_sectors(
-    elements: np.ndarray, width: int, sectors: int, used: int
-) -> None:
+def test_an_access_map_counts_sectors(elements, width, sectors, used):
     figure = plots.access_map(FakeReport("global", (("x", elements),), width=width), 7)
     plural = "" if sectors == 1 else "s"
     assert f"{sectors} sector{plural}: {32 * sectors:,} bytes moved, {used:,} used" in figure.alt
@@ -583,13 +572,13 @@ def test_an_access_map_counts_sectors(
         (2, 32, "the busiest bank holds 2 of them"),
     ],
 )
-def test_a_bank_map_counts_conflicts(step: int, words: int, finding: str) -> None:
+def test_a_bank_map_counts_conflicts(step, words, finding):
     report = FakeReport("shared", (("T", step * LANE),))
     alt = plots.access_map(report, 7, space="shared").alt
     assert f"asks for {words} word" in alt and finding in alt
 
 
-def test_an_access_map_finds_the_request() -> None:
+def test_an_access_map_finds_the_request():
     report = FakeReport("global", (("A", LANE), ("B", 8 * LANE), ("B", 0 * LANE)))
     assert "load of A" in plots.access_map(report, "y[i]").alt
     assert "32 sectors" in plots.access_map(report, 7, array="B").alt
@@ -608,7 +597,7 @@ def test_an_access_map_finds_the_request() -> None:
 @pytest.mark.parametrize(
     ("kernel", "array", "sectors"), [("naive", "A", 32), ("coalesced", "B", 4)]
 )
-def test_an_access_map_of_a_real_trace(kernel: str, array: str, sectors: int) -> None:
+def test_an_access_map_of_a_real_trace(kernel, array, sectors):
     t = trace(kernel, 64, 64, 64, samples=True)
     figure = plots.access_map(t, "sum +=", array=array)
     assert f"{sectors} sectors" in figure.alt
@@ -618,7 +607,7 @@ def test_an_access_map_of_a_real_trace(kernel: str, array: str, sectors: int) ->
 # -- tiles ---------------------------------------------------------------------------------------
 
 
-def test_a_tile_diagram_says_where_the_block_works() -> None:
+def test_a_tile_diagram_says_where_the_block_works():
     alt = plots.tile_diagram("tiled_32", 100, 70, 50, step=1, block=(3, 2)).alt
     assert "4 by 3 blocks" in alt
     assert "rows 96 to 99 and columns 64 to 69" in alt
@@ -631,7 +620,7 @@ def test_a_tile_diagram_says_where_the_block_works() -> None:
 
 
 @pytest.mark.parametrize("name", list(catalog))
-def test_the_tiles_of_all_threads_make_up_the_block(name: str) -> None:
+def test_the_tiles_of_all_threads_make_up_the_block(name):
     p = plan(catalog[name], 512, 512, 512)
     t = tilings._tiles(p)
     assert plots.tile_diagram(p).alt
@@ -651,7 +640,7 @@ STORES = [k.name for k in _FP32 if not model.is_thin(k)]
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
+def test_the_marked_elements_are_those_that_a_thread_stores(name):
     kernel = catalog[name]
     small = plan(kernel, 256, 256, 32)
     t = tilings._tiles(small)
@@ -676,7 +665,7 @@ def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
         assert drawn == elements
 
 
-def test_the_hierarchies_tell_sizes() -> None:
+def test_the_hierarchies_tell_sizes():
     alt = ch01.memory_hierarchy("t4").alt
     assert "registers, 256 KB an SM, 10 MB in all" in alt
     assert "320 GB/s" in alt
@@ -693,7 +682,7 @@ def test_the_hierarchies_tell_sizes() -> None:
     [(0.0123456, "0.0123"), (12.34, "12.3"), (5930.4, "5,930"), (0, "0"), (100.4, "100"),
      (math.nan, "unknown"), (1234567, "1,234,567"), (0.00001234, "0.0000123")],
 )  # fmt: skip
-def test_numbers_are_written_for_people(value: float, words: str) -> None:
+def test_numbers_are_written_for_people(value, words):
     assert wording.number(value) == words
 
 
@@ -705,7 +694,7 @@ SHOWN = """() => [...document.querySelectorAll('figure')].map(figure =>
 
 
 @pytest.mark.parametrize("width", [360, 1200])
-def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], width: int) -> None:
+def test_figures_fit_a_phone_and_a_desk(browser, drawn, width):
     page = browser.new_page(viewport={"width": width, "height": 800})
     body = "".join(f"<section>{figure._repr_html_()}</section>" for figure in drawn.values())
     page.set_content(
@@ -724,7 +713,7 @@ def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], 
 
 
 @pytest.mark.parametrize("width", [360, 1200])
-def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, width: int) -> None:
+def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser, width):
     figure = plots.bars(RECORDED)._repr_html_()
     page = browser.new_page(viewport={"width": width, "height": 800})
     column = f"<div style='width:340px'>{figure}</div>"  # a narrow output of a wide notebook
@@ -739,7 +728,7 @@ def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, wid
     page.close()
 
 
-def test_a_chart_says_at_its_end_where_its_numbers_come_from() -> None:
+def test_a_chart_says_at_its_end_where_its_numbers_come_from():
     """A replayed measurement never stands as a measured one, whatever caption its chart has."""
     m = measuring.measure(["naive", "tiled_32"], sizes=[1024, 4096], gpu="h200")
     rows = tuple({**row, "live": True, "record": "", "gpu": "Tesla T4"} for row in m.rows)

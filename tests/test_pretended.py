@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ HERE = MACHINES["t4"].title
 needs_nvrtc = pytest.mark.nvrtc  # the pretended GPUs take what NVRTC makes
 
 
-def on(machine: str, notebook: Path, out: Path, *options: str) -> dict[str, list[Ran]]:
+def on(machine, notebook, out, *options):
     """What the cells of a notebook show on a machine, in a process of its own."""
     given = (os.fspath(notebook), "--machine", machine, "--out", os.fspath(out), *options)
     env = {**os.environ, "PYTHONPATH": os.fspath(ROOT), "OPENBLAS_NUM_THREADS": "1"}
@@ -33,17 +32,17 @@ def on(machine: str, notebook: Path, out: Path, *options: str) -> dict[str, list
     return passes
 
 
-def stops(cells: list[Ran]) -> list[str]:
+def stops(cells):
     """Cells that end with an error or say something on stderr."""
     return [f"{c.source[:200]}\n{c.error}\n{c.stderr}" for c in cells if c.error or c.stderr]
 
 
-def text_of(cells: list[Ran]) -> str:
+def text_of(cells):
     """All that the cells show."""
     return "\n".join(text for cell in cells for text in cell.shown)
 
 
-def written(path: Path, *cells: str) -> Path:
+def written(path, *cells):
     """A notebook of these code cells."""
     made = [{"cell_type": "code", "source": source} for source in (FIRST, *cells)]
     path.write_text(json.dumps({"cells": made}), encoding="utf-8")
@@ -74,7 +73,7 @@ known."""
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", [n for n in NOTEBOOKS if n not in MIXED])
-def test_a_notebook_runs_on_a_t4(stem: str, tmp_path: Path) -> None:
+def test_a_notebook_runs_on_a_t4(stem, tmp_path):
     [cells] = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells", "--once").values()
     assert not stops(cells)
 
@@ -82,9 +81,7 @@ def test_a_notebook_runs_on_a_t4(stem: str, tmp_path: Path) -> None:
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", MIXED)
-def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
-    stem: str, tmp_path: Path
-) -> None:
+def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(stem, tmp_path):
     passes = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells")
     shown = []
     for cells in passes.values():
@@ -97,7 +94,7 @@ def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", NOTEBOOKS)
-def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> None:
+def test_a_notebook_runs_where_nothing_compiles(stem, tmp_path):
     [cells] = on(
         "no_compiler", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells", "--once"
     ).values()
@@ -108,7 +105,7 @@ def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> No
 # -- wrong twins -----------------------------------------------------------------------------------
 
 
-def test_the_checker_tells_what_was_measured_here_and_what_is_recorded() -> None:
+def test_the_checker_tells_what_was_measured_here_and_what_is_recorded():
     own = 'On an H200 a [kernel](there.html "Runs on your GPU. Mostly.") takes 22.7 ms.'
     numbers = labels.numbers(own, own, own.replace("22.7", "31"))
     assert [who for *_, who, _ in labels.in_prose(own, numbers, HERE)] == []
@@ -130,7 +127,7 @@ def test_the_checker_tells_what_was_measured_here_and_what_is_recorded() -> None
         ("On an H200 7 % of the library.", "On an H200 8 % of the library.", "On an H200 9 % of the library.", "7"),
     ],
 )  # fmt: skip
-def test_a_sentence_with_a_wrong_name_is_told(own: str, gpu: str, record: str, wrong: str) -> None:
+def test_a_sentence_with_a_wrong_name_is_told(own, gpu, record, wrong):
     found = list(labels.in_prose(own, labels.numbers(own, gpu, record), HERE))
     assert [own[n.start : n.end] for n, *_ in found] == [wrong]
 
@@ -158,7 +155,7 @@ RIGHT = (
 
 @needs_nvrtc
 @pytest.mark.slow
-def test_a_page_with_wrong_names_is_told_and_one_with_right_names_is_not(tmp_path: Path) -> None:
+def test_a_page_with_wrong_names_is_told_and_one_with_right_names_is_not(tmp_path):
     notebook = written(tmp_path / "made.ipynb", *WRONG.values(), *RIGHT)
     passes = on("t4", notebook, tmp_path / "cells")
     assert not stops(passes["own"])
@@ -171,7 +168,7 @@ def test_a_page_with_wrong_names_is_told_and_one_with_right_names_is_not(tmp_pat
 
 @needs_nvrtc
 @pytest.mark.slow
-def test_a_cell_that_stops_is_told(tmp_path: Path) -> None:
+def test_a_cell_that_stops_is_told(tmp_path):
     notebook = written(
         tmp_path / "made.ipynb",
         'import numpy as np\nx = np.ones((64, 64), np.float32)\nmatmul("cp_async", x, x,'
@@ -227,7 +224,7 @@ except cupy.cuda.memory.OutOfMemoryError as error:
 
 @needs_nvrtc
 @pytest.mark.slow
-def test_the_pretended_cupy_answers_as_the_real_one(tmp_path: Path) -> None:
+def test_the_pretended_cupy_answers_as_the_real_one(tmp_path):
     notebook = written(tmp_path / "made.ipynb", CUPY)
     [cells] = on("t4", notebook, tmp_path / "cells", "--once").values()
     assert not stops(cells)
@@ -263,9 +260,7 @@ SPOILED = [
 @pytest.mark.parametrize(
     ("stem", "old", "new", "says"), [*((stem, "", "", "True") for stem in IN_SIGHT), *SPOILED]
 )
-def test_what_a_page_shows_of_cupy_is_right(
-    stem: str, old: str, new: str, says: str, tmp_path: Path
-) -> None:
+def test_what_a_page_shows_of_cupy_is_right(stem, old, new, says, tmp_path):
     word, right = IN_SIGHT[stem]
     page = json.loads((ROOT / "book" / f"{stem}.ipynb").read_text(encoding="utf-8"))
     cells = ["".join(c["source"]) for c in page["cells"] if c["cell_type"] == "code"]
@@ -277,6 +272,6 @@ def test_what_a_page_shows_of_cupy_is_right(
     assert says in ran[-1].shown[0] if says in ("True", "False") else says in ran[-2].error
 
 
-def test_only_a_pretended_process_has_another_cupy() -> None:
+def test_only_a_pretended_process_has_another_cupy():
     assert not any(os.fspath(running.SITE) == path for path in sys.path)
     assert toolchain.compile.__module__ == "nogpu.toolchain"

@@ -7,10 +7,9 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import fields, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +22,6 @@ from helpers.page import explorers, format_glued, provenance
 from helpers.page.explorers import points as explored
 from helpers.record import (
     ImplausibleError,
-    Measurement,
     known_gpus,
     load,
     measure,
@@ -61,7 +59,7 @@ RATES = {
 class Slow(dict[str, float]):
     """Rates of every kernel that no card is above."""
 
-    def get(self, name: str, default: Any = None) -> float:
+    def get(self, name, default=None):
         return dict.get(self, name, 700.0)
 
 
@@ -76,25 +74,25 @@ class Card(FakeSession):
     tells_clock = True
     rates = RATES
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.gpu, self.mhz = self.card, 1500.0
 
-    def boost_mhz(self) -> int:
+    def boost_mhz(self):
         return self.card.boost_mhz
 
-    def peak_gflops(self, precision: str) -> float | None:
+    def peak_gflops(self, precision):
         return self.card.known.peak_gflops(precision) if self.card.known else None
 
-    def supports(self, min_arch: str) -> bool:
+    def supports(self, min_arch):
         return runs(self.card.arch, min_arch)
 
-    def first_call(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> float:
+    def first_call(self, plan, A, B, C):
         self.mhz = 750.0 if plan.kernel.name in self.slowed else 1500.0
         return super().first_call(plan, A, B, C)
 
-    def bench(self, operations: dict[str, Any]) -> FakeBench:
-        def ms(name: str, call: int) -> float:
+    def bench(self, operations):
+        def ms(name, call):
             operations[name]()
             return float(operations[name].ms) * 1500.0 / self.mhz
 
@@ -102,10 +100,10 @@ class Card(FakeSession):
 
 
 @pytest.fixture
-def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
+def at_hand(monkeypatch):
     """Makes measure() believe in a pretended card; only measuring does, kernels are emulated."""
 
-    def plug_in(**about: Any) -> Card:
+    def plug_in(**about):
         session = type("Plugged", (Card,), about)()
         untold = Reading(None, None, "nvidia-smi is not on the PATH")
         read_clock = lambda *_: Reading(session.mhz, 70.0, None) if session.tells_clock else untold  # noqa: E731
@@ -122,7 +120,7 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
 
 
 @pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+def folder(monkeypatch, tmp_path):
     """A folder of records with the book's own in it; the table of GPUs as it was afterwards."""
     own = tmp_path / "measurements"
     own.mkdir()
@@ -137,7 +135,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 # -- live beside replayed ----------------------------------------------------------------------
 
 
-def test_what_the_gpu_can_run_is_timed_and_the_rest_is_replayed_beside_it(at_hand: Any) -> None:
+def test_what_the_gpu_can_run_is_timed_and_the_rest_is_replayed_beside_it(at_hand):
     session = at_hand()
     m = measure(["mma_turing", "mma_pipelined", "cublas_fp16"], [1024, 2048])
     assert m.live and (m.gpu, m.key, m.missing) == ("Tesla T4", "t4", ())
@@ -164,7 +162,7 @@ def test_what_the_gpu_can_run_is_timed_and_the_rest_is_replayed_beside_it(at_han
     assert "Replayed from a record, not measured here: recorded on NVIDIA H200" in text
 
 
-def test_a_gpu_that_can_run_none_replays_all_and_says_so(at_hand: Any) -> None:
+def test_a_gpu_that_can_run_none_replays_all_and_says_so(at_hand):
     session = at_hand()
     m = measure(["cp_async", "hopper_5"], 4096)
     assert not m.live and not session.measured and m.gpu == "NVIDIA H200"
@@ -172,18 +170,16 @@ def test_a_gpu_that_can_run_none_replays_all_and_says_so(at_hand: Any) -> None:
     assert all(row["record"] == "h200" and not row["live"] for row in m.rows)
 
 
-def test_code_for_hopper_runs_on_hopper_alone() -> None:
+def test_code_for_hopper_runs_on_hopper_alone():
     assert runs("sm_90", "sm_90a") and not runs("sm_100", "sm_90a") and not runs("sm_80", "sm_90a")
     assert runs("sm_100", "sm_80") and runs("sm_75", "sm_75") and not runs("sm_75", "sm_80")
 
 
-def test_a_size_that_this_gpu_does_not_hold_is_replayed_with_the_reason(
-    at_hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_size_that_this_gpu_does_not_hold_is_replayed_with_the_reason(at_hand, monkeypatch):
     session = at_hand()
     real = session.problem
 
-    def small(dtype: str, M: int, N: int, K: int) -> Any:
+    def small(dtype, M, N, K):
         if M > 2048:
             raise ConfigError("the matrices need 9 GB and this GPU has 4")
         return real(dtype, M, N, K)
@@ -203,7 +199,7 @@ def test_a_size_that_this_gpu_does_not_hold_is_replayed_with_the_reason(
     assert measure(own, 1024).recorded is None
 
 
-def test_a_live_ladder_is_of_what_the_gpu_runs_and_a_wrong_result_is_refused(at_hand: Any) -> None:
+def test_a_live_ladder_is_of_what_the_gpu_runs_and_a_wrong_result_is_refused(at_hand):
     at_hand(rates=Slow(RATES))
     names = {row["kernel"] for row in sources.live_ladder(64)}
     assert {"naive", "cublas_fp32"} <= names and "cp_async" not in names
@@ -216,7 +212,7 @@ MIXED = ["mma_turing", "mma_pipelined"]
 
 
 @pytest.mark.parametrize("draw", [plots.bars, plots.ladder, plots.roofline, plots.timeline])
-def test_charts_never_give_a_point_another_gpus_name(draw: Any, at_hand: Any) -> None:
+def test_charts_never_give_a_point_another_gpus_name(draw, at_hand):
     """A kernel that is replayed stands under the record's legend alone; so does every mixture."""
     at_hand()
     m = measure(MIXED, [1024])
@@ -239,7 +235,7 @@ def test_charts_never_give_a_point_another_gpus_name(draw: Any, at_hand: Any) ->
     assert ("mma_pipelined", "measured here, Tesla T4") in twin  # what the columns prevent
 
 
-def test_a_frame_and_roofs_are_under_the_names_of_the_rows(at_hand: Any) -> None:
+def test_a_frame_and_roofs_are_under_the_names_of_the_rows(at_hand):
     at_hand()
     m = measure(MIXED, [1024])
     alt = plots.bars(m.frame).alt
@@ -256,7 +252,7 @@ def test_a_frame_and_roofs_are_under_the_names_of_the_rows(at_hand: Any) -> None
 # -- a clock that nobody tells -----------------------------------------------------------------
 
 
-def test_a_clock_that_is_not_told_is_said_in_words(at_hand: Any) -> None:
+def test_a_clock_that_is_not_told_is_said_in_words(at_hand):
     at_hand(tells_clock=False)
     m = measure("naive", 1024)
     assert format_glued(m.value("naive", 1024, "clock_mhz"), ",.0f") == "nan"  # no page may show it
@@ -267,9 +263,7 @@ def test_a_clock_that_is_not_told_is_said_in_words(at_hand: Any) -> None:
 
 
 @pytest.mark.parametrize("page", ["02", "05"])
-def test_pages_show_no_number_that_is_none(
-    page: str, at_hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_show_no_number_that_is_none(page, at_hand, monkeypatch):
     """Where nvidia-smi tells no clock: a word in the caption, a dash in the table, never "nan"."""
     at_hand(tells_clock=False, rates=Slow(RATES))
     if page == "02":  # it asks for the card's bandwidth; its cells of CuPy have tests of their own
@@ -288,7 +282,7 @@ def test_pages_show_no_number_that_is_none(
 # -- gains -------------------------------------------------------------------------------------
 
 
-def naive_gain(m: Measurement, new: str, old: str, n: int) -> float:
+def naive_gain(m, new, old, n):
     """The wrong twin: a quotient of two medians, each with its own clock in it."""
     return m.value(old, n) / m.value(new, n)
 
@@ -303,16 +297,14 @@ def naive_gain(m: Measurement, new: str, old: str, n: int) -> float:
         ({"tells_clock": False}, "coalesced_int", "naive_int", 50 / 11, 50 / 11),
     ],
 )  # fmt: skip
-def test_a_gain_is_the_same_at_any_clock(
-    about: dict[str, Any], new: str, old: str, gain: float, naive: float, at_hand: Any
-) -> None:
+def test_a_gain_is_the_same_at_any_clock(about, new, old, gain, naive, at_hand):
     at_hand(**about)
     m = measure([old, new], 1024)
     assert m.gain(new, old, 1024) == pytest.approx(gain)
     assert naive_gain(m, new, old, 1024) == pytest.approx(naive)
 
 
-def test_two_sizes_are_compared_by_clocks(at_hand: Any) -> None:
+def test_two_sizes_are_compared_by_clocks(at_hand):
     at_hand()
     m = measure("tiled_32", [1024, 1025])
     slower = m.gain("tiled_32", "tiled_32", 1024, old_size=1025)
@@ -320,7 +312,7 @@ def test_two_sizes_are_compared_by_clocks(at_hand: Any) -> None:
 
 
 @pytest.mark.parametrize(("new", "old"), [("tiled_32", "coalesced"), ("block_1d", "tiled_32")])
-def test_on_the_record_the_gain_is_the_quotient_of_the_rates(new: str, old: str) -> None:
+def test_on_the_record_the_gain_is_the_quotient_of_the_rates(new, old):
     """The H200 keeps its clock with these kernels: both ways must tell the same there."""
     m = measure([new, old], 4096, gpu="h200")
     assert m.gain(new, old, 4096) == pytest.approx(naive_gain(m, new, old, 4096), rel=0.01)
@@ -329,15 +321,13 @@ def test_on_the_record_the_gain_is_the_quotient_of_the_rates(new: str, old: str)
 # -- files -------------------------------------------------------------------------------------
 
 
-def saved(at_hand: Any, path: Path, card: device.LiveGpu = T4, **about: Any) -> Path:
+def saved(at_hand, path, card=T4, **about):
     """A file of three kernels at 256 and 1024, as a page writes it on a pretended card."""
     at_hand(card=card, **about)
     return measure(["coalesced", "tiled_32", "cublas_fp32"], [256, 1024]).save(path)
 
 
-def test_a_page_saves_what_it_measured_and_nothing_replayed(
-    at_hand: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_a_page_saves_what_it_measured_and_nothing_replayed(at_hand, folder, tmp_path):
     at_hand()
     path = tmp_path / "mine.json"
     assert measure(MIXED, 1024).save(path) == path
@@ -355,15 +345,13 @@ def test_a_page_saves_what_it_measured_and_nothing_replayed(
     assert not (tmp_path / "none.json").exists() and not (folder / "t4.json").exists()
 
 
-def command(capsys: pytest.CaptureFixture[str], *given: str) -> tuple[int, str, str]:
+def command(capsys, *given):
     """Status and what `python -m helpers` writes, in this process."""
     status = cli.main(given)
     return (status, *capsys.readouterr())
 
 
-def test_add_record_takes_a_readers_file(
-    at_hand: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_add_record_takes_a_readers_file(at_hand, folder, tmp_path, capsys):
     path = saved(at_hand, tmp_path / "mine.json")
     status, out, err = command(capsys, "add-record", str(path))
     assert (status, err) == (0, "") and "6 new, 0 in place of older ones, of the Tesla T4" in out
@@ -379,9 +367,7 @@ def test_add_record_takes_a_readers_file(
     assert status == 0 and "0 new, 6 in place of older ones" in out
 
 
-def test_what_record_writes_is_taken_too(
-    gpu: type[FakeSession], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_record_writes_is_taken_too(gpu, folder, tmp_path, capsys):
     path = tmp_path / "recorded.json"
     arguments = ("--kernels", "naive,cublas_fp32", "--sizes", "64", "--out", str(path))
     assert command(capsys, "record", "--commit", "abc", *arguments)[0] == 0
@@ -402,9 +388,7 @@ def test_what_record_writes_is_taken_too(
     assert points == 2 + len(store.read(BOOK / "h200.json").points)  # nothing of it is lost
 
 
-def test_the_books_own_times_are_not_taken_for_a_readers(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_books_own_times_are_not_taken_for_a_readers(folder, tmp_path, capsys):
     """`record --out` on an H200 goes on from the book's record, and writes it into the file."""
     path = shutil.copy(folder / "h200.json", tmp_path / "mine.json")
     status, _, err = command(capsys, "add-record", str(path), "--gpu", "my_h200")
@@ -412,9 +396,7 @@ def test_the_books_own_times_are_not_taken_for_a_readers(
     assert known_gpus() == ["h200"]
 
 
-def test_a_card_that_the_table_lacks_describes_itself(
-    at_hand: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_card_that_the_table_lacks_describes_itself(at_hand, folder, tmp_path, capsys):
     path = saved(at_hand, tmp_path / "mine.json", card=L4)
     assert "l4" not in device.GPUS
     assert command(capsys, "add-record", str(path))[0] == 0
@@ -430,7 +412,7 @@ def test_a_card_that_the_table_lacks_describes_itself(
     assert explored.peak("l4", "fp32") == pytest.approx(58 * 128 * 2 * 2.04)
 
 
-def test_another_process_sees_it_by_the_command_alone(at_hand: Any, tmp_path: Path) -> None:
+def test_another_process_sees_it_by_the_command_alone(at_hand, tmp_path):
     """In a copy of the book, as a reader has it: add a file, then ask."""
     path = saved(at_hand, tmp_path / "mine.json", card=L4)
     copy = tmp_path / "copy"
@@ -438,7 +420,7 @@ def test_another_process_sees_it_by_the_command_alone(at_hand: Any, tmp_path: Pa
     for part in ("helpers", "packages", "kernels", "data"):
         shutil.copytree(ROOT / part, copy / part, ignore=away)
 
-    def ask(*line: str) -> str:
+    def ask(*line):
         return completed([sys.executable, *line], cwd=copy, check=True).stdout
 
     assert "6 new" in ask("-m", "helpers", "add-record", str(path))
@@ -449,17 +431,17 @@ def test_another_process_sees_it_by_the_command_alone(at_hand: Any, tmp_path: Pa
     assert not (BOOK / "l4.json").exists()
 
 
-def changed(**values: Any) -> Callable[[dict[str, Any]], None]:
+def changed(**values):
     """What sets fields of a file's first point."""
     return lambda raw: raw["points"][0].update(values)
 
 
-def of_gpu(**values: Any) -> Callable[[dict[str, Any]], None]:
+def of_gpu(**values):
     """What sets facts of a file's GPU."""
     return lambda raw: raw["gpu"].update(values)
 
 
-def faster(raw: dict[str, Any]) -> None:
+def faster(raw):
     """Times of a card ten times as fast, each figure fitting the others."""
     for point in raw["points"]:
         for name in ("ms", "q1", "q3", "baseline_ms"):
@@ -492,9 +474,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", REFUSED)
-def test_what_cannot_be_is_refused_and_nothing_is_written(
-    fault: str, at_hand: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_is_refused_and_nothing_is_written(fault, at_hand, folder, tmp_path, capsys):
     path = saved(at_hand, tmp_path / "mine.json")
     raw = json.loads(path.read_text(encoding="utf-8"))
     spoil, words = REFUSED[fault]
@@ -506,9 +486,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
     assert "git checkout" not in err  # the file is the reader's, not the repository's
 
 
-def test_a_name_that_is_not_the_cards_own_is_refused(
-    at_hand: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_is_not_the_cards_own_is_refused(at_hand, folder, tmp_path, capsys):
     path = saved(at_hand, tmp_path / "mine.json")
     for given, words in (("h200", "wrong name. Use --gpu t4"), ("My T4", "lower-case letters")):
         status, _, err = command(capsys, "add-record", str(path), "--gpu", given)
@@ -519,7 +497,7 @@ def test_a_name_that_is_not_the_cards_own_is_refused(
     assert known_gpus() == ["h200"]
 
 
-def test_a_longer_name_may_be_another_card(at_hand: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_longer_name_may_be_another_card(at_hand, folder, tmp_path):
     """An H100 PCIe has fewer SMs than the H100 of the table: it describes itself."""
     pcie = replace(H200, name="NVIDIA H100 PCIe", sms=114, boost_mhz=1755)
     path = saved(at_hand, tmp_path / "mine.json", card=pcie)

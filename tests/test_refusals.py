@@ -51,14 +51,14 @@ COPY = 'extern "C" __global__ void copy(const float* x, float* y) { y[0] = x[0];
 GUESSED = [{"kernel": "a", "size": 8, "ms": 1, "origin": "guessed"}]
 
 
-def tiles(*shape: int, **more: Any) -> Any:
+def tiles(*shape, **more):
     return plots.tile_diagram("tiled_32", *(shape or (64, 64, 64)), **more)
 
 
 Rows = Iterable[tuple[Callable[[], Any], type[Exception], str]]
 
 
-def of(call: Callable[..., Any], error: type[Exception], words: str, *given: Any) -> Rows:
+def of(call, error, words, *given):
     """A row for each thing given to one call: its arguments, or the only one."""
     every = (one if isinstance(one, tuple) else (one,) for one in given)
     return [(lambda args=args: call(*args), error, words) for args in every]
@@ -175,7 +175,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 """The call, its error, and words of what was given or of what to do."""
 
 
-def faults(error: BaseException, kind: type[Exception], words: str) -> list[str]:
+def faults(error, kind, words):
     """What is wrong with an error."""
     message = str(error)
     wrong = {
@@ -188,15 +188,13 @@ def faults(error: BaseException, kind: type[Exception], words: str) -> list[str]
 
 
 @pytest.mark.parametrize(("call", "error", "words"), REFUSED)
-def test_an_error_says_what_was_given_and_what_to_do(
-    call: Callable[[], Any], error: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_says_what_was_given_and_what_to_do(call, error, words, monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
     with pytest.raises(error) as caught:
         call()
     assert faults(caught.value, error, words) == []
 
 
-def test_an_error_of_python_or_without_words_is_a_fault() -> None:
+def test_an_error_of_python_or_without_words_is_a_fault():
     assert len(faults(KeyError("tile"), ConfigError, "tiled_32")) == 4
     assert faults(ConfigError("wrong tile"), ConfigError, "tile") != []

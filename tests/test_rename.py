@@ -24,12 +24,12 @@ KERNELS = {
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
+def copy(tmp_path):
     away = shutil.ignore_patterns("_build", "mine", "__pycache__", ".git", ".venv", ".*_cache")
     return Path(shutil.copytree(ROOT, tmp_path / "copy", ignore=away))
 
 
-def run(copy: Path, *words: str, status: int | None = 0) -> str:
+def run(copy, *words, status=0):
     """What a command prints in the copy. status: that it ends with; None: with any."""
     paths = [str(copy / p) for p in (".", "packages/nogpu", "packages/labs")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -38,14 +38,14 @@ def run(copy: Path, *words: str, status: int | None = 0) -> str:
     return done.stdout + done.stderr
 
 
-def contents(copy: Path) -> dict[str, str]:
+def contents(copy):
     every = (p for p in copy.rglob("*") if p.is_file() and ".ruff_cache" not in p.parts)
     return {
         p.relative_to(copy).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in every
     }
 
 
-def seen(copy: Path, name: str) -> list[str]:
+def seen(copy, name):
     """The rung's counts, its times beside the others', and what the essays' check finds."""
     shape = ("-m", "64", "-n", "64", "-k", "64")
     times = run(copy, "helpers", "ladder", "--gpu", "h200", "--size", "4096")
@@ -58,7 +58,7 @@ def seen(copy: Path, name: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(("old", "new"), [("block_2d", NEW), ("lane_map", NEW)])
-def test_a_renamed_rung_is_the_same_and_can_be_named_back(old: str, new: str, copy: Path) -> None:
+def test_a_renamed_rung_is_the_same_and_can_be_named_back(old, new, copy):
     before, was = contents(copy), seen(copy, old)
     assert f"{old}.json: gone" in (output := run(copy, "tools.rename", old, new))
     assert "To be looked at" in output and "make lint notebooks figures" in output
@@ -75,7 +75,7 @@ def test_a_renamed_rung_is_the_same_and_can_be_named_back(old: str, new: str, co
 
 
 @pytest.mark.slow
-def test_where_the_renamed_book_does_not_load_nothing_changes(copy: Path) -> None:
+def test_where_the_renamed_book_does_not_load_nothing_changes(copy):
     rungs = copy / "helpers" / "ladder" / "rungs.py"
     rungs.write_text(rungs.read_text("utf-8") + '\ncatalog["_".join(("block", "2d"))]\n', "utf-8")
     before = contents(copy)
@@ -95,12 +95,12 @@ def test_where_the_renamed_book_does_not_load_nothing_changes(copy: Path) -> Non
         ("block_2", "x_2d", "block_2d"),
     ],
 )
-def test_a_name_that_cannot_be_taken_is_refused(old: str, new: str, words: str) -> None:
+def test_a_name_that_cannot_be_taken_is_refused(old, new, words):
     with pytest.raises((ConfigError, UnknownKernelError), match=words):
         rename.check(rename.contents(ROOT), old, new, KERNELS)
 
 
-def test_whole_names_change_and_others_stay() -> None:
+def test_whole_names_change_and_others_stay():
     text, code = rename.patterns("block_2d", KERNELS, word=False)
     for old, new in {
         'plan("block_2d"), a block_2d': 'plan("patch"), a patch',
@@ -116,7 +116,7 @@ def test_whole_names_change_and_others_stay() -> None:
     assert rename.exchange(text, "06_tiled.cu tiled", "tiled_32", "square") == "06_tiled.cu tiled"
 
 
-def test_a_line_that_the_new_name_takes_past_its_columns_is_listed() -> None:
+def test_a_line_that_the_new_name_takes_past_its_columns_is_listed():
     python, cuda = b"x = 'patch'" + b" " * 89 + b"#", b"// patch" + b"." * 77
     files = {"helpers/a.py": b"\n" + python, "kernels/a.cu": cuda, "tests/a.py": python}
     lines = ["helpers/a.py:2: 101 columns, at most 100", "kernels/a.cu:1: 85 columns, at most 84"]
@@ -127,7 +127,7 @@ def test_a_line_that_the_new_name_takes_past_its_columns_is_listed() -> None:
     assert not rename.too_long(files, "patch", "patch")
 
 
-def test_a_word_of_the_prose_changes_in_code_alone() -> None:
+def test_a_word_of_the_prose_changes_in_code_alone():
     text, _ = rename.patterns("naive", KERNELS, word=True)
     for old, new in {
         'The naive kernel, `naive`, "naive"': 'The naive kernel, `plain`, "plain"',

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,14 +20,14 @@ SHIPPED = load("h200")
 
 
 @pytest.fixture
-def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[store.Record]:
+def record(monkeypatch, tmp_path):
     """An empty record of a GPU "x"; what is merged is read where it is written."""
     made = store.empty(tmp_path / "x.json", {"name": "NVIDIA X"})
     monkeypatch.setattr(store, "FOLDER", tmp_path)
     yield made
 
 
-def about(name: str, *size: int) -> dict[str, Any]:
+def about(name, *size):
     """What an entry is about, and of which code it is."""
     launch = {"kernel": name, "params": dict(catalog[name].params)}
     launch |= dict(zip("mnk", size, strict=True))
@@ -46,7 +43,7 @@ COUNTS = {
 }  # fmt: skip
 
 
-def test_counters_are_of_the_largest_shape_with_what_a_request_costs(record: store.Record) -> None:
+def test_counters_are_of_the_largest_shape_with_what_a_request_costs(record):
     bare = {"global_load_requests": 0.0, "global_load_sectors": 1.0}
     bare["ffma_thread_instructions"] = 64.0
     few = {"shared_load_wavefronts": 4.0}
@@ -69,7 +66,7 @@ def test_counters_are_of_the_largest_shape_with_what_a_request_costs(record: sto
         reading.counters(["naive", "tiled_8"], gpu="x")
 
 
-def test_stalls_without_warps_or_of_other_code_are_left_out(record: store.Record) -> None:
+def test_stalls_without_warps_or_of_other_code_are_left_out(record):
     values = {"warps": 4.0, "issue_percent": 40.0, "barrier": 2.0, "long_scoreboard": 1.0}
     record.merge(Stalled(**about("naive", 8, 8, 8), values=values))
     record.merge(Stalled(**about("naive", 9, 9, 9), values=values | {"warps": 0.0}))
@@ -85,7 +82,7 @@ def test_stalls_without_warps_or_of_other_code_are_left_out(record: store.Record
 # -- the ladder, and what is beside it -------------------------------------------------------------
 
 
-def test_the_ladder_is_in_the_catalogs_order_with_its_own_tiles() -> None:
+def test_the_ladder_is_in_the_catalogs_order_with_its_own_tiles():
     rows = reading.ladder()
     assert rows == reading.ladder("h200", 4096) == reading.ladder(size=(4096, 4096, 4096))
     names = [row["kernel"] for row in rows]
@@ -98,7 +95,7 @@ def test_the_ladder_is_in_the_catalogs_order_with_its_own_tiles() -> None:
         reading.ladder("h200", 3)
 
 
-def test_a_ladder_of_few_points(record: store.Record) -> None:
+def test_a_ladder_of_few_points(record):
     [point, *_] = SHIPPED.of(Point, kernel="naive", m=4096)
     record.write()
     with pytest.raises(DataError, match="It has times at: no size yet"):
@@ -118,7 +115,7 @@ def test_a_ladder_of_few_points(record: store.Record) -> None:
     ]  # fmt: skip
 
 
-def test_a_ladder_says_where_it_comes_from_and_which_tiles_were_found() -> None:
+def test_a_ladder_says_where_it_comes_from_and_which_tiles_were_found():
     size = (4096,) * 3
     rows = reading.ladder()
     lines = reading.ladder_notes(rows, size, "h200")
@@ -134,7 +131,7 @@ def test_a_ladder_says_where_it_comes_from_and_which_tiles_were_found() -> None:
     assert "measured now on X, 2026-01-02, driver" in now
 
 
-def test_builds_are_of_one_kernel_and_of_todays_code(record: store.Record) -> None:
+def test_builds_are_of_one_kernel_and_of_todays_code(record):
     record.write()
     with pytest.raises(DataError, match="no builds with other compiler flags"):
         reading.flags("x")
@@ -151,7 +148,7 @@ def test_builds_are_of_one_kernel_and_of_todays_code(record: store.Record) -> No
     assert reading.transfers("x") == reading.accuracy("x") == []
 
 
-def test_what_is_not_recorded_is_none_and_no_fault(record: store.Record) -> None:
+def test_what_is_not_recorded_is_none_and_no_fault(record):
     assert reading.tuned("fp32_best", gpu="y") is None and reading.supplies("y") == []
     assert reading.ragged(gpu="y") is reading.everywhere(gpu="y") is None
     [best] = SHIPPED.of(Tuned, kernel="fp32_best", m=4096, n=4096, k=4096)
@@ -170,7 +167,7 @@ def test_what_is_not_recorded_is_none_and_no_fault(record: store.Record) -> None
         reading.transfers("y")
 
 
-def test_the_shipped_records_have_what_chapters_draw() -> None:
+def test_the_shipped_records_have_what_chapters_draw():
     assert reading.ragged() is not None and len(reading.supplies()) == 68
     assert reading.everywhere() == reading.everywhere(gpu="h200") is not None
     assert len(reading.transfers()) and len(reading.accuracy()) and len(reading.flags().rows)
@@ -179,14 +176,12 @@ def test_the_shipped_records_have_what_chapters_draw() -> None:
 # -- a measurement ---------------------------------------------------------------------------------
 
 
-def row(
-    kernel: str, ms: float = 1.0, ratio: float = math.nan, mhz: float = math.nan, **more: Any
-) -> Any:
+def row(kernel, ms=1.0, ratio=math.nan, mhz=math.nan, **more):
     known = {"ms": ms, "cublas_ratio": ratio, "clock_mhz": mhz, "baseline": "cublas_fp32"}
     return gap(kernel, (8, 8, 8)) | {"gpu": "X", "record": "x"} | known | more
 
 
-def gain(new: Any, old: Any) -> float:
+def gain(new, old):
     m = Measurement(False, "X", "x", "said", (row("naive", **new), row("tiled_32", **old)))
     return m.gain("naive", "tiled_32", 8)
 
@@ -202,11 +197,11 @@ def gain(new: Any, old: Any) -> float:
         ({"ms": 2, "mhz": 1000}, {"ms": 8}, 4.0), ({"ms": 2, "mhz": 1000}, {"ms": 8, "mhz": 1500}, 6.0), ({"ms": 2, "mhz": 1}, {"ms": 8, "mhz": 0.5}, 2.0),
     ],
 )  # fmt: skip
-def test_a_gain_is_of_ratios_else_of_clocks_else_of_times(new: Any, old: Any, found: float) -> None:
+def test_a_gain_is_of_ratios_else_of_clocks_else_of_times(new, old, found):
     assert gain(new, old) == pytest.approx(found)
 
 
-def test_no_gain_is_between_two_records() -> None:
+def test_no_gain_is_between_two_records():
     now = {"gpu": "Y", "record": "", "live": True}
     for other, whose in (({"record": "y"}, "X (recorded)"), (now, "Y (here, now)")):
         with pytest.raises(ConfigError, match=r'X \(recorded\).*make no gain.*gpu="x"') as caught:
@@ -214,7 +209,7 @@ def test_no_gain_is_between_two_records() -> None:
         assert f"tiled_32 on {whose}" in str(caught.value)
 
 
-def test_a_row_is_found_by_its_kernel_and_size() -> None:
+def test_a_row_is_found_by_its_kernel_and_size():
     rows = tuple(
         gap("naive", size) | {"gpu": "X", "ms": float(n)}
         for n, size in enumerate(((8, 8, 8), (9, 8, 8), (8, 9, 8), (8, 8, 9)), 1)
@@ -241,14 +236,14 @@ def test_a_row_is_found_by_its_kernel_and_size() -> None:
         assert found["baseline"] == baseline and {n: found[n] for n in fields} == fields
 
 
-def test_a_row_of_a_point_has_its_numbers_and_where_they_are_from() -> None:
+def test_a_row_of_a_point_has_its_numbers_and_where_they_are_from():
     point = load("h200").of(Point, kernel="naive")[0]
     row = row_of(replace(point, clock_mhz=None), "X", "x")
     assert (row["ms"], row["gpu"], row["live"], row["record"]) == (point.ms, "X", False, "x")
     assert math.isnan(row["clock_mhz"]) and row_of(point, "X")["live"] is True
 
 
-def test_provenance_is_a_sentence_for_each_and_for_what_is_drawn_beside() -> None:
+def test_provenance_is_a_sentence_for_each_and_for_what_is_drawn_beside():
     one = Measurement(False, "X", "x", " said. ", (), ("a", "b"))
     live = Measurement(True, "Y", "y", "now", (), ("c",), recorded=one)
     own = "Replayed from a record, not measured here: said. Not in the record: a; b."
@@ -263,7 +258,7 @@ def test_provenance_is_a_sentence_for_each_and_for_what_is_drawn_beside() -> Non
         replace(live, entries=(replace(load("h200").of(Point)[0], kernel="mine"),)).save("m.json")
 
 
-def test_what_was_measured_is_saved_beside_what_is_there(tmp_path: Path) -> None:
+def test_what_was_measured_is_saved_beside_what_is_there(tmp_path):
     points = tuple(load("h200").of(Point)[:2])
     facts = {"name": "NVIDIA X"}
     m = Measurement(True, "NVIDIA X", "x", "now", (), entries=points[:1], facts=facts)

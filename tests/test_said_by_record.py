@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 import re
 from types import SimpleNamespace
-from typing import Any
-
-import pytest
 
 from helpers.chapters.ch15 import facts as ch15
 from helpers.page import Markdown
@@ -15,7 +12,7 @@ from tests.common import texts_of
 from tests.test_sentences import refuted
 
 
-def cell(chapter: str, words: str) -> str:
+def cell(chapter, words):
     """The one code cell of a chapter, or of its Deeper page, that holds these words."""
     text = "\n".join(texts_of(chapter))
     cells = re.findall(r"(?ms)^```{code-cell} ipython3\n(.*?)^```$", text)
@@ -23,7 +20,7 @@ def cell(chapter: str, words: str) -> str:
     return re.sub(r"(?m)^:[\w-]+:.*$", "", found)
 
 
-def shown(code: str, **names: Any) -> str:
+def shown(code, **names):
     """What the last expression of a cell displays, as text; empty for None."""
     head, last = code.rstrip().rsplit("\nMarkdown(", 1)
     names = {"holds": lambda *_, **__: None} | names
@@ -36,11 +33,11 @@ PROMISED = [1.8, 1.8]
 
 
 class Found(SimpleNamespace):
-    def __str__(self) -> str:
+    def __str__(self):
         return "20 shapes, every element right"
 
 
-def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
+def test_the_ragged_gain_is_untested_until_it_is_recorded():
     code = cell("15", "found = ragged()")
     before = shown(code, ragged=lambda: None, promised=PROMISED, math=math)
     assert "1.80 times" in before
@@ -51,9 +48,7 @@ def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
     assert "untested" not in after
 
 
-def test_the_chapter_says_the_ragged_gain_only_as_the_record_has_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_chapter_says_the_ragged_gain_only_as_the_record_has_it(monkeypatch):
     assert refuted("15") == set()
     for found in (Found(share=0.4, default=0.5), None):
         monkeypatch.setattr(ch15, "ragged", lambda found=found: found)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -23,7 +22,7 @@ from nogpu import device
 from tests.common import texts_of
 
 
-def claimed(chapter: str, **names: Any) -> dict[str, bool]:
+def claimed(chapter, **names):
     """The conditions of a chapter that rest on these names, by key; those of its Deeper page as
     "deeper.key".
 
@@ -37,14 +36,14 @@ def claimed(chapter: str, **names: Any) -> dict[str, bool]:
     return found
 
 
-def _conditions(text: str, names: dict[str, Any]) -> dict[str, bool]:
+def _conditions(text, names):
     """Those of one page's text that rest on these names, by key."""
     cells = [ast.parse(code) for _, code in claims.cells(text) if code[:2] != "%%"]
     scope, found = dict(names), {}
 
-    def run(node: ast.AST) -> Any:
+    def run(node):
         kind = "eval" if isinstance(node, ast.Expression) else "exec"
-        value = eval(compile(node, "<page>", kind), scope)  # type: ignore[arg-type]
+        value = eval(compile(node, "<page>", kind), scope)
         scope.update(names)
         return value
 
@@ -58,21 +57,21 @@ def _conditions(text: str, names: dict[str, Any]) -> dict[str, bool]:
                 continue
             with contextlib.suppress(NameError):  # of another cell's
                 run(ast.Module([statement], []))
-        for keyword in [k for call in calls for k in call.keywords]:  # type: ignore[attr-defined]
+        for keyword in [k for call in calls for k in call.keywords]:
             with contextlib.suppress(NameError):
                 found[keyword.arg] = run(ast.Expression(keyword.value))
     return found
 
 
-def refuted(chapter: str, **names: Any) -> set[str]:
+def refuted(chapter, **names):
     """Keys of those that do not hold."""
     return {key for key, is_so in claimed(chapter, **names).items() if not is_so}
 
 
-def slower(measured: Any, kernel: str, factor: float) -> Any:
+def slower(measured, kernel, factor):
     """`measure` of a record in which a kernel takes a factor times as long."""
 
-    def other(*request: Any, **how: Any) -> Any:
+    def other(*request, **how):
         found = measured(*request, **how)
         factors = {"ms": factor, "gflops": 1 / factor, "cublas_ratio": 1 / factor}
         rows = tuple(
@@ -88,7 +87,7 @@ def slower(measured: Any, kernel: str, factor: float) -> Any:
     ("chapter", "least", "deeper"),
     [("07", 10, 9), ("08", 8, 8), ("09", 6, 17), ("10", 8, 7), ("11", 12, 20)],
 )
-def test_every_condition_holds_on_the_record(chapter: str, least: int, deeper: int) -> None:
+def test_every_condition_holds_on_the_record(chapter, least, deeper):
     found = claimed(chapter)
     below = sum(key.startswith("deeper.") for key in found)
     assert len(found) - below >= least and below >= deeper
@@ -111,12 +110,12 @@ def test_every_condition_holds_on_the_record(chapter: str, least: int, deeper: i
     ],
 )  # fmt: skip
 def test_other_counters_refute_what_rests_on_them_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, chapter: str, module: Any, column: str,
-    factor: dict[str, float], falls: set[str],
-) -> None:  # fmt: skip
+    monkeypatch, chapter, module, column,
+    factor, falls,
+):  # fmt: skip
     counted = module.counters
 
-    def other(kernel: str, size: int) -> list[dict[str, float]]:
+    def other(kernel, size):
         [row] = counted(kernel, size)
         return [dict(row) | {column: row[column] * factor.get(kernel, 1)}]
 
@@ -139,9 +138,9 @@ def test_other_counters_refute_what_rests_on_them_and_nothing_else(
     ],
 )
 def test_other_times_refute_what_rests_on_them_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, chapter: str, module: Any, kernel: str, factor: float,
-    falls: set[str],
-) -> None:  # fmt: skip
+    monkeypatch, chapter, module, kernel, factor,
+    falls,
+):  # fmt: skip
     monkeypatch.setattr(module, "measure", slower(module.measure, kernel, factor))
     assert refuted(chapter) == falls
 
@@ -156,18 +155,16 @@ def test_other_times_refute_what_rests_on_them_and_nothing_else(
         ("vectorised", 16, 70.0, {"deeper.every_step"}),
     ],
 )
-def test_other_steps_refute_what_rests_on_them(
-    kernel: str, bk: int, share: float, falls: set[str]
-) -> None:
+def test_other_steps_refute_what_rests_on_them(kernel, bk, share, falls):
     known = steps.recorded(ch11.NAMES)
     other = dataclasses.replace(known, share=known.share | {(kernel, bk): share})
     assert refuted("11", facts=ch11.of_the_record(other), known=other) == falls
 
 
-def test_other_sweeps_refute_what_rests_on_them() -> None:
+def test_other_sweeps_refute_what_rests_on_them():
     rests = {f"deeper.{key}" for key in ("doubles", "fuller", "from_eight", "from_twelve")}
 
-    def of(patches: sweeps.Patches, more: sweeps.MoreWarps) -> set[str]:
+    def of(patches, more):
         from_12 = more.since(12)
         names = {"patches": patches, "more": more, "from_8": more.since(8), "from_12": from_12}
         found = claimed("07", gaining=sum(change > 0 for change in from_12), **names)

@@ -17,8 +17,8 @@ H200 = device.gpu("h200")
 @settings(max_examples=200)
 @given(st.integers(1, 9000), st.integers(1, 9000), st.integers(1, 66), st.sampled_from((192, 240)))
 def test_every_row_of_c_is_in_one_share_and_no_cluster_has_more_than_its_rounds(
-    M: int, N: int, clusters: int, low: int
-) -> None:
+    M, N, clusters, low
+):
     p = lay_out("even_shares", M, N, 64, SMS=2 * clusters, LOW=low)
     found = shares.of(p)
     cols = cdiv(N, 256)
@@ -31,7 +31,7 @@ def test_every_row_of_c_is_in_one_share_and_no_cluster_has_more_than_its_rounds(
         assert all(low <= rows <= 256 and rows % 8 == 0 for _, rows in own)
 
 
-def test_at_4096_four_rounds_are_full_and_at_5120_seven() -> None:
+def test_at_4096_four_rounds_are_full_and_at_5120_seven():
     four, seven = (shares.of(lay_out("even_shares", n, n, n)) for n in (4096, 5120))
     assert {len(own) for own in four} == {4} and {len(own) for own in seven} == {7}
     assert max(sum(s.rows for s in own) for own in four) == 1000 < 4 * 256
@@ -42,7 +42,7 @@ SHAPES = ((1700, 260, 72, 14), (700, 1000, 40, 34), (4100, 300, 130, 26), (500, 
 
 
 @pytest.mark.parametrize(("M", "N", "K", "sms"), SHAPES)
-def test_the_kernel_stores_the_boxes_of_these_shares(M: int, N: int, K: int, sms: int) -> None:
+def test_the_kernel_stores_the_boxes_of_these_shares(M, N, K, sms):
     found = trace("even_shares", M, N, K, SMS=sms, schedule="permuted")
     assert found.ok, found.report
     stores = [a for a in found.by_line() if a.array == "C_map"]
@@ -50,8 +50,8 @@ def test_the_kernel_stores_the_boxes_of_these_shares(M: int, N: int, K: int, sms
     assert sum(a.requests for a in stores) == 4 * boxes  # two blocks of two consumers
 
 
-def test_the_prediction_prefers_it_where_rounds_are_not_full() -> None:
-    def clocks(name: str, *shape: int) -> float:
+def test_the_prediction_prefers_it_where_rounds_are_not_full():
+    def clocks(name, *shape):
         return choosing.predicted(lay_out(name, *shape), H200)
 
     # full rounds: nothing to gain
@@ -62,7 +62,7 @@ def test_the_prediction_prefers_it_where_rounds_are_not_full() -> None:
     assert clocks("hopper_5", 5120, 5112, 5120) < clocks("even_shares", 5120, 5112, 5120)
 
 
-def test_a_product_that_no_memory_holds_is_predicted_at_once() -> None:
+def test_a_product_that_no_memory_holds_is_predicted_at_once():
     """Of many rounds the busiest cluster has next to the mean."""
     laid_out, mean = (
         choosing.predicted(lay_out("even_shares", rows, 65536, 64), H200)

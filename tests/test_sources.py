@@ -23,7 +23,7 @@ TEXT = 'extern "C" __global__ void k(float* A)\n{\n    A[0] = 1;  // é\n}\n'
     ],
     ids=["LF", "BOM", "CRLF", "CR", "BOM and CRLF"],
 )
-def test_one_text_however_it_was_saved(raw: bytes) -> None:
+def test_one_text_however_it_was_saved(raw):
     assert decode(raw) == TEXT
 
 
@@ -44,14 +44,14 @@ def test_one_text_however_it_was_saved(raw: bytes) -> None:
         "large",
     ],
 )  # fmt: skip
-def test_other_bytes_are_refused_in_a_line(raw: bytes, message: str) -> None:
+def test_other_bytes_are_refused_in_a_line(raw, message):
     with pytest.raises(SourceError, match=r"lab2\.cu") as refused:
         decode(raw, "lab2.cu")
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_text_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_text_or_refused(raw):
     try:
         text = decode(raw)
     except SourceError as error:
@@ -109,7 +109,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("form", REFUSED)
-def test_a_directive_that_reads_another_file_is_refused_with_its_line(form: str) -> None:
+def test_a_directive_that_reads_another_file_is_refused_with_its_line(form):
     with pytest.raises(SourceError, match=r"^line \d+ ") as refused:
         check_includes("\n\n" + REFUSED[form])
     where = int(str(refused.value).split()[1])
@@ -127,11 +127,11 @@ def test_a_directive_that_reads_another_file_is_refused_with_its_line(form: str)
         ("#include <mma.h>", ("mma.h",)),
     ],
 )
-def test_plain_sources_pass(source: str, found: tuple[str, ...]) -> None:
+def test_plain_sources_pass(source, found):
     assert check_includes(source) == found
 
 
-def test_the_list_is_what_is_allowed() -> None:
+def test_the_list_is_what_is_allowed():
     """The wrong twin: with a header more, it passes."""
     source = '#include "solution.cu"\n'
     with pytest.raises(SourceError, match=r"'solution\.cu'"):
@@ -140,7 +140,7 @@ def test_the_list_is_what_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("form", REFUSED)
-def test_without_a_list_a_name_leads_nowhere_else(form: str) -> None:
+def test_without_a_list_a_name_leads_nowhere_else(form):
     """As in a reader's own cell, where no lock holds the compiler: any plain name may be included."""
     may = {"beside", "the book's", "splice in an allowed name"}
     if form in may or "__has" in REFUSED[form] or "has_include" in form:
@@ -150,7 +150,7 @@ def test_without_a_list_a_name_leads_nowhere_else(form: str) -> None:
             check_includes(REFUSED[form], None)
 
 
-def test_a_long_text_takes_no_time() -> None:
+def test_a_long_text_takes_no_time():
     deep = "#/*" * 50_000 + "*/" + " " * 50_000 + "x"
     hashes = (mark * 50_000 for mark in ("##", "# ", "#/*", "\\\n", "__ha", "#/"))
     for text in (deep, *hashes):

@@ -13,7 +13,7 @@ from helpers.record import load, stalls
 RECORDED = [e["kernel"] for e in load("h200").data["stalls"]]
 
 
-def rows(kernel: str) -> dict[str, float]:
+def rows(kernel):
     """The table of one kernel: words and number of each line."""
     found = {}
     for line in repr(stall_note([kernel])).splitlines()[2:]:
@@ -22,13 +22,13 @@ def rows(kernel: str) -> dict[str, float]:
     return found
 
 
-def test_every_kernel_that_multiplies_in_floating_point_is_recorded() -> None:
+def test_every_kernel_that_multiplies_in_floating_point_is_recorded():
     floating = {name for name, kernel in catalog.items() if kernel.dtype != "int32"}
     assert floating <= set(RECORDED)
 
 
 @pytest.mark.parametrize("kernel", RECORDED)
-def test_a_table_shows_the_units_that_the_code_uses(kernel: str) -> None:
+def test_a_table_shows_the_units_that_the_code_uses(kernel):
     arch = "sm_90a" if catalog[kernel].min_arch == "sm_90a" else "sm_90"
     mix = instruction_mix(kernel, arch)
     shown = rows(kernel)
@@ -40,7 +40,7 @@ def test_a_table_shows_the_units_that_the_code_uses(kernel: str) -> None:
         assert 0 <= shown.get(words, 0) <= 100
 
 
-def test_tensor_cores_have_a_dash_beside_a_kernel_without_them() -> None:
+def test_tensor_cores_have_a_dash_beside_a_kernel_without_them():
     """ncu's counter reads up to one percent in kernels without a single tensor instruction."""
     [line] = re.findall("(?m)^.*Tensor C.*$", repr(stall_note(["naive", "wmma"])))
     none, percent = line.split()[-2:]
@@ -48,7 +48,7 @@ def test_tensor_cores_have_a_dash_beside_a_kernel_without_them() -> None:
 
 
 @pytest.mark.parametrize("kernel", RECORDED)
-def test_a_warps_time_is_shown_whole(kernel: str) -> None:
+def test_a_warps_time_is_shown_whole(kernel):
     shown = rows(kernel)
     shares = {words: shown[words] for words in (*REASONS, "other reasons") if words in shown}
     assert sum(shares.values()) == pytest.approx(
@@ -61,7 +61,7 @@ def test_a_warps_time_is_shown_whole(kernel: str) -> None:
         assert shown.get(words, value) == pytest.approx(value, abs=0.051)
 
 
-def test_what_no_row_shows_would_be_missed() -> None:
+def test_what_no_row_shows_would_be_missed():
     """The wrong twin: with a reason left out of the words, it must land in the other reasons."""
     [row] = stalls("naive")
     every = {r for reasons in REASONS.values() for r in reasons}

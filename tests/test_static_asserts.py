@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from helpers.ladder.kernel import MAX_THREADS, Kernel, Rule, broken_rules, defines
+from helpers.ladder.kernel import MAX_THREADS, Rule, broken_rules, defines
 from helpers.ladder.rungs import catalog
 from nogpu import toolchain
 from nogpu.errors import CompileError
@@ -50,23 +49,23 @@ MORE: dict[str, tuple[tuple[str, str, str], ...]] = {
 """
 
 
-def named(expression: str) -> set[str]:
+def named(expression):
     """Names in an expression."""
     return set(re.findall(r"[A-Za-z_]\w*", expression))
 
 
-def judge(names: Sequence[str], expression: str) -> Callable[[tuple[int, ...]], bool]:
+def judge(names, expression):
     """Whether a rule holds for a tile, worked out once for each set of the sizes that it names."""
     at = [i for i, name in enumerate(names) if name in named(expression)]
 
     @cache
-    def holds(*sizes: int) -> bool:
+    def holds(*sizes):
         return Rule(expression, "").holds({names[i]: n for i, n in zip(at, sizes, strict=True)})
 
     return lambda tile: holds(*[tile[i] for i in at])
 
 
-def rules_of(kernel: Kernel) -> dict[str, Callable[[tuple[int, ...]], bool]]:
+def rules_of(kernel):
     """The rules about tiles, and the hardware's about threads, each as a judge of a tile."""
     names = tuple(kernel.params)
     rules = {r.expr: judge(names, r.expr) for r in kernel.rules if not named(r.expr) & set("MNK")}
@@ -74,7 +73,7 @@ def rules_of(kernel: Kernel) -> dict[str, Callable[[tuple[int, ...]], bool]]:
     return {**rules, "threads": judge(names, f"{threads} <= {MAX_THREADS}")}
 
 
-def values(kernel: Kernel, free: set[str]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+def values(kernel, free):
     """Of each tile size its choices, and neighbours outside of them. free: sizes not asked for."""
     inside, outside = [], []
     for name, default in kernel.params.items():
@@ -85,7 +84,7 @@ def values(kernel: Kernel, free: set[str]) -> tuple[list[tuple[int, ...]], list[
     return inside, outside
 
 
-def tiles(kernel: Kernel, free: set[str]) -> Iterator[tuple[int, ...]]:
+def tiles(kernel, free):
     """Every tile of the choices, and every one with a single size beside them."""
     inside, outside = values(kernel, free)
     yield from product(*inside)
@@ -104,7 +103,7 @@ class Compared(NamedTuple):
     stricter: dict[str, int]
 
 
-def compare(kernel: Kernel, enough: int = 1 << 62) -> Compared:
+def compare(kernel, enough=1 << 62):
     """The rules of a kernel and the conditions of its file, over every tile.
 
     enough: how many differences end it.
@@ -133,13 +132,13 @@ def compare(kernel: Kernel, enough: int = 1 << 62) -> Compared:
 
 
 @pytest.mark.parametrize("name", list(catalog))
-def test_every_tile_is_judged_alike(name: str) -> None:
+def test_every_tile_is_judged_alike(name):
     found = compare(catalog[name])
     assert found.differ[:5] == [] and found.legal > 0
     assert all(found.stricter.values()), "a rule of MORE refuses nothing alone: take it off"
 
 
-def test_the_products_are_whole() -> None:
+def test_the_products_are_whole():
     """2 x 3 choices, and each size with neighbours outside: 2 * 3 + 4 * 3 + 2 * 4, none twice."""
     kernel = replace(
         catalog["tiled_pad_rows"], params={"TILE": 8, "PAD": 4}, choices={"TILE": (8, 16), "PAD": (4, 6, 8)}
@@ -151,7 +150,7 @@ def test_the_products_are_whole() -> None:
 
 
 @pytest.mark.parametrize("name", list(catalog))
-def test_the_rules_judged_one_by_one_are_those_that_the_catalog_reports(name: str) -> None:
+def test_the_rules_judged_one_by_one_are_those_that_the_catalog_reports(name):
     kernel, rng = catalog[name], Random(name)
     rules = rules_of(kernel)
     inside, outside = values(kernel, set())
@@ -165,7 +164,7 @@ def test_the_rules_judged_one_by_one_are_those_that_the_catalog_reports(name: st
         assert broken == own if own else bool(broken) == bool(mine), tile
 
 
-def test_no_condition_is_missed() -> None:
+def test_no_condition_is_missed():
     """Every static_assert of every file is read, at least once."""
     for kernel in {k.file: k for k in catalog.values()}.values():
         written = static_asserts.strip(kernel.source).count("static_assert")
@@ -182,7 +181,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("name", "text", "instead"), MUTANTS)
-def test_a_changed_rule_is_seen(name: str, text: str, instead: str) -> None:
+def test_a_changed_rule_is_seen(name, text, instead):
     kernel = catalog[name]
     rules = tuple(Rule(r.expr.replace(text, instead), r.reason) for r in kernel.rules)
     assert rules != kernel.rules
@@ -199,7 +198,7 @@ GONE = [
 
 
 @pytest.mark.parametrize(("name", "text", "instead"), GONE)
-def test_a_changed_condition_of_the_file_is_seen(name: str, text: str, instead: str) -> None:
+def test_a_changed_condition_of_the_file_is_seen(name, text, instead):
     kernel = catalog[name]
     source = flat(kernel.source, SHARED)
     assert source.count(text) == 1
@@ -221,7 +220,7 @@ def test_a_changed_condition_of_the_file_is_seen(name: str, text: str, instead: 
         ("static_assert(sizeof(TILE) == 4, \"\");", "no such type"),
     ],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused(text: str, why: str) -> None:
+def test_what_is_not_understood_is_refused(text, why):
     kernel = catalog["tiled_32"]
     changed = kernel.with_source(f"{text}\n{kernel.source}")
     if not why:
@@ -231,7 +230,7 @@ def test_what_is_not_understood_is_refused(text: str, why: str) -> None:
         static_asserts.read(changed).holds(16)
 
 
-def head(kernel: Kernel) -> str:
+def head(kernel):
     """A kernel's file up to its last condition at the outermost level, as a file of its own, with
     the headers that several rungs share."""
     source = flat(kernel.source, SHARED)
@@ -242,7 +241,7 @@ def head(kernel: Kernel) -> str:
 @pytest.mark.parametrize(
     "name", ["block_1d", "warp_tiled", "fp32_best", "wmma_tiled", "mma_turing", "mma_tma", "hopper_6"]
 )  # fmt: skip
-def test_the_compiler_judges_as_the_reader_of_conditions_does(name: str) -> None:
+def test_the_compiler_judges_as_the_reader_of_conditions_does(name):
     """The outermost conditions alone, quick; whole kernels are compiled in test_kernels."""
     kernel, rng = catalog[name], Random(name)
     source = head(kernel)

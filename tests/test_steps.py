@@ -9,7 +9,7 @@ import pytest
 
 from helpers.chapters import steps as single
 from helpers.ladder import chains
-from helpers.ladder.kernel import KERNELS, Kernel, geometry
+from helpers.ladder.kernel import KERNELS, geometry
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog, find, fingerprint, steps
 from helpers.record.plans import plan
@@ -19,12 +19,12 @@ from tools import steps_on_a_gpu as tool
 SHAPES = 100
 
 
-def few_sms(k: Kernel) -> dict[str, int]:
+def few_sms(k):
     """So few SMs that blocks take several tiles."""
     return {"SMS": 2} if "SMS" in k.params else {}
 
 
-def drawn(name: str, case: int) -> tuple[int, int, int]:
+def drawn(name, case):
     """The shape of one of SHAPES cases: the first are edges, one in five has whole tiles."""
     k, rng = find(name), Random(f"{name} {case}")
     edges = ((1, 1, 1), (1, 129, 65), (257, 1, 64), (129, 257, 1))
@@ -38,7 +38,7 @@ def drawn(name: str, case: int) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("case", range(SHAPES))
 @pytest.mark.parametrize("name", steps)
-def test_right_over_many_shapes_and_nothing_found(name: str, case: int) -> None:
+def test_right_over_many_shapes_and_nothing_found(name, case):
     schedule = ("ascending", "permuted")[case % 2]
     found = trace(name, *drawn(name, case), schedule=schedule, **few_sms(find(name)))
     assert found.ok, found.report
@@ -81,7 +81,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", steps)
-def test_what_is_new_is_needed(name: str) -> None:
+def test_what_is_new_is_needed(name):
     old, new, shape = WRONG[name]
     k = steps[name]
     assert k.source.count(old) == 1
@@ -89,7 +89,7 @@ def test_what_is_new_is_needed(name: str) -> None:
     assert p.trace().ok and not p.with_source(k.source.replace(old, new)).trace().ok
 
 
-def test_every_file_is_a_step_and_stands_in_a_chain() -> None:
+def test_every_file_is_a_step_and_stands_in_a_chain():
     assert {k.file for k in steps.values()} == {
         path.relative_to(KERNELS).as_posix() for path in (KERNELS / "steps").glob("*.cu")
     }
@@ -98,7 +98,7 @@ def test_every_file_is_a_step_and_stands_in_a_chain() -> None:
 
 
 @pytest.mark.parametrize("name", chains.CHAINS)
-def test_links_can_be_launched_and_each_says_what_it_changes(name: str) -> None:
+def test_links_can_be_launched_and_each_says_what_it_changes(name):
     chain = chains.CHAINS[name]
     assert [bool(link.change) for link in chain] == [False] + [True] * (len(chain) - 1)
     types = set()
@@ -112,14 +112,14 @@ def test_links_can_be_launched_and_each_says_what_it_changes(name: str) -> None:
     assert len(set(labels)) == len(labels) and {link.label for link in chain} <= set(labels)
 
 
-def test_a_chapter_without_a_chain_and_a_size_that_a_kernel_lacks() -> None:
+def test_a_chapter_without_a_chain_and_a_size_that_a_kernel_lacks():
     with pytest.raises(KeyError, match="has no chain"):
         chains.links("9")
     with pytest.raises(ConfigError, match="no tile parameter"):
         chains.links("21")[0].at({"SMS": 2})
 
 
-def test_faults_are_told() -> None:
+def test_faults_are_told():
     good = {"kernel": "a", "wrong": 0, "shifted_wrong": 0}
     check = {"kernel": "a", "check": "memcheck", "state": "ran", "errors": 0, "wrong": 0}
     control = {"check": "memcheck", "errors": 1}
@@ -137,7 +137,7 @@ def test_faults_are_told() -> None:
 # -- what was recorded -----------------------------------------------------------------------------
 
 
-def test_the_record_is_of_the_code_as_it_is_and_faultless() -> None:
+def test_the_record_is_of_the_code_as_it_is_and_faultless():
     record = json.loads(single.RECORD.read_text(encoding="utf-8"))
     assert not tool.faults(record)
     compared, times, checks = (record[part] for part in ("shapes", "times", "sanitizer"))

@@ -34,9 +34,9 @@ from helpers.record.store import (
 )  # fmt: skip
 from nogpu.errors import ConfigError, DataError
 from tests.common import ROOT, completed
-from tests.test_measure import FakeSession, gpu, record
+from tests.test_measure import gpu, record
 from tools.recorder import campaign, sections
-from tools.recorder.steps import Job, Outcome, Request, Section, Step
+from tools.recorder.steps import Outcome, Request, Section, Step
 
 __all__ = ["gpu"]  # a fixture
 
@@ -50,9 +50,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("name", "kind"), FILES.items())
-def test_the_books_files_come_back_as_they_were_byte_by_byte(
-    name: str, kind: str, tmp_path: Path
-) -> None:
+def test_the_books_files_come_back_as_they_were_byte_by_byte(name, kind, tmp_path):
     path = ROOT / "data" / name
     record = store.read_validation(path, kind) if kind else store.read(path)
     record.path = tmp_path / path.name
@@ -66,7 +64,7 @@ def test_the_books_files_come_back_as_they_were_byte_by_byte(
     assert entries is record.data[section]
 
 
-def test_every_section_of_the_shipped_record_is_a_class_with_fields() -> None:
+def test_every_section_of_the_shipped_record_is_a_class_with_fields():
     record = load("h200")
     assert set(record.data) == set(store.SECTIONS)
     for name, entries in record.data.items():
@@ -104,7 +102,7 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_annotations_say_what_fits_and_what_an_entry_is_about() -> None:
+def test_annotations_say_what_fits_and_what_an_entry_is_about():
     entry = Tried(**GOOD)
     assert entry.about == ("naive", 64) == Tried.key_of(n=64, kernel="naive")
     assert entry["ms"] == entry.ms == 1.5 and dict(entry) == GOOD and entry.get("power") is None
@@ -144,7 +142,7 @@ BARS += (("h2d", 0, 0, 0.0, float("inf")), ("h2d", 0.5, 0, 0, 1))
 
 
 @pytest.mark.parametrize("field", WRONG)
-def test_what_breaks_a_rule_is_no_entry(field: str) -> None:
+def test_what_breaks_a_rule_is_no_entry(field):
     words, values = WRONG[field]
     values = values + [[GOOD["times"][0], bar] for bar in BARS if field == "times"]
     for value in values:
@@ -152,7 +150,7 @@ def test_what_breaks_a_rule_is_no_entry(field: str) -> None:
             Tried(**GOOD | {field: value})
 
 
-def test_who_recorded_it_is_part_of_an_entry() -> None:
+def test_who_recorded_it_is_part_of_an_entry():
     every = "does not say its date, commit, driver, cuda, cublas, nvrtc, cupy"
     but_one = {name: value for name, value in NOTE.items() if name != "cuda"}
     for note, why in (({}, every), (but_one, "does not say its cuda")):
@@ -160,7 +158,7 @@ def test_who_recorded_it_is_part_of_an_entry() -> None:
             Tried(**GOOD | {"recorded": note})
 
 
-def test_a_field_without_a_rule_is_a_mistake_in_the_class() -> None:
+def test_a_field_without_a_rule_is_a_mistake_in_the_class():
     @dataclass(frozen=True)
     class Loose(Entry):
         kernel: Key[Text]
@@ -170,13 +168,13 @@ def test_a_field_without_a_rule_is_a_mistake_in_the_class() -> None:
         Loose("naive", 1.0)
 
 
-def test_every_section_says_what_its_entries_are_about_and_who_recorded_them() -> None:
+def test_every_section_says_what_its_entries_are_about_and_who_recorded_them():
     for kind in store.SECTIONS.values():
         assert "kernel" in store.form(kind).key or kind.section in ("auto", "l2", "transfers")
-        assert [f.name for f in fields(kind)][-1] == "recorded"  # type: ignore[arg-type]
+        assert [f.name for f in fields(kind)][-1] == "recorded"
 
 
-def test_an_entry_takes_the_place_of_the_old_one_and_of_its_opposite(tmp_path: Path) -> None:
+def test_an_entry_takes_the_place_of_the_old_one_and_of_its_opposite(tmp_path):
     record = store.empty(tmp_path / "x.json", {"name": "X"})
     about = {"kernel": "naive", "params": {"BX": 32}, "m": 1, "n": 2, "k": 3}
     record.merge(Skipped(**about, reason="slow: so", recorded=NOTE))
@@ -225,7 +223,7 @@ SECTIONS = (Section(PowerCap, lacking, option="the power that a kernel draws", r
 '''
 
 
-def test_a_new_section_takes_a_class_and_a_file(tmp_path: Path) -> None:
+def test_a_new_section_takes_a_class_and_a_file(tmp_path):
     """A copy with both plans it, offers it as an option, and reads records that lack it."""
     for folder in ("helpers", "tools"):
         left_out = shutil.ignore_patterns("__pycache__")
@@ -233,7 +231,7 @@ def test_a_new_section_takes_a_class_and_a_file(tmp_path: Path) -> None:
     for folder in ("data", "kernels", "packages"):
         (tmp_path / folder).symlink_to(ROOT / folder)
 
-    def helpers(*line: str) -> tuple[int, str]:
+    def helpers(*line):
         env = {**os.environ, "PYTHONPATH": str(tmp_path)}
         done = completed([sys.executable, "-m", "helpers", *line], cwd=tmp_path, env=env)
         return done.returncode, done.stdout + done.stderr
@@ -252,15 +250,13 @@ def test_a_new_section_takes_a_class_and_a_file(tmp_path: Path) -> None:
 # -- the loop --------------------------------------------------------------------------------------
 
 
-def test_the_loop_leaves_out_what_does_not_fit_and_ends_where_a_step_says_so(
-    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loop_leaves_out_what_does_not_fit_and_ends_where_a_step_says_so(gpu, monkeypatch):
     """A step too long for the time is left and shorter ones follow; one with a `rest` ends its
     section."""
     ran: list[str] = []
 
-    def steps(rest: Any) -> Any:
-        def lacking(job: Job) -> Any:
+    def steps(rest):
+        def lacking(job):
             try:
                 for name, seconds in (("a", 1.0), ("b", 1e9), ("c", 1.0)):
                     left = (lambda: ["b", "c"]) if rest and name == "b" else None
@@ -279,14 +275,14 @@ def test_the_loop_leaves_out_what_does_not_fit_and_ends_where_a_step_says_so(
         assert outcome.left == left and outcome.refused == []
 
 
-def test_an_unknown_section_is_refused(gpu: type[FakeSession]) -> None:
+def test_an_unknown_section_is_refused(gpu):
     with pytest.raises(ConfigError, match="'points'"):
         campaign.run(Request(("point",)), lambda _: None)
     with pytest.raises(ConfigError, match="no section"):
         campaign.planned(Request(("watts",), gpu="h200"))
 
 
-def test_a_campaign_that_only_plans_merges_and_opens_nothing(gpu: type[FakeSession]) -> None:
+def test_a_campaign_that_only_plans_merges_and_opens_nothing(gpu):
     record(kernels=("naive",))
     before, opened = (store.FOLDER / "h200.json").read_bytes(), gpu.opened
     everything = ("points", *sections.OPTIONS)
@@ -294,7 +290,7 @@ def test_a_campaign_that_only_plans_merges_and_opens_nothing(gpu: type[FakeSessi
     assert (store.FOLDER / "h200.json").read_bytes() == before and gpu.opened == opened
 
 
-def test_the_order_of_the_sections_is_points_first_and_ncu_alone_at_the_end() -> None:
+def test_the_order_of_the_sections_is_points_first_and_ncu_alone_at_the_end():
     taken = list(sections.ALL)
     assert taken[0] == "points" and set(taken) >= {"sweep", "tuned", "ragged", "sanitizer"}
     ours = [name for name in taken if not sections.ALL[name].kind]
@@ -302,9 +298,7 @@ def test_the_order_of_the_sections_is_points_first_and_ncu_alone_at_the_end() ->
     assert "points" not in sections.OPTIONS
 
 
-def test_a_record_is_read_once_and_anew_when_its_file_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_is_read_once_and_anew_when_its_file_changes(tmp_path, monkeypatch):
     shutil.copy(store.FOLDER / "h200.json", tmp_path / "mine.json")
     monkeypatch.setattr(store, "FOLDER", tmp_path)
     checked: list[Path] = []
@@ -324,7 +318,7 @@ def test_a_record_is_read_once_and_anew_when_its_file_changes(
     assert own.changed, "until it is written"
 
 
-def test_a_shared_record_refuses_to_be_changed() -> None:
+def test_a_shared_record_refuses_to_be_changed():
     shared, own = load("h200"), store.read(store.FOLDER / "h200.json")
     [entry, *_] = own.of(Point)
     own.merge(entry)
@@ -337,7 +331,7 @@ def test_a_shared_record_refuses_to_be_changed() -> None:
     assert load("h200").find("points") == store.read(store.FOLDER / "h200.json").find("points")
 
 
-def test_an_entry_of_a_file_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_of_a_file_is_checked_once(monkeypatch):
     calls: list[object] = []
     unfit = store.unfit
     monkeypatch.setattr(store, "unfit", lambda kind, given: calls.append(0) or unfit(kind, given))
@@ -348,7 +342,7 @@ def test_an_entry_of_a_file_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> 
 # -- what is asked of a record ---------------------------------------------------------------------
 
 
-def test_a_record_is_asked_by_section_and_by_values(tmp_path: Path) -> None:
+def test_a_record_is_asked_by_section_and_by_values(tmp_path):
     record = store.read(store.FOLDER / "h200.json")
     assert record.key == "h200" and record.gpu["name"] == "NVIDIA H200"
     naive = [p for p in record.points if p.kernel == "naive"]
@@ -400,20 +394,20 @@ EMPTY = {"schema": 1, "gpu": {"name": "X"}} | {
         ([1], "is not a measurement file"),
     ],
 )
-def test_what_is_no_record_is_refused(raw: Any, why: str) -> None:
+def test_what_is_no_record_is_refused(raw, why):
     with pytest.raises(DataError, match=why):
         store.parsed(Path("x.json"), raw)
     with pytest.raises(DataError, match=r"once more$|git pull$"):
         store.parsed(Path("x.json"), raw, "once more")
 
 
-def test_a_file_that_is_no_text_is_damaged(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_damaged(tmp_path):
     (tmp_path / "x.json").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"damaged.*git checkout -- x.json"):
         store.read(tmp_path / "x.json")
 
 
-def test_a_validation_goes_on_where_there_is_a_file(tmp_path: Path) -> None:
+def test_a_validation_goes_on_where_there_is_a_file(tmp_path):
     """From its own, else from the book's of that name, else from nothing."""
     book = store.read_validation(store.VALIDATION / "shapes_h200.json", "shapes")
     going_on = store.start_validation(tmp_path / "shapes_h200.json", "shapes")
@@ -441,7 +435,7 @@ def test_a_validation_goes_on_where_there_is_a_file(tmp_path: Path) -> None:
             store.read_validation(new.path, "shapes")
 
 
-def test_numbers_are_cut_to_six_digits_and_counts_are_not() -> None:
+def test_numbers_are_cut_to_six_digits_and_counts_are_not():
     given = {"a": (1.23456789, 67108864.0, 2.0**53 - 1), "b": 2.0**53, "c": -123456.75, "d": None}
     left = {"a": [1.23457, 67108864.0, 2.0**53 - 1], "b": 9.0072e15, "c": -123457.0, "d": None}
     assert store.rounded(given) == left

@@ -24,9 +24,7 @@ FEW = ((7, 5, 3), (130, 137, 70))
 @pytest.mark.parametrize(
     ("shape", "does"), [(FEW[0], "bias"), (FEW[1], "residual gelu"), (FEW[1], "")]
 )
-def test_one_call_gives_every_form_and_end(
-    shape: tuple[int, int, int], does: str, form: str
-) -> None:
+def test_one_call_gives_every_form_and_end(shape, does, form):
     A, B, end = tool.made(Case(*shape, form, does))
     C = summit.matmul(A, B, bias=end.bias, residual=end.residual, gelu=end.gelu)
     assert C.shape == shape[:2] and C.dtype == np.uint16 and tool.wrong(A, B, end, C) == 0
@@ -34,7 +32,7 @@ def test_one_call_gives_every_form_and_end(
     assert tool.wrong(A, B, other, C) > 0, "with another end it would be wrong"
 
 
-def test_stacks_and_what_it_refuses() -> None:
+def test_stacks_and_what_it_refuses():
     rng = np.random.default_rng(0)
     A, B = (to_bfloat16(rng.standard_normal(s, dtype=np.float32)) for s in ((2, 5, 6), (2, 6, 7)))
     C = summit.matmul(A, B)
@@ -50,13 +48,13 @@ def test_stacks_and_what_it_refuses() -> None:
         summit.matmul(A[0], B[0], backend="cuda")
 
 
-def test_repeated_rows_are_those_that_were_drawn() -> None:
+def test_repeated_rows_are_those_that_were_drawn():
     x = fp8.scaled(np.random.default_rng(0).standard_normal((256, 300)), fp8.BLOCK)
     more = tool.repeated(x, 600)
     assert more.rows == 600 and (more.values()[512:] == x.values()[:88]).all()
 
 
-def test_the_record_is_of_the_cases_of_its_tool() -> None:
+def test_the_record_is_of_the_cases_of_its_tool():
     kept = summit.record()
     assert kept["command"] == "python -m tools.summit_on_a_gpu"
     assert len(kept["shapes"]) == len(tool.SHAPES) * len(summit.FORMS)
@@ -71,7 +69,7 @@ def test_the_record_is_of_the_cases_of_its_tool() -> None:
     assert all(r["tried"] > 1 for r in libraries) and len(libraries) == 6
 
 
-def test_the_figure_shows_the_record() -> None:
+def test_the_figure_shows_the_record():
     """Every bar is a row of the record."""
     text = summit.chart()._repr_html_()
     for row in (*summit.times("bfloat16", ""), *summit.times("e4m3", "")):
@@ -81,7 +79,7 @@ def test_the_figure_shows_the_record() -> None:
     assert "best of 1<" not in text
 
 
-def test_a_reader_s_rung_stands_among_them() -> None:
+def test_a_reader_s_rung_stands_among_them():
     own = {"kernel": "mine", "m": 4096, "n": 4096, "k": 4096, "ms": 1.0, "gflops": 137439.0,
            "origin": "measured", "source": "measured here, a GPU"}  # fmt: skip
     timed = SimpleNamespace(facts=SimpleNamespace(timed=SimpleNamespace(rows=lambda: [own])))
@@ -93,7 +91,7 @@ def test_a_reader_s_rung_stands_among_them() -> None:
     assert "right and clean" in summit.chart(seen)._repr_html_()
 
 
-def test_shares_are_of_the_library_s_best() -> None:
+def test_shares_are_of_the_library_s_best():
     rows = summit.shares()
     assert len(rows) == len([case for case in tool.CASES if case.form != "float32"])
     for row in rows:

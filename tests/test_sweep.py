@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,7 +18,7 @@ from nogpu.errors import DataError, UnknownNameError
 from tests.test_measure import H200, QUICK, FakeSession
 from tools.recorder import campaign, tile_builds
 from tools.recorder.sections import sweep as sweep_section
-from tools.recorder.steps import Outcome, Request
+from tools.recorder.steps import Request
 
 SIZE = (256, 256, 256)
 
@@ -31,24 +28,22 @@ class Session(FakeSession):
 
     wrong_tile: dict[str, int] | None = None
 
-    def kernel_operation(
-        self, plan: Any, A: Any, B: Any, C: dict[str, Any], cubin: bytes = b""
-    ) -> Callable[[], None]:
+    def kernel_operation(self, plan, A, B, C, cubin=b""):
         assert len(cubin) > 100
         self.measured.append(plan.kernel.name)
         right = dict(plan.params) != self.wrong_tile
 
-        def run() -> None:
+        def run():
             C["by"] = plan.kernel.name if right else "bad"
 
         sums = plan.params.get("TM", 1) * plan.params.get("TN", 1)
-        run.ms = protocol.gflops(plan.M, plan.N, plan.K, 1.0) / (200.0 * sums)  # type: ignore[attr-defined]
+        run.ms = protocol.gflops(plan.M, plan.N, plan.K, 1.0) / (200.0 * sums)
         return run
 
     wrong = frozenset({"bad"})
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, session: type[Session]) -> None:
+def pretend(monkeypatch, folder, session):
     """A pretend H200 whose sessions are these, and an empty folder for records."""
     monkeypatch.setattr(store, "FOLDER", folder / "measurements")
     monkeypatch.setattr(sweep_section, "EFFORT", QUICK)
@@ -59,7 +54,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, session: type[Session
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Session]:
+def gpu(monkeypatch, tmp_path):
     """A pretend H200, whose class a test may change."""
 
     class Own(Session):
@@ -69,16 +64,16 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Session]:
     return Own
 
 
-def threads(workers: int) -> Executor:
+def threads(workers):
     return ThreadPoolExecutor(1)
 
 
-def run(*kernels: str, say: Callable[[str], None] = lambda _: None, **options: Any) -> Outcome:
+def run(*kernels, say=lambda _: None, **options):
     request = Request(("sweep",), kernels=kernels, sizes=(SIZE,), workers=1, **options)
     return campaign.run(request, say)
 
 
-def test_legal_tiles_are_those_that_can_be_planned() -> None:
+def test_legal_tiles_are_those_that_can_be_planned():
     for name in ("tiled_32", "block_1d", "vectorised"):
         legal = tiles.legal_tiles(name)
         assert dict(catalog[name].params) in legal
@@ -89,7 +84,7 @@ def test_legal_tiles_are_those_that_can_be_planned() -> None:
     assert {"BM": 64, "BN": 64, "BK": 8, "TM": 4} not in tiles.legal_tiles("block_1d")
 
 
-def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> None:
+def test_the_order_begins_with_the_defaults_and_then_the_best_predicted():
     h200 = device.gpu("h200")
     order = sweep_section.order(["tiled_32", "vectorised"], (4096,) * 3, h200)
     assert [name for name, _ in order[:2]] == ["tiled_32", "vectorised"]
@@ -106,7 +101,7 @@ def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> Non
     assert len(sweep_section.order(["vectorised"], (4096,) * 3, h200, limit=7)) == 7
 
 
-def test_every_tile_is_timed_and_the_best_is_found(gpu: type[Session]) -> None:
+def test_every_tile_is_timed_and_the_best_is_found(gpu):
     lines: list[str] = []
     outcome = run("block_1d", say=lines.append)
     legal = tiles.legal_tiles("block_1d", SIZE)
@@ -125,7 +120,7 @@ def test_every_tile_is_timed_and_the_best_is_found(gpu: type[Session]) -> None:
     assert sum(line.startswith("[") for line in lines) == len(legal)
 
 
-def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
+def test_a_sweep_goes_on_where_it_stopped(gpu):
     stopped = run("block_1d", seconds=0.0)
     assert stopped.measured == 0 and len(stopped.left) == len(tiles.legal_tiles("block_1d", SIZE))
     run("tiled_32", limit=2)
@@ -136,7 +131,7 @@ def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
     assert run("tiled_32", again=True).measured == 4
 
 
-def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> None:
+def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu):
     gpu.wrong_tile = {"TILE": 16}
     outcome = run("tiled_32")
     assert len(outcome.refused) == 1 and "wrong result" in outcome.refused[0]
@@ -146,7 +141,7 @@ def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> Non
     assert bad["ms"] is None and "wrong result" in bad["reason"]
 
 
-def test_a_tile_that_spills_is_pruned_and_it_is_said() -> None:
+def test_a_tile_that_spills_is_pruned_and_it_is_said():
     large = {"BM": 256, "BN": 256, "BK": 8, "TM": 16, "TN": 16}
     built = tile_builds.build("vectorised", large, "sm_90", (4096,) * 3)
     assert built.reason and not built.cubin
@@ -158,7 +153,7 @@ def test_a_tile_that_spills_is_pruned_and_it_is_said() -> None:
     assert not good.reason and good.blocks_per_sm >= 1
 
 
-def test_a_gpu_that_stops_leaves_what_was_timed(gpu: type[Session]) -> None:
+def test_a_gpu_that_stops_leaves_what_was_timed(gpu):
     gpu.lost = "tiled_32 with TILE=8"
     with pytest.raises(Exception, match="stopped the GPU"):
         run("tiled_32")
@@ -166,10 +161,10 @@ def test_a_gpu_that_stops_leaves_what_was_timed(gpu: type[Session]) -> None:
     assert any(e["reason"] and "stopped" in e["reason"] for e in entries)
 
 
-def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:
+def test_tiles_are_compiled_without_a_gpu(tmp_path):
     path = tmp_path / "tiles.json"
 
-    def compile_tiles() -> int:
+    def compile_tiles():
         return tile_builds.compile_tiles(
             ["tiled_32"], ["sm_90"], lambda _: None, path=path, compilers=threads
         )
@@ -191,7 +186,7 @@ def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:
         tile_builds.compile_tiles(["tiled_32"], ["sm_12"], path=path)
 
 
-def test_the_command_lists_the_order_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_the_order_without_a_gpu(capsys):
     from helpers.__main__ import main
 
     assert main(["sweep", "tiled_32", "--list"]) == 0

@@ -10,10 +10,7 @@ import shlex
 import shutil
 import sys
 import zipfile
-from collections.abc import Sequence
 from html import unescape
-from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
@@ -21,7 +18,7 @@ from helpers.chapters.teaching import facts, starters
 from nogpu.errors import DataError
 from tests.common import ROOT, completed
 from tilelabs import apart
-from tilelabs.labs import Lab, all_labs, courses, lab, rehearsing
+from tilelabs.labs import all_labs, courses, lab, rehearsing
 from tools import essays
 
 PAGE = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
@@ -32,7 +29,7 @@ HELPERS = [line for line in COMMANDS if line.startswith("python -m helpers")]
 OTHERS = ("python3 -m venv ", ".venv/bin/pip install ", ". .venv/bin/activate", "docker ")
 
 
-def test_every_command_of_the_page_is_known() -> None:
+def test_every_command_of_the_page_is_known():
     assert len(HELPERS) >= 6
     odd = [c for c in COMMANDS if c not in HELPERS and not c.startswith(OTHERS)]
     assert not odd
@@ -43,7 +40,7 @@ def test_every_command_of_the_page_is_known() -> None:
     ]
 
 
-def test_the_tables_of_a_course_are_those_that_the_page_names() -> None:
+def test_the_tables_of_a_course_are_those_that_the_page_names():
     named = re.findall(r"^\| `(\w+\.csv)` \|", PAGE, re.MULTILINE)
     assert set(named) == set(courses.TABLES)
     for name in named:
@@ -51,7 +48,7 @@ def test_the_tables_of_a_course_are_those_that_the_page_names() -> None:
         assert columns.replace(" ", "") == courses.TABLES[name].strip()
 
 
-def test_each_lab_is_shown_as_students_begin_it_and_no_solution() -> None:
+def test_each_lab_is_shown_as_students_begin_it_and_no_solution():
     shown = starters.folded()
     cells = re.findall(r"<pre[^>]*>(.*?)</pre>", shown.html, re.DOTALL)
     assert len(cells) == len(all_labs()) == shown.html.count("<summary")
@@ -61,7 +58,7 @@ def test_each_lab_is_shown_as_students_begin_it_and_no_solution() -> None:
         assert not [t for t in rehearsing.texts(one).values() if t.strip() in shown.text]
 
 
-def test_questions_are_shown_without_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_are_shown_without_their_answers(monkeypatch):
     shown, questions = starters.questions(), [q for one in all_labs() for q in rehearsing.exam(one)]
     assert shown.html.count("<summary") == len(questions) >= 12
     assert all(q.ask in shown.text and q.kernel.strip() in shown.text for q in questions)
@@ -71,14 +68,14 @@ def test_questions_are_shown_without_their_answers(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("one", all_labs(), ids=lambda one: one.number)
-def test_hours_of_a_lab_are_those_of_its_steps(one: Lab) -> None:
+def test_hours_of_a_lab_are_those_of_its_steps(one):
     minutes = sum(facts.steps(one).values())
     assert abs(60 * one.hours - minutes) <= 30, f"hours = {round(minutes / 60)} in its lab.toml"
     assert facts.RATES["read"] == 1 / essays.WORDS_A_MINUTE
 
 
 @pytest.mark.parametrize("weeks", facts.READING)
-def test_a_lab_is_handed_out_once_its_chapters_are_read(weeks: int) -> None:
+def test_a_lab_is_handed_out_once_its_chapters_are_read(weeks):
     rows, read = facts.calendar(weeks)["rows"], facts.READING[weeks]
     assert len(rows) == weeks and all(0 < float(row["hours"]) <= 6 for row in rows)
     assert any("lab 2, for a week" in row["hand_out"] for row in rows)
@@ -88,9 +85,7 @@ def test_a_lab_is_handed_out_once_its_chapters_are_read(weeks: int) -> None:
         assert week + length - 1 <= weeks
 
 
-def test_a_table_stands_for_each_record_and_a_missing_one_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_stands_for_each_record_and_a_missing_one_is_told(tmp_path, monkeypatch):
     tables = (facts.class_table, facts.exploits_table, facts.times_table)
     assert all(len(one()["rows"]) >= 6 for one in tables)
     monkeypatch.setattr(facts, "RECORDS", tmp_path)
@@ -102,7 +97,7 @@ def test_a_table_stands_for_each_record_and_a_missing_one_is_told(
 # -- as a new teacher ------------------------------------------------------------------------------
 
 
-def prepared(folder: Path) -> None:
+def prepared(folder):
     """What a teacher has after a lab: the platform's download and its export.
 
     The course draws its variant when the page makes it, so every student handed in the solution of
@@ -125,7 +120,7 @@ def prepared(folder: Path) -> None:
     (autograder / "submission_metadata.json").write_text(json.dumps(whose), encoding="utf-8")
 
 
-def ran(folder: Path, *line: str, box: Sequence[str] = ()) -> CompletedProcess[str]:
+def ran(folder, *line, box=()):
     """What Python says in a folder, with nothing of this process's environment. box: goes before."""
     env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
     return completed([*box, sys.executable, *line], cwd=folder, env=env, timeout=300)
@@ -133,7 +128,7 @@ def ran(folder: Path, *line: str, box: Sequence[str] = ()) -> CompletedProcess[s
 
 @pytest.mark.nvrtc
 @pytest.mark.skipif(not apart.landlock(), reason="this kernel has no Landlock")
-def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path: Path) -> None:
+def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path):
     prepared(tmp_path)
     for line in HELPERS:
         if "--rehearse" in line or "--dask" in line:
@@ -159,7 +154,7 @@ def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path: Path) -> None:
 # -- in a container --------------------------------------------------------------------------------
 
 
-def test_the_container_installs_what_the_page_says() -> None:
+def test_the_container_installs_what_the_page_says():
     [install] = [c for c in COMMANDS if c.startswith(".venv/bin/pip")]
     assert install.removeprefix(".venv/bin/pip install ") in DOCKERFILE
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
@@ -171,7 +166,7 @@ def test_the_container_installs_what_the_page_says() -> None:
     sys.platform != "linux" or shutil.which("unshare") is None,
     reason="no unshare: no box without a network",
 )
-def test_grading_needs_no_network(tmp_path: Path) -> None:
+def test_grading_needs_no_network(tmp_path):
     """As in the container: no interface but its own, which is down."""
     two = lab("2")
     course = courses.new(tmp_path / "COURSE")
@@ -195,7 +190,7 @@ def test_grading_needs_no_network(tmp_path: Path) -> None:
     shutil.which("docker") is None or completed(["docker", "info"]).returncode != 0,
     reason="no Docker answers here: the container did not run",
 )
-def test_the_container_grades(tmp_path: Path) -> None:
+def test_the_container_grades(tmp_path):
     prepared(tmp_path)
     courses.new(tmp_path / "COURSE")
     build, run = (shlex.split(c) for c in COMMANDS if c.startswith("docker "))

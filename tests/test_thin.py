@@ -3,14 +3,13 @@ read once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from helpers.ladder import choosing, launch, model, usage
-from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from nogpu import device
 from nogpu.errors import EmulationError
@@ -26,14 +25,14 @@ SHAPES += [(5, 64, 300), (33, 3, 520)]
 CUT = ({}, {"SLICES": 2}, {"SLICES": 5})
 
 
-def tiles(kernel: Kernel) -> list[dict[str, int]]:
+def tiles(kernel):
     """The candidates that differ in what a block computes, smallest and largest."""
     return [{}, dict(kernel.candidates[0]), dict(kernel.candidates[-1])]
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("name", THIN)
-def test_right_and_quiet_on_awkward_shapes(name: str, schedule: str) -> None:
+def test_right_and_quiet_on_awkward_shapes(name, schedule):
     kernel = catalog[name]
     for i, (M, N, K) in enumerate(SHAPES):
         params = {**tiles(kernel)[i % 3], **CUT[i // 2 % 3]}
@@ -43,15 +42,13 @@ def test_right_and_quiet_on_awkward_shapes(name: str, schedule: str) -> None:
 
 @pytest.mark.parametrize("name", ["thin_rows", "thin_columns"])
 @pytest.mark.parametrize(("M", "N", "K"), [(3, 200, 700), (70, 3, 701)])
-def test_c_is_the_same_to_the_bit_in_whatever_order_blocks_come(
-    name: str, M: int, N: int, K: int
-) -> None:
+def test_c_is_the_same_to_the_bit_in_whatever_order_blocks_come(name, M, N, K):
     orders = ("ascending", "permuted")
     runs = [launch.trace(name, M, N, K, schedule=order, SLICES=4).C for order in orders]
     assert np.array_equal(runs[0].view(np.uint32), runs[1].view(np.uint32))
 
 
-def sectors(trace: launch.Trace, array: str) -> int:
+def sectors(trace, array):
     """Sectors of one array in global memory that all loads touched."""
     found = (array, "global", "load")
     return sum(r.sectors for r in trace.by_line() if (r.array, r.space, r.op) == found)
@@ -68,9 +65,7 @@ def sectors(trace: launch.Trace, array: str) -> int:
         ("thin_columns_fp16", "A", (40, 3, 512), {}),
     ],
 )
-def test_each_element_of_the_large_matrix_is_read_once(
-    name: str, large: str, shape: tuple[int, int, int], params: Mapping[str, int]
-) -> None:
+def test_each_element_of_the_large_matrix_is_read_once(name, large, shape, params):
     trace = launch.trace(name, *shape, **params)
     M, N, K = shape
     size = 2 if "16" in name else 4
@@ -83,7 +78,7 @@ def test_each_element_of_the_large_matrix_is_read_once(
 
 
 @pytest.mark.parametrize("name", THIN)
-def test_every_tile_to_choose_from_keeps_its_sums_in_registers(name: str) -> None:
+def test_every_tile_to_choose_from_keeps_its_sums_in_registers(name):
     kernel = catalog[name]
     for tile in kernel.candidates:
         p = geometry(kernel, 4096, 4096, 4096, **tile)
@@ -112,10 +107,10 @@ BROKEN = [
 @pytest.mark.parametrize(
     ("name", "text", "instead", "why"), BROKEN, ids=[f"{b[0]}: {b[3]}" for b in BROKEN]
 )
-def test_the_same_check_refuses_a_broken_twin(name: str, text: str, instead: str, why: str) -> None:
+def test_the_same_check_refuses_a_broken_twin(name, text, instead, why):
     broken = twin(name, (text, instead))
 
-    def quiet(*shape: int) -> bool:
+    def quiet(*shape):
         with suppress(EmulationError):
             return launch.trace(broken, *shape, SLICES=3).ok
         return False
@@ -123,7 +118,7 @@ def test_the_same_check_refuses_a_broken_twin(name: str, text: str, instead: str
     assert not (quiet(3, 133, 77) and quiet(35, 3, 301)), why
 
 
-def test_a_thin_product_is_given_to_a_thin_kernel_and_no_other_is() -> None:
+def test_a_thin_product_is_given_to_a_thin_kernel_and_no_other_is():
     for shape, name in {
         (1, 4096, 4096): "thin_rows", (4096, 1, 4096): "thin_columns", (8, 4096, 4096): "thin_rows",
         (4096, 7, 4000): "thin_columns", (4096, 7, 4001): "fp32_sliced",
@@ -132,8 +127,8 @@ def test_a_thin_product_is_given_to_a_thin_kernel_and_no_other_is() -> None:
         assert choosing.best("float32", *shape, H200).kernel.name == name, shape
 
 
-def test_the_prediction_knows_slices_bytes_and_the_memory() -> None:
-    def clocks(kernel: str, M: int, N: int, K: int, **params: int) -> float:
+def test_the_prediction_knows_slices_bytes_and_the_memory():
+    def clocks(kernel, M, N, K, **params):
         return model.thin_clocks(geometry(catalog[kernel], M, N, K, **params), H200)
 
     # few blocks: slices help, until their meeting costs more than they bring

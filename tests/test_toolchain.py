@@ -65,7 +65,7 @@ def test_a_cubin_that_is_none_is_refused():
         toolchain.sass(b"not a cubin")
 
 
-def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
+def test_a_template_on_an_undefined_type_is_a_compile_error():
     """NVRTC itself ends the process, so this is tried in another one."""
     source = "template <int N> __global__ void f(half* A) { A[N] = A[0]; }"
     code = (
@@ -81,7 +81,7 @@ def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
     assert "_Z" in made.name_map["f<2>"] and made.name_map["f<2>"] in made.ptx
 
 
-def test_the_zeros_and_the_way_back_show_in_the_operands() -> None:
+def test_the_zeros_and_the_way_back_show_in_the_operands():
     """Of warp_tiled's multiply-adds none has all operands in one bank; without zeros some do."""
     whole = operands("warp_tiled")
     assert whole.ffma == 1024 and whole.alike == 0
@@ -100,5 +100,5 @@ def test_the_zeros_and_the_way_back_show_in_the_operands() -> None:
         ("R0, R4, 2, c[0x0][0x160]", [4]),
     ],
 )
-def test_the_sources_of_a_multiply_add(words: str, numbers: list[int]) -> None:
+def test_the_sources_of_a_multiply_add(words, numbers):
     assert sources(words) == numbers

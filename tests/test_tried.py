@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from helpers.ladder.kernel import geometry
-from helpers.ladder.launch import Trace, trace_of
+from helpers.ladder.launch import trace_of
 from helpers.ladder.rungs import fingerprint
 from nogpu.errors import ConfigError
 from tests.common import ROOT
@@ -17,7 +17,7 @@ from tools import tried_on_a_gpu as tool
 CHANGED = [name for name, change in tool.CHANGES.items() if change.edits]
 
 
-def traced(name: str, *, old: str = "", new: str = "") -> Trace:
+def traced(name, *, old="", new=""):
     """A change on four tiles, or two, with a piece of its text changed once more."""
     change = tool.CHANGES[name]
     k = change.at(4096).kernel
@@ -28,7 +28,7 @@ def traced(name: str, *, old: str = "", new: str = "") -> Trace:
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_a_change_leaves_the_product_as_it_is(name: str) -> None:
+def test_a_change_leaves_the_product_as_it_is(name):
     found = traced(name)
     assert found.ok, found.report
 
@@ -40,16 +40,16 @@ def test_a_change_leaves_the_product_as_it_is(name: str) -> None:
         ("a box every 4 steps", "box = step / 4", "box = step / 8"),
     ],
 )
-def test_a_wrong_change_is_found(name: str, old: str, new: str) -> None:
+def test_a_wrong_change_is_found(name, old, new):
     assert not traced(name, old=old, new=new).ok
 
 
-def test_an_edit_that_finds_nothing_is_refused() -> None:
+def test_an_edit_that_finds_nothing_is_refused():
     with pytest.raises(ConfigError, match="write the edit anew"):
         tool.Change({}, (("no such words", ""),)).at(4096)
 
 
-def test_the_record_is_of_the_kernel_as_it_is() -> None:
+def test_the_record_is_of_the_kernel_as_it_is():
     path = ROOT / "data" / "validation" / "tried_h200.json"
     record = json.loads(path.read_text(encoding="utf-8"))
     assert record["source"] == fingerprint(tool.KERNEL)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,23 +17,23 @@ from tests.test_measure import QUICK
 from tests.test_sweep import Session, pretend
 from tools.recorder import campaign
 from tools.recorder.sections import tuned as tuned_section
-from tools.recorder.steps import Outcome, Request
+from tools.recorder.steps import Request
 
 SIZE = (256, 256, 256)
 SHIPPED = store.load("h200").of(Tuned, kernel="block_2d", m=4096, n=4096, k=4096)[0]
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Session]:
+def gpu(monkeypatch, tmp_path):
     """A pretend H200 and an empty folder for records. lucky: a tile with first times too short."""
 
     class Own(Session):
         lucky: dict[str, int] | None = None
 
-        def kernel_operation(self, plan: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> Any:
+        def kernel_operation(self, plan, A, B, C, cubin=b""):
             run = super().kernel_operation(plan, A, B, C, cubin)
             if dict(plan.params) == self.lucky:
-                run.ms /= 50  # type: ignore[attr-defined]
+                run.ms /= 50
                 type(self).lucky = None
             return run
 
@@ -46,20 +43,20 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Session]:
 
 
 def run(
-    kernel: str, say: Callable[[str], None] = lambda _: None, *, ragged: bool = False,
-    **options: Any,
-) -> Outcome:  # fmt: skip
+    kernel, say=lambda _: None, *, ragged=False,
+    **options,
+):  # fmt: skip
     section = "ragged" if ragged else "tuned"
     request = Request((section,), kernels=(kernel,), sizes=(SIZE,), workers=1, **options)
     return campaign.tune(request, say)
 
 
-def read_record() -> store.Record:
+def read_record():
     """What the file holds now."""
     return store.read(store.FOLDER / "h200.json")
 
 
-def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> None:
+def test_the_best_tile_is_found_confirmed_and_recorded(gpu):
     lines: list[str] = []
     outcome = run("block_1d", lines.append)
     assert (outcome.measured, outcome.refused) == (1, [])
@@ -76,10 +73,10 @@ def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> No
     assert len(read_record().of(Tuned)) == 1
 
 
-def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
+def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu):
     """It is the fastest of the sweep; rounds with fresh samples put it back, the default stays."""
     lucky = next(t for t in tiles.legal_tiles("block_1d", SIZE) if t["TM"] < 8)
-    gpu.lucky, k = lucky, catalog["block_1d"]  # type: ignore[attr-defined]
+    gpu.lucky, k = lucky, catalog["block_1d"]
     run("block_1d", finalists=1)
     assert tuned_section.finalists(read_record().of(Swept), k, SIZE)[0] == lucky
     (entry,) = read_record().of(Tuned)
@@ -87,7 +84,7 @@ def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
     assert entry["gflops"] == pytest.approx(200 * k.params["TM"], rel=1e-4)
 
 
-def test_a_wrong_finalist_is_refused(gpu: type[Session]) -> None:
+def test_a_wrong_finalist_is_refused(gpu):
     run("tiled_32")
     best = read_record().of(Tuned)[0].params
     gpu.wrong_tile = best
@@ -95,7 +92,7 @@ def test_a_wrong_finalist_is_refused(gpu: type[Session]) -> None:
     assert outcome.measured == 0 and "wrong result" in outcome.refused[0]
 
 
-def test_a_stopped_tuner_goes_on(gpu: type[Session]) -> None:
+def test_a_stopped_tuner_goes_on(gpu):
     with pytest.raises(ConfigError, match="--seconds"):
         run("block_1d", seconds=0.0)
     assert run("block_1d", limit=3).measured == 1
@@ -104,7 +101,7 @@ def test_a_stopped_tuner_goes_on(gpu: type[Session]) -> None:
     assert run("block_1d").present == 1
 
 
-def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_choice_on_ragged_shapes(gpu, monkeypatch):
     shapes = [(256, 512, 64), (100, 70, 33), (70, 300, 40)]
     monkeypatch.setattr(shape_sets, "ragged_shapes", lambda: shapes)
     part = run("fp32_best", ragged=True, seconds=1e-9)
@@ -128,7 +125,7 @@ def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.Mon
         run("block_1d", ragged=True)
 
 
-def test_readers_show_a_confirmed_tile_and_nothing_else(gpu: type[Session]) -> None:
+def test_readers_show_a_confirmed_tile_and_nothing_else(gpu):
     k = catalog["block_2d"]
     assert reading.tuned(k) is None and pages.tuned_note(k) is None
     entry = replace(
@@ -138,13 +135,13 @@ def test_readers_show_a_confirmed_tile_and_nothing_else(gpu: type[Session]) -> N
     head = {"name": "NVIDIA H200", "arch": "sm_90"}
     path = store.FOLDER / "h200.json"
 
-    def write(**changes: Any) -> None:
+    def write(**changes):
         made = store.empty(path, head)
         made.merge(replace(entry, **changes))
         made.write()
 
     write()
-    assert reading.tuned(k)["params"]["BK"] == 16  # type: ignore[index]
+    assert reading.tuned(k)["params"]["BK"] == 16
     note = repr(pages.tuned_note(k))
     assert "608 tiles" in note and "BK = 16" in note and "1.25 times" in note and "66.7 %" in note
     assert reading.tuned(k, 2048) is None and reading.tuned("vectorised") is None

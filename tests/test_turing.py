@@ -16,7 +16,7 @@ pytestmark = pytest.mark.nvrtc
 T4 = device.gpu("t4")
 
 
-def test_the_table_says_what_the_cost_model_and_the_compiler_say() -> None:
+def test_the_table_says_what_the_cost_model_and_the_compiler_say():
     facts = turing.facts()
     for row, tile in ((facts.rows[2], turing.LARGER), (facts.rows[3], {})):
         b = costs.bounds("fp32_turing", 4096, gpu="t4", **tile)
@@ -29,14 +29,14 @@ def test_the_table_says_what_the_cost_model_and_the_compiler_say() -> None:
     assert facts.late < 16 < 32 < facts.early and facts.tile != (128, 128)
 
 
-def test_with_twice_the_lanes_the_small_patch_is_bound_by_its_slots() -> None:
+def test_with_twice_the_lanes_the_small_patch_is_bound_by_its_slots():
     """The wrong twin of "the FMA pipe binds": the same kernel on an H200."""
     assert costs.bounds("fp32_turing", 4096, gpu="t4").pipe == "FMA pipe"
     assert costs.bounds("fp32_turing", 4096, gpu="t4").binding == "FMA pipe"
     assert costs.bounds("fp32_turing", 4096, gpu="h200").binding == costs.ISSUE
 
 
-def test_bands_ask_less_of_the_memory_where_a_row_has_many_tiles() -> None:
+def test_bands_ask_less_of_the_memory_where_a_row_has_many_tiles():
     """80 blocks of 128x128 at 8192, 64 tiles to a row: two rows, or ten columns of eight."""
     assert bands.elements("fp32_turing", 8192, 1, running=80) == 128 * (2 + 64)
     assert bands.elements("fp32_turing", 8192, 8, running=80) == 128 * (8 + 10)
@@ -47,18 +47,18 @@ def test_bands_ask_less_of_the_memory_where_a_row_has_many_tiles() -> None:
     assert in_bands == pytest.approx(100 * share)
 
 
-def test_a_t4_has_no_room_for_two_blocks_of_a_deeper_tile() -> None:
+def test_a_t4_has_no_room_for_two_blocks_of_a_deeper_tile():
     deeper = lay_out("fp32_turing", 4096, 4096, 4096, BK=16)
     occupancy = usage.resources_of(deeper, "sm_75").occupancy
     assert occupancy.blocks == 1 and occupancy.limited_by == ("shared memory",)
 
 
-def test_the_record_holds_no_time_of_a_t4() -> None:
+def test_the_record_holds_no_time_of_a_t4():
     """When it does, the page and its caption must say so."""
     assert costs.bounds("fp32_turing", 4096, gpu="t4").measured is None
 
 
-def test_the_sweep_of_one_number_is_that_of_todays_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_of_one_number_is_that_of_todays_code(monkeypatch):
     alone = sweeps.alone("h200")
     assert len(alone.rows) == sum(len(catalog["fp32_best"].choices[n]) for n in sweeps.NAMES)
     monkeypatch.setattr(sweeps, "fingerprint", lambda name: "0" * 12)
@@ -67,7 +67,7 @@ def test_the_sweep_of_one_number_is_that_of_todays_code(monkeypatch: pytest.Monk
     assert {row["of cuBLAS (%)"] for row in changed.rows} == {None}
 
 
-def test_a_loop_may_begin_behind_its_stores() -> None:
+def test_a_loop_may_begin_behind_its_stores():
     """The barrier at the loop's beginning: the stores before it stand at its end."""
     loop = turing.loop_of("fp32_turing")
     at = next(n for n, i in enumerate(loop) if i.opcode.startswith("BAR"))

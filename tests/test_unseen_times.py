@@ -13,14 +13,14 @@ from tools.unseen_on_a_gpu import KERNELS
 ROWS = json.loads(unseen.MEASURED.read_text(encoding="utf-8"))["rows"]
 
 
-def test_each_kernel_was_timed_and_none_is_faster_than_its_bound() -> None:
+def test_each_kernel_was_timed_and_none_is_faster_than_its_bound():
     assert [row["kernel"] for row in ROWS] == [kernel.name for kernel in KERNELS]
     for kernel, row in zip(KERNELS, ROWS, strict=True):
         assert row["bound_ms"] == pytest.approx(unseen.facts(kernel, "h200").ms)
         assert row["ms"] >= row["q1"] > row["bound_ms"], row
 
 
-def test_the_time_stands_beside_a_right_prediction_alone() -> None:
+def test_the_time_stands_beside_a_right_prediction_alone():
     kernels = unseen.AT_THE_SUMMIT
     right = {kernel.name: asdict(unseen.facts(kernel)) for kernel in kernels}
     checks = [str(check) for check in unseen.judged(kernels, right) if "the clock of" in check.what]

@@ -8,7 +8,6 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +34,7 @@ from tools.recorder import launcher as one
 from tools.recorder.sanitizer import Task, Verdict
 from tools.recorder.sections import sanitized as sanitized_section
 from tools.recorder.sections import shapes as shapes_section
-from tools.recorder.steps import Outcome, Request
+from tools.recorder.steps import Request
 
 # -- logs ------------------------------------------------------------------------------------------
 
@@ -65,7 +64,7 @@ RACES = """========= COMPUTE-SANITIZER
 UNWATCHED = "Target application terminated before first instrumented API call"
 
 
-def test_logs_are_read() -> None:
+def test_logs_are_read():
     assert sanitizer.read_log(CLEAN, "memcheck") == (0, "ERROR SUMMARY: 0 errors")
     assert sanitizer.read_log(DIRTY, "memcheck") == (160, "ERROR SUMMARY: 160 errors")
     errors, summary = sanitizer.read_log(RACES, "racecheck")
@@ -84,7 +83,7 @@ BROKEN_LOGS = [
 
 
 @pytest.mark.parametrize(("text", "check"), BROKEN_LOGS)
-def test_a_log_that_is_not_known_is_refused_with_its_text(text: str, check: str) -> None:
+def test_a_log_that_is_not_known_is_refused_with_its_text(text, check):
     with pytest.raises(DataError, match=check) as refused:
         sanitizer.read_log(text, check)
     assert text.strip()[-40:] in str(refused.value)
@@ -102,11 +101,11 @@ def test_a_log_that_is_not_known_is_refused_with_its_text(text: str, check: str)
         ("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", False),
     ],
 )
-def test_every_kind_of_report_is_a_message_and_nothing_else(line: str, counts: bool) -> None:
+def test_every_kind_of_report_is_a_message_and_nothing_else(line, counts):
     assert sanitizer.first_message(f"========= {line}\n") == (line if counts else "")
 
 
-def test_the_first_message_says_where_and_names_no_folder() -> None:
+def test_the_first_message_says_where_and_names_no_folder():
     assert sanitizer.first_message(CLEAN) == ""
     message = sanitizer.first_message(DIRTY)
     assert message == "Invalid __global__ read of size 4 bytes at naive+0x2f0 in 04_naive.cu:43"
@@ -114,8 +113,8 @@ def test_the_first_message_says_where_and_names_no_folder() -> None:
     assert "06_tiled.cu:47" in sanitizer.first_message(RACES)
 
 
-def test_a_verdict_needs_the_launches_to_have_run() -> None:
-    def judged(text: str, status: int | None = 0, launches: int = 1) -> Verdict:
+def test_a_verdict_needs_the_launches_to_have_run():
+    def judged(text, status=0, launches=1):
         return sanitizer.judge(text, "memcheck", status, launches)
 
     assert sanitized_section.fine(judged(CLEAN))
@@ -138,14 +137,14 @@ def test_a_verdict_needs_the_launches_to_have_run() -> None:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[], list[str]]]:
+def calls(monkeypatch, tmp_path):
     """A pretend GPU and tools, and an empty folder for records; what was run, so far."""
     log = pretend_tools.install(monkeypatch, tmp_path)
     monkeypatch.setattr(store, "VALIDATION", tmp_path / "validation")
     monkeypatch.setattr(campaign, "RecordingSession", FakeSession)
     monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
 
-    def ran() -> list[str]:
+    def ran():
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
         return lines
@@ -153,14 +152,14 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     yield ran
 
 
-def pretend(tmp_path: Path, *acts: str, faulty: bool = False) -> dict[str, Any]:
+def pretend(tmp_path, *acts, faulty=False):
     """One launch of a pretend kernel."""
     file = tmp_path / f"{'-'.join(acts)}{faulty}.cubin"
     file.write_text(json.dumps({"faulty": faulty, "acts": acts}), encoding="utf-8")
     return sanitized_section.launched("naive", (33, 33, 33), {}, file, "memcheck")
 
 
-def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
+def test_only_options_that_the_tool_offers_are_given(calls):
     tool = sanitizer.tool_path()
     assert sanitizer.version(tool) == "2025.3.1.0"
     line = sanitizer.command(tool, "memcheck", Path("jobs.json"), 3)
@@ -174,9 +173,7 @@ def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
     assert len(ports) == 12 and max(map(int, ports)) + sanitizer.PORTS < 65536
 
 
-def test_a_help_that_lists_nothing_hides_no_option(
-    calls: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_help_that_lists_nothing_hides_no_option(calls, monkeypatch):
     monkeypatch.setattr(sanitizer, "_output_of", lambda *_: "usage: see the manual")
     sanitizer._offered.cache_clear()
     line = sanitizer.command(sanitizer.tool_path(), "memcheck", Path("jobs.json"))
@@ -184,13 +181,13 @@ def test_a_help_that_lists_nothing_hides_no_option(
     assert {"--padding", "--launch-timeout", "--report-api-errors", "--port"} <= set(line)
 
 
-def test_no_tool_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_tool_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(sanitizer.shutil, "which", lambda *_, **__: None)
     with pytest.raises(ToolchainError, match="compute-sanitizer"):
         sanitizer.tool_path()
 
 
-def test_a_run_and_its_launches(calls: Any, tmp_path: Path) -> None:
+def test_a_run_and_its_launches(calls, tmp_path):
     jobs = (pretend(tmp_path), pretend(tmp_path, "wrong"))
     for check in ("", "memcheck"):
         found = sanitizer.run(Task("two", check, jobs), 0, 30, math.inf)
@@ -205,9 +202,7 @@ def test_a_run_and_its_launches(calls: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", ["", "synccheck"])
-def test_a_kernel_that_never_ends_is_ended_and_is_not_caught(
-    calls: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
-) -> None:
+def test_a_kernel_that_never_ends_is_ended_and_is_not_caught(calls, tmp_path, monkeypatch, check):
     monkeypatch.setattr(sanitizer, "STARTUP", 0.2)
     task = Task("endless", check, (pretend(tmp_path, "hang"),))
     started = time.monotonic()
@@ -220,7 +215,7 @@ def test_a_kernel_that_never_ends_is_ended_and_is_not_caught(
     assert (gave_up.state, gave_up.errors) == ("not finished", 0)
 
 
-def test_a_killed_tool_takes_the_program_with_it(tmp_path: Path) -> None:
+def test_a_killed_tool_takes_the_program_with_it(tmp_path):
     """As with compute-sanitizer, the endless kernel is in a child of the process started."""
     file = tmp_path / "pid"
     child = f"import os,time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
@@ -235,10 +230,10 @@ def test_a_killed_tool_takes_the_program_with_it(tmp_path: Path) -> None:
     pytest.fail("the program outlived the tool")
 
 
-def test_runs_side_by_side_keep_to_their_number_and_time() -> None:
+def test_runs_side_by_side_keep_to_their_number_and_time():
     now, slots = [0.0], set()
 
-    def do(task: Task, slot: int, limit: float, seconds: float) -> Verdict:
+    def do(task, slot, limit, seconds):
         slots.add(slot)
         now[0] += 10.0
         return Verdict("cut" if seconds < 10 else "ran", seconds=10.0)
@@ -255,7 +250,7 @@ def test_runs_side_by_side_keep_to_their_number_and_time() -> None:
     assert 1 <= sanitizer.workers(None) <= 12 and sanitizer.workers(5) == 5
 
 
-def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
+def test_kernels_are_compiled_side_by_side(tmp_path):
     sources = sanitized_section.control_sources("sm_90")
     paths = sanitizer.compile_all(sources, tmp_path, 2, pretend_tools.threads)
     assert set(paths) == set(sources)
@@ -269,9 +264,7 @@ def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("control", sanitized_section.CONTROLS, ids=lambda c: f"{c.check}-{c.why}")
-def test_each_control_has_the_fault_that_it_is_named_for(
-    control: sanitized_section.Control,
-) -> None:
+def test_each_control_has_the_fault_that_it_is_named_for(control):
     """The emulator sees it too, on the same shape cut down; nothing in the kernel without it."""
     kinds = {"memcheck": "out-of-bounds", "racecheck": "race", "synccheck": "divergent-barrier"}
     kind = {**kinds, "initcheck": "uninitialised"}[control.check]
@@ -281,16 +274,14 @@ def test_each_control_has_the_fault_that_it_is_named_for(
     assert not launch.trace(control.kernel, 37, 43, 35).report.findings
 
 
-def test_every_check_has_a_control() -> None:
+def test_every_check_has_a_control():
     assert {c.check for c in sanitized_section.CONTROLS} == set(CHECKS)
     with pytest.raises(ConfigError, match="change this control"):
         _ = replace(sanitized_section.CONTROLS[0], old="no such text").source
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_tool_that_misses_its_controls_is_not_believed(
-    calls: Any, monkeypatch: pytest.MonkeyPatch, check: str
-) -> None:
+def test_a_tool_that_misses_its_controls_is_not_believed(calls, monkeypatch, check):
     monkeypatch.setenv("PRETEND_BLIND", check)
     outcome = watch(kernels=("naive",))
     assert (outcome.measured, outcome.left) == (6, [])  # the three others
@@ -305,9 +296,7 @@ def test_a_tool_that_misses_its_controls_is_not_believed(
     assert table is not None and table.rows[0][check] == 0
 
 
-def test_a_tool_that_does_nothing_leaves_no_record(
-    calls: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_that_does_nothing_leaves_no_record(calls, monkeypatch):
     monkeypatch.setenv("PRETEND_BLIND", ",".join(CHECKS))
     with pytest.raises(ToolchainError, match="no kernel with a known fault is reported"):
         watch(kernels=("naive",))
@@ -319,24 +308,24 @@ def test_a_tool_that_does_nothing_leaves_no_record(
 FEW = ("naive", "tiled_padded", "hopper_5")
 
 
-def watch(**options: Any) -> Outcome:
+def watch(**options):
     wanted = {
         "sections": ("sanitizer",), "kernels": FEW, "workers": 4, "commit": "abc", **options
     }  # fmt: skip
     return campaign.run(Request(**wanted), lambda _: None)
 
 
-def read_record() -> store.Record:
+def read_record():
     """The record as it lies there."""
     return store.read_validation(store.VALIDATION / "sanitizer.json", "sanitizer")
 
 
-def rows() -> list[SanitizerRun]:
+def rows():
     found: list[SanitizerRun] = read_record().rows
     return found
 
 
-def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]) -> None:
+def test_every_kernel_shape_and_check_has_its_row(calls):
     outcome = watch()
     counts = outcome.measured, outcome.present, outcome.left
     assert counts == (20, 0, []), "tiled_padded has one shape"
@@ -357,7 +346,7 @@ def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]
     assert len(calls()) == len(sanitized_section.CONTROLS) + len(FEW) * len(CHECKS)
 
 
-def test_what_is_there_is_not_run_again(calls: Callable[[], list[str]]) -> None:
+def test_what_is_there_is_not_run_again(calls):
     watch(kernels=("naive",))
     calls()
     assert watch(kernels=("naive",)).present == 8
@@ -372,7 +361,7 @@ def test_what_is_there_is_not_run_again(calls: Callable[[], list[str]]) -> None:
     assert watch(kernels=("naive",), again=True).measured == 8
 
 
-def test_another_folder_goes_on_from_the_books_record(calls: Any, tmp_path: Path) -> None:
+def test_another_folder_goes_on_from_the_books_record(calls, tmp_path):
     watch(kernels=("naive",))
     outcome = watch(out=tmp_path / "out")
     assert (outcome.measured, outcome.present) == (12, 8)
@@ -380,15 +369,13 @@ def test_another_folder_goes_on_from_the_books_record(calls: Any, tmp_path: Path
     assert len(there.rows) == 20 and len(rows()) == 8
 
 
-def changed(monkeypatch: pytest.MonkeyPatch, kernel: str, text: str) -> None:
+def changed(monkeypatch, kernel, text):
     """As if the file of a kernel had been edited."""
     path, read = catalog[kernel].path, kernel_room.read_source
     monkeypatch.setattr(kernel_room, "read_source", lambda p: text if p == path else read(p))
 
 
-def test_a_fault_is_found_and_its_shape_is_named(
-    calls: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_is_found_and_its_shape_is_named(calls, monkeypatch):
     changed(monkeypatch, "unrolled", catalog["unrolled"].source + "\n// a fault\n// acts: ragged")
     outcome = watch(kernels=("unrolled",))
     found = {(r["shape"], r["check"]): r for r in rows()}
@@ -397,22 +384,20 @@ def test_a_fault_is_found_and_its_shape_is_named(
     assert len(outcome.faults) == 4 and "ragged" in outcome.faults[0]
 
 
-def test_an_unknown_log_is_refused_and_nothing_of_it_is_recorded(
-    calls: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_log_is_refused_and_nothing_of_it_is_recorded(calls, monkeypatch):
     changed(monkeypatch, "unrolled", catalog["unrolled"].source + "// acts: mumble")
     outcome = watch(kernels=("naive", "unrolled"))
     assert len(outcome.refused) == 8 and "Device not supported" in outcome.refused[0]
     assert {r["kernel"] for r in rows()} == {"naive"}
 
 
-def test_the_watch_keeps_to_its_time(calls: Any) -> None:
+def test_the_watch_keeps_to_its_time(calls):
     with pytest.raises(ToolchainError, match="seconds"):
         watch(seconds=0.0)
     assert not (store.VALIDATION / "sanitizer.json").exists()
 
 
-def test_watched_shapes_cover_several_tiles() -> None:
+def test_watched_shapes_cover_several_tiles():
     for name, k in catalog.items():
         shapes = sanitized_section.watched_shapes(k)
         some = {"aligned"} if name == "tiled_padded" else set(sanitized_section.WATCHED)
@@ -429,17 +414,17 @@ def test_watched_shapes_cover_several_tiles() -> None:
 
 
 @pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def cupy(monkeypatch):
     """NumPy in place of CuPy, and a product in place of every launch."""
 
     class Array(np.ndarray):
-        def get(self) -> np.ndarray:
+        def get(self):
             return np.array(self)
 
-    def asarray(x: np.ndarray) -> Array:
+    def asarray(x):
         return np.array(x).view(Array)
 
-    def empty(*shape: Any) -> Array:
+    def empty(*shape):
         return np.zeros(*shape).view(Array)
 
     stream = SimpleNamespace(synchronize=lambda: None)
@@ -452,13 +437,13 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def cubin(tmp_path: Path) -> Path:
+def cubin(tmp_path):
     """A file in place of a compiled kernel."""
     (tmp_path / "x.cubin").write_bytes(b"compiled")
     return tmp_path / "x.cubin"
 
 
-def multiply(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+def multiply(p, A, B, C, cubin=b""):
     """In place of a launch: the right product, in the type that C holds."""
     k = p.kernel
     found = numbers.values(k.dtype, A) @ numbers.values(k.dtype, B)
@@ -469,12 +454,10 @@ def multiply(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
     "name", ["naive", "naive_int", "wmma", "hopper_1", "hopper_5", "hopper_5_fp16"]
 )
 @pytest.mark.parametrize("size", [(40, 48, 56), (33, 37, 35)])
-def test_a_launch_is_compared_with_float64(
-    cupy: Any, monkeypatch: pytest.MonkeyPatch, cubin: Path, name: str, size: Any
-) -> None:
+def test_a_launch_is_compared_with_float64(cupy, monkeypatch, cubin, name, size):
     given: dict[str, Any] = {}
 
-    def launched(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+    def launched(p, A, B, C, cubin=b""):
         given.update(A=A, B=B, C=C, cubin=cubin)
         multiply(p, A, B, C)
 
@@ -487,7 +470,7 @@ def test_a_launch_is_compared_with_float64(
         assert all(given[m].strides[0] % hopper.ROW_BYTES == 0 for m in maps)
         assert given["C"].flags.c_contiguous or "C" in maps
 
-    def one_wrong(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+    def one_wrong(p, A, B, C, cubin=b""):
         multiply(p, A, B, C)
         C[-1, -1] = numbers.poison(p.kernel.out_dtype)
 
@@ -495,9 +478,7 @@ def test_a_launch_is_compared_with_float64(
     assert one.launch_once(job)["wrong"] == 1
 
 
-def test_under_initcheck_nobody_writes_or_reads_c_but_the_kernel(
-    cupy: Any, monkeypatch: pytest.MonkeyPatch, cubin: Path
-) -> None:
+def test_under_initcheck_nobody_writes_or_reads_c_but_the_kernel(cupy, monkeypatch, cubin):
     monkeypatch.setattr(one, "cuda_launch", multiply)
     events: list[str] = []
     monkeypatch.setattr(cupy, "empty", lambda *shape: events.append("empty") or np.zeros(*shape))
@@ -505,13 +486,11 @@ def test_under_initcheck_nobody_writes_or_reads_c_but_the_kernel(
     assert events == ["empty"] and "wrong" not in result
 
 
-def test_the_program_says_what_it_did(
-    cupy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_says_what_it_did(cupy, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(one, "cuda_launch", multiply)
     watches: list[float] = []
 
-    def timer(seconds: float, do: Any, _: Any) -> Any:
+    def timer(seconds, do, _):
         watches.append(seconds)
         assert do is one.give_up
         return SimpleNamespace(start=lambda: None)
@@ -529,7 +508,7 @@ def test_the_program_says_what_it_did(
     assert sanitizer.reported(capsys.readouterr().out)[-1] == {"done": 1}
 
 
-def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
+def test_a_program_that_waits_too_long_says_so_and_ends():
     code = (
         "import threading, time; from tools.recorder import launcher as one;"
         "threading.Timer(0.2, one.give_up, (0.2,)).start(); time.sleep(30)"
@@ -543,7 +522,7 @@ def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
 
 
 @pytest.mark.parametrize("name", list(catalog))
-def test_a_hundred_shapes_and_more_awkward_ones_first(name: str) -> None:
+def test_a_hundred_shapes_and_more_awkward_ones_first(name):
     k = catalog[name]
     found = shapes_section.shapes(k)
     assert len(found) >= 100 and len(set(found)) == len(found)
@@ -564,26 +543,26 @@ def test_a_hundred_shapes_and_more_awkward_ones_first(name: str) -> None:
 class NumpySession(gpu.Session):
     """A GPU whose memory is NumPy's: the operands and the comparison are the real ones."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         pool = SimpleNamespace(free_all_blocks=lambda: None)
         self.cupy = SimpleNamespace(**vars(np), get_default_memory_pool=lambda: pool)
         self.gpu, self.stream = H200, SimpleNamespace(synchronize=lambda: None)
         self._problem = None
 
-    def on_stream(self) -> Any:
+    def on_stream(self):
         return contextlib.nullcontext()
 
-    def faults(self, what: str) -> Any:
+    def faults(self, what):
         return contextlib.nullcontext()
 
-    def _gemm64(self, A: Any, B: Any, C: Any) -> None:
+    def _gemm64(self, A, B, C):
         np.matmul(A, B, out=C)
 
 
 SIZES = [(1, 1, 1), (9, 7, 5), (33, 17, 64)]
 
 
-def checked(name: str, shifted: bool, monkeypatch: pytest.MonkeyPatch, do: Any = multiply) -> Any:
+def checked(name, shifted, monkeypatch, do=multiply):
     monkeypatch.setattr(shapes_section, "Session", NumpySession)
     monkeypatch.setattr(launch, "cuda_launch", do)
     task = {"kernel": name, "shapes": SIZES, "seed": 1, "shifted": shifted}
@@ -592,17 +571,17 @@ def checked(name: str, shifted: bool, monkeypatch: pytest.MonkeyPatch, do: Any =
 
 @pytest.mark.parametrize("name", ["naive", "naive_int", "mma_pipelined_bf16", "hopper_5"])
 @pytest.mark.parametrize("shifted", [False, True])
-def test_right_results_pass(name: str, shifted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_right_results_pass(name, shifted, monkeypatch):
     found = checked(name, shifted, monkeypatch)
     assert (found["shapes"], found["wrong"], found["wrong_at"]) == (3, 0, [])
     assert 0.0 <= found["worst"] <= 1.0
 
 
-def test_a_wrong_and_an_unwritten_element_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+def test_a_wrong_and_an_unwritten_element_are_counted(monkeypatch):
+    def short(p, A, B, C, cubin=b""):
         multiply(p, A[:, :-1], B[:-1], C)
 
-    def forgetful(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+    def forgetful(p, A, B, C, cubin=b""):
         if p.M == 9:
             multiply(p, A[:-1], B, C[:-1])
         else:
@@ -616,12 +595,10 @@ def test_a_wrong_and_an_unwritten_element_are_counted(monkeypatch: pytest.Monkey
     assert integers["wrong"] > 500 and integers["worst"] is None  # infinitely over a bound of 0
 
 
-def test_shifted_operands_begin_one_element_and_c_at_every_offset_into_their_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_shifted_operands_begin_one_element_and_c_at_every_offset_into_their_memory(monkeypatch):
     seen: dict[str, list[int]] = {}
 
-    def look(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+    def look(p, A, B, C, cubin=b""):
         for name, x in (("A", A), ("B", B), ("C", C)):
             owner = x if x.base is None else x.base
             seen.setdefault(name, []).append(x.ctypes.data - owner.ctypes.data)
@@ -638,8 +615,8 @@ def test_shifted_operands_begin_one_element_and_c_at_every_offset_into_their_mem
     assert seen["A"] == [0] * 3
 
 
-def test_shapes_are_recorded_once(calls: Callable[[], list[str]]) -> None:
-    def go(**options: Any) -> Outcome:
+def test_shapes_are_recorded_once(calls):
+    def go(**options):
         wanted = {"kernels": ("naive", "hopper_1"), "workers": 2, **options}
         return campaign.run(Request(("shapes",), **wanted), lambda _: None)
 
@@ -660,7 +637,7 @@ def test_shapes_are_recorded_once(calls: Callable[[], list[str]]) -> None:
     assert go(count=130).measured == 1  # what was wrong is tried again
 
 
-def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so() -> None:
+def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so():
     task = Task("x", "", (), {"kernel": "naive", "shapes": SIZES, "seed": 1})
     first = {"shapes": 3, "worst": 0.1, "wrong": 0, "wrong_at": []}
     r = shapes_section.shapes_row(task, Verdict("stopped", launches=(first,)), NOTE)
@@ -671,9 +648,7 @@ def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so() -> None:
 # -- the records and their tables ------------------------------------------------------------------
 
 
-def test_a_page_shows_nothing_of_a_record_that_is_not_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_page_shows_nothing_of_a_record_that_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "VALIDATION", tmp_path)
     assert evidence.sanitizer_table() is None and evidence.shapes_table() is None
     assert evidence.mutants_table() is None
@@ -684,7 +659,7 @@ def test_a_page_shows_nothing_of_a_record_that_is_not_there(
         pages.evidence("sanitiser")
 
 
-def test_a_page_shows_the_records_that_are_there(calls: Any) -> None:
+def test_a_page_shows_the_records_that_are_there(calls):
     watch(sections=("shapes", "sanitizer"))
     shown = repr(pages.evidence("sanitizer"))
     lines = {line.split()[0]: line.split() for line in shown.splitlines()}
@@ -695,7 +670,7 @@ def test_a_page_shows_the_records_that_are_there(calls: Any) -> None:
     assert "0.250" in shapes and "hopper_5" in shapes and "NVIDIA H200" in shapes
 
 
-def test_rows_of_older_code_are_not_shown(calls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_older_code_are_not_shown(calls, monkeypatch):
     watch(kernels=("naive", "coalesced"))
     changed(monkeypatch, "naive", catalog["naive"].source.replace("sum = 0", "sum = 1"))
     table = evidence.sanitizer_table()
@@ -705,8 +680,8 @@ def test_rows_of_older_code_are_not_shown(calls: Any, monkeypatch: pytest.Monkey
 NOTE = dict.fromkeys(store.RECORDED) | {"gpu": "x"}
 
 
-def test_what_did_not_run_to_its_end_is_said() -> None:
-    def row(state: str, errors: int) -> SanitizerRun:
+def test_what_did_not_run_to_its_end_is_said():
+    def row(state, errors):
         return SanitizerRun(
             "naive", {}, "ragged", 1, 1, 1, "memcheck", state, errors, "", "", None, 0.0, "x", NOTE
         )
@@ -721,7 +696,7 @@ def test_what_did_not_run_to_its_end_is_said() -> None:
 # -- the command -----------------------------------------------------------------------------------
 
 
-def test_the_command(calls: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_the_command(calls, capsys, monkeypatch):
     assert main(["verify", "--plan", "--kernels", "naive", "--workers", "12"]) == 0
     assert "9 processes" in capsys.readouterr().out
     arguments = ["verify", "--kernels", "naive", "--workers", "4", "--commit", "abc"]

@@ -21,7 +21,7 @@ from tests.common import ROOT
 from tools import compiled as writer
 
 
-def test_the_books_kernels_run(bare: pytest.MonkeyPatch) -> None:
+def test_the_books_kernels_run(bare):
     assert not toolchain.available() and toolchain.compiler().endswith("(stored)")
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((45, 70)), rng.standard_normal((70, 33))
@@ -30,8 +30,8 @@ def test_the_books_kernels_run(bare: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.nvrtc
-def test_they_count_as_with_the_compiler(request: pytest.FixtureRequest) -> None:
-    def counts() -> list[tuple[object, ...]]:
+def test_they_count_as_with_the_compiler(request):
+    def counts():
         found = trace("tiled_32", 64, 64, 64).by_line()
         return [(a.line, a.text, a.requests, a.sectors, a.wavefronts) for a in found]
 
@@ -41,16 +41,14 @@ def test_they_count_as_with_the_compiler(request: pytest.FixtureRequest) -> None
     assert counts() == before
 
 
-def test_what_is_not_stored_says_what_to_install(bare: pytest.MonkeyPatch) -> None:
+def test_what_is_not_stored_says_what_to_install(bare):
     text = "__global__ void k(int* x) { x[0] = 7; }"
     with pytest.raises(ToolchainError, match=r"no compiler, and stored is what the book's pages"):
         emulator.launch(text, "k", 1, 1, [np.zeros(1, np.int32)])
     assert "was not compiled" in repr(mine("__global__ void k() { }", grid=1, block=1, args=[]))
 
 
-def test_another_text_name_or_header_is_another_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_text_name_or_header_is_another_program(tmp_path, monkeypatch):
     """A header beside a header decides, too."""
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "outer.cuh").write_text('#include "inner.cuh"\n')
@@ -72,7 +70,7 @@ def test_another_text_name_or_header_is_another_program(
     assert len(set(keys)) == len(keys) == 12
 
 
-def test_a_refused_source_is_refused_alike(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+def test_a_refused_source_is_refused_alike(tmp_path, bare):
     source = "__global__ void k() { oops }"
     key = compiled.program_key(source, "kernel.cu", "sm_75", (), (), ())
     row = compiled.Program("", {}, "", ("kernel.cu does not compile", "kernel.cu(1): error", ""))
@@ -83,7 +81,7 @@ def test_a_refused_source_is_refused_alike(tmp_path: Path, bare: pytest.MonkeyPa
     assert caught.value.log == "kernel.cu(1): error"
 
 
-def test_no_file_and_a_damaged_one(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
+def test_no_file_and_a_damaged_one(tmp_path, bare):
     request = ("__global__ void k() {}", "k.cu", "sm_75", (), (), ())
     for folder in (None, tmp_path):
         bare.setattr(project, "stored", folder)
@@ -110,11 +108,11 @@ def test_no_file_and_a_damaged_one(tmp_path: Path, bare: pytest.MonkeyPatch) -> 
         ("__device__ int f(int) { return 1; }", "nameless"),
     ],
 )
-def test_a_source_is_filed_under_its_first_kernel(source: str, name: str) -> None:
+def test_a_source_is_filed_under_its_first_kernel(source, name):
     assert compiled.file_of(source) == name
 
 
-def test_only_the_files_asked_for_are_read(bare: pytest.MonkeyPatch) -> None:
+def test_only_the_files_asked_for_are_read(bare):
     compiled._table.cache_clear(), compiled._archive.cache_clear()
     read = []
     load = Path.read_bytes
@@ -123,7 +121,7 @@ def test_only_the_files_asked_for_are_read(bare: pytest.MonkeyPatch) -> None:
     assert [name for name in read if name.endswith(".xz")] == ["tiled.xz"]
 
 
-def test_the_reader_needs_no_lzma_until_it_unpacks() -> None:
+def test_the_reader_needs_no_lzma_until_it_unpacks():
     program = (
         "import sys; sys.modules['lzma'] = None\nfrom helpers import catalog\nfrom nogpu import"
         " compiled\nassert compiled.find(catalog['tiled_32'].source, 'sm_90', (('T', 'float'),),"
@@ -133,7 +131,7 @@ def test_the_reader_needs_no_lzma_until_it_unpacks() -> None:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shelf(tmp_path, monkeypatch):
     """A folder of kernels with one in it, compiled and stored beside it."""
     kernel = tmp_path / "kernels" / "one.cu"
     kernel.parent.mkdir()
@@ -149,7 +147,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.nvrtc
-def test_a_changed_kernel_changes_its_own_files_alone(shelf: Path) -> None:
+def test_a_changed_kernel_changes_its_own_files_alone(shelf):
     folder = shelf.parent.parent / "stored"
     stored = writer.read(folder)
     assert writer.stale(stored) == {} and writer.save(stored, folder, "NVRTC 13.0") == []
@@ -170,7 +168,7 @@ def test_a_changed_kernel_changes_its_own_files_alone(shelf: Path) -> None:
     assert set(writer.stale(writer.read(folder))) == {"one"}
 
 
-def test_no_path_of_a_machine_is_stored() -> None:
+def test_no_path_of_a_machine_is_stored():
     stored = writer.read(ROOT / "data" / "compiled")
     text = "\n".join(p.ptx + p.log for s in stored.values() for p, _ in s.programs.values())
     files = re.findall(r'\.file\s+\d+\s+"([^"]*)"', text)

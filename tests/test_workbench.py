@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ TILED = catalog["tiled_32"].source
 FIRST = "__syncthreads();  // both tiles are complete"
 
 
-def edited(*changes: tuple[str, str]) -> str:
+def edited(*changes):
     text = TILED
     for old, new in changes:
         assert old in text, old
@@ -40,12 +39,12 @@ def edited(*changes: tuple[str, str]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_gpu(monkeypatch):
     """What is tested here is the same on every machine; tools.on_a_gpu runs the loop on a GPU."""
     monkeypatch.setattr(device, "current", lambda: None)
 
 
-def counts(verdict: Verdict, what: str) -> tuple[float, float]:
+def counts(verdict, what):
     """A count of yours and of the book's kernel, on the same shape."""
     facts: Any = verdict.facts
     yours, books = facts.counted
@@ -61,22 +60,22 @@ def counts(verdict: Verdict, what: str) -> tuple[float, float]:
 # -- what the pages ask a reader to try ------------------------------------------------------------
 
 
-def changed(what: str, ratio: Callable[[float], bool]) -> Callable[[Verdict], bool]:
+def changed(what, ratio):
     """It is right, and this count over that of the book's kernel is as the page says."""
 
-    def holds(v: Verdict) -> bool:
+    def holds(v):
         yours, books = counts(v, what)
         return v.ok and ratio(yours / books)
 
     return holds
 
 
-def found(*kinds: str) -> Callable[[Verdict], bool]:
+def found(*kinds):
     """The emulator found faults of exactly these kinds."""
     return lambda v: not v.ok and {f.kind for f in v.findings} == set(kinds)
 
 
-def both(*claims: Callable[[Verdict], bool]) -> Callable[[Verdict], bool]:
+def both(*claims):
     return lambda v: all(claim(v) for claim in claims)
 
 
@@ -167,7 +166,7 @@ CORE_EDITS = (
 
 
 @pytest.mark.parametrize("edit", (*EDITS, *CORE_EDITS), ids=lambda e: f"{e.page}-{e.kernel}")
-def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
+def test_what_a_page_proposes_does_what_it_says(edit):
     """In its cell, at the page's words where these say what comes of it."""
     cell, text = re.compile(rf"^%%cuda {edit.kernel}\b", re.MULTILINE), "".join(texts_of(edit.page))
     assert not edit.words or cell.search(text)
@@ -182,7 +181,7 @@ def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
 
 
 @pytest.mark.parametrize("line", ["tma_store_fence();", "tma_store_wait_read<0>();"])
-def test_a_fence_that_a_page_takes_away_is_missed(line: str) -> None:
+def test_a_fence_that_a_page_takes_away_is_missed(line):
     """The cell of the two ways to shared memory, whole and without one of its lines."""
     cell = re.search(r"%%cuda put_out [^\n]*\n(.*?)```", "".join(texts_of("20")), re.DOTALL)
     assert cell and line in cell[1]
@@ -196,7 +195,7 @@ def test_a_fence_that_a_page_takes_away_is_missed(line: str) -> None:
         assert {f.kind for f in verdict.findings} == findings
 
 
-def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
+def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged():
     """The wrong twin: kernels as they are, of which no page's claim is true."""
     edits = (*EDITS, *CORE_EDITS)
     own = {name: cell_magic(name, "// the book's own text") for name in {e.kernel for e in edits}}
@@ -206,7 +205,7 @@ def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
         assert not edit.claim(own[edit.kernel]) or "takes it all back" in edit.words, edit.kernel
 
 
-def test_registers_that_fit_on_no_sm_are_told() -> None:
+def test_registers_that_fit_on_no_sm_are_told():
     """A launch that the emulator runs, and a T4 refuses."""
     text, tile = find("block_1d_core").source, "BM = 64, BN = 64, BK = 8, TM = 8"
     longer = repr(mine(text.replace(tile, "BM = 128, BN = 128, BK = 8, TM = 16"), "block_1d_core"))
@@ -214,7 +213,7 @@ def test_registers_that_fit_on_no_sm_are_told() -> None:
     assert "refuses" not in repr(mine(text, "block_1d_core"))
 
 
-def test_what_hangs_on_a_gpu_is_not_called_right() -> None:
+def test_what_hangs_on_a_gpu_is_not_called_right():
     """The emulator goes on past a wait that never ends; two steps along K would not show it."""
     source = find("hopper_2_core").source
     at_once = source.replace("at.parity ^ 1);", "at.parity);")
@@ -226,9 +225,7 @@ def test_what_hangs_on_a_gpu_is_not_called_right() -> None:
     assert "] Right" not in repr(kept) and "] Right" in repr(mine(source, "hopper_2_core"))
 
 
-def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(monkeypatch):
     facts: Any = cell_magic("block_1d_core", "// the book's own text").facts
     assert [c.shape for c in facts.cases] == [(64, 64, 16), (256, 256, 16), (64, 64, 272)]
     assert facts.book.kernel.name == "block_1d_core" and facts.arch == "sm_75"
@@ -241,7 +238,7 @@ def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(
     assert whole.rival == whole.book
 
 
-def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule() -> None:
+def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule():
     text = find("block_1d_core").source.replace("BM = 64", "BM = 128")
     with pytest.raises(ConfigError, match="BK \\* TM == BM"):
         cell_magic("block_1d_core", text)
@@ -261,14 +258,14 @@ def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule() -> None:
 
 
 @pytest.mark.parametrize("name", ["naive_int", "tiled_padded", "mma_pipelined_bf16"])
-def test_the_books_text_is_right_at_every_shape(name: str) -> None:
+def test_the_books_text_is_right_at_every_shape(name):
     verdict = cell_magic(name, "// the book's own text")
     assert verdict.ok and not verdict.findings and verdict.facts.wrong_case is None
     assert tuple(c.shape for c in verdict.facts.cases) == shapes(catalog[name])
     assert {c.where for c in verdict.facts.cases} == {"emulator"}
 
 
-def test_shapes_are_awkward_where_the_rules_allow() -> None:
+def test_shapes_are_awkward_where_the_rules_allow():
     tile = shapes(catalog["tiled_32"])
     assert (1, 1, 1) in tile and any(m % 32 and n % 32 and k % 32 for m, n, k in tile)
     assert all(m % 32 == n % 32 == k % 32 == 0 for m, n, k in shapes(catalog["tiled_padded"]))
@@ -278,7 +275,7 @@ def test_shapes_are_awkward_where_the_rules_allow() -> None:
     assert other[1:3] != tile[1:3] and other[0] == tile[0]
 
 
-def test_a_race_is_told_in_order_by_the_lines_of_the_cell_and_as_html() -> None:
+def test_a_race_is_told_in_order_by_the_lines_of_the_cell_and_as_html():
     body = TILED.replace(FIRST, "")
     verdict = cell_magic("tiled_32", body)
     stores = [i for i, text in enumerate(body.splitlines(), 2) if "_tile[ty][tx] =" in text]
@@ -293,7 +290,7 @@ def test_a_race_is_told_in_order_by_the_lines_of_the_cell_and_as_html() -> None:
     assert "<details>" in page and 'role="group"' in page
 
 
-def test_a_compile_error_names_the_line_of_the_cell_and_no_warning() -> None:
+def test_a_compile_error_names_the_line_of_the_cell_and_no_warning():
     body = edited(("sum += A_tile", "int unused; sum += A_tail"))
     wrong = next(i for i, text in enumerate(body.splitlines(), 2) if "A_tail" in text)
     verdict = cell_magic("tiled_32", body)
@@ -305,7 +302,7 @@ def test_a_compile_error_names_the_line_of_the_cell_and_no_warning() -> None:
     assert "<script>" not in shown and "&lt;script&gt;" in shown
 
 
-def test_a_wrong_element_is_told_with_its_line() -> None:
+def test_a_wrong_element_is_told_with_its_line():
     verdict = mine(TILED.replace("col] = sum", "col] = -sum"), "tiled_32")
     line = next(i for i, text in enumerate(TILED.splitlines(), 1) if "col] = sum" in text)
     assert re.search(
@@ -315,15 +312,15 @@ def test_a_wrong_element_is_told_with_its_line() -> None:
     assert verdict.facts.wrong_case is not None and not verdict.ok
 
 
-def test_a_kernel_that_does_not_end_is_stopped() -> None:
+def test_a_kernel_that_does_not_end_is_stopped():
     endless = TILED.replace("k0 += TILE", "k0 += 0")
     verdict = mine(endless, "tiled_32", seconds=0.3)
     assert {f.kind for f in verdict.findings} & {"step-budget", "deadlock"}
     assert len(verdict.facts.cases) == 1 and verdict.facts.counted is None
 
 
-def test_without_a_compiler_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> str:
+def test_without_a_compiler_it_is_said(monkeypatch):
+    def none():
         raise ToolchainError("no CUDA compiler here: install one")
 
     monkeypatch.setattr(toolchain, "compiler", none)
@@ -357,7 +354,7 @@ WRONG = {
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_kernel_is_not_called_right(name: str) -> None:
+def test_a_wrong_kernel_is_not_called_right(name):
     text, words = WRONG[name]
     verdict = mine(text, "tiled_32")
     assert not verdict.ok and words in repr(verdict), verdict
@@ -372,9 +369,7 @@ BOMBS = {
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_a_compiler_does_not_end_leaves_the_notebook_as_it_was(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_compiler_does_not_end_leaves_the_notebook_as_it_was(name, monkeypatch):
     short = Limits(memory=1024 * apart.MB, seconds=3, wall=60.0)
     monkeypatch.setattr(compiling, "EDIT", short)
     call = "g();" if name == "unrolled loops" else ""
@@ -386,9 +381,7 @@ def test_what_a_compiler_does_not_end_leaves_the_notebook_as_it_was(
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("locked", [True, False])
 @pytest.mark.parametrize("how", ["a plain path", "as data", "spliced", "by a macro", "a pipe"])
-def test_no_file_comes_out_by_an_include(
-    how: str, locked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_comes_out_by_an_include(how, locked, tmp_path, monkeypatch):
     """Locked into folders, and where no kernel locks: by what may be included."""
     secret = tmp_path / "secret"
     if how == "a pipe":
@@ -409,14 +402,14 @@ def test_no_file_comes_out_by_an_include(
 
 
 @pytest.mark.nvrtc
-def test_an_edit_costs_no_more_than_it_should() -> None:
+def test_an_edit_costs_no_more_than_it_should():
     """Seconds of the processor, warm, in both processes: of what a page's first cells are."""
 
-    def spent() -> float:
+    def spent():
         children = [child.process.pid for child in apart._CHILDREN.values()]
         return time.process_time() + sum(map(apart._spent, children))
 
-    def edit(n: int) -> float:
+    def edit(n):
         began = spent()
         assert mine(edited(("T sum = 0;", f"T sum = {n} - {n};")), "tiled_32").ok
         return spent() - began
@@ -424,7 +417,7 @@ def test_an_edit_costs_no_more_than_it_should() -> None:
     assert min(edit(n) for n in range(1, 5)) <= 0.3
 
 
-def test_tiles_are_compared_with_the_books_own() -> None:
+def test_tiles_are_compared_with_the_books_own():
     verdict = mine(TILED, "tiled_32", TILE=16)
     yours, books = verdict.facts.counted
     assert (yours.plan.params["TILE"], books.plan.params["TILE"]) == (16, 32)
@@ -434,11 +427,11 @@ def test_tiles_are_compared_with_the_books_own() -> None:
     assert verdict.times.empty
 
 
-def test_the_books_kernel_is_counted_once_for_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_books_kernel_is_counted_once_for_many_texts(monkeypatch):
     sources: list[str] = []
     trace_of = texts.launch.trace_of
 
-    def traced(p: Any, **options: Any) -> Any:
+    def traced(p, **options):
         sources.append(p.kernel.source)
         return trace_of(p, **options)
 
@@ -462,7 +455,7 @@ ADD = """__global__ void add(const float* a, const float* b, float* c, int n)
 """
 
 
-def vectors(n: int = 100) -> dict[str, Any]:
+def vectors(n=100):
     a = np.arange(n, dtype=np.float32)
     return {"n": n, "a": a, "b": a[::-1].copy(), "c": np.zeros(n, np.float32)}
 
@@ -475,7 +468,7 @@ def vectors(n: int = 100) -> dict[str, Any]:
         'add grid=-(-n // 32) block=32 args=(a, b, c, len(a)) expect={"c": a + b}',
     ],
 )
-def test_any_kernel_runs_on_any_arrays(line: str) -> None:
+def test_any_kernel_runs_on_any_arrays(line):
     names = vectors()
     verdict = cell_magic(line, ADD, names)
     assert verdict.ok and names["verdict"] is verdict
@@ -484,7 +477,7 @@ def test_any_kernel_runs_on_any_arrays(line: str) -> None:
 
 
 @pytest.mark.parametrize(("floats", "ends"), [("1LL << 33", True), ("1 << 22", False)])
-def test_a_kernel_that_takes_all_memory_is_stopped(floats: str, ends: bool) -> None:
+def test_a_kernel_that_takes_all_memory_is_stopped(floats, ends):
     """In a cell on one's own arrays and in place of a rung; a large array that fits passes."""
     add, tiled = (
         f"__device__ float big[{floats}];\n{text}".replace(
@@ -497,7 +490,7 @@ def test_a_kernel_that_takes_all_memory_is_stopped(floats: str, ends: bool) -> N
         assert ("more than 4,096 MB of memory" in str(verdict)) == ends == (not verdict.ok), verdict
 
 
-def test_what_is_wrong_with_it_is_told_by_line_of_the_cell() -> None:
+def test_what_is_wrong_with_it_is_told_by_line_of_the_cell():
     names = vectors()
     line = 'add grid=4 block=32 args=(a, b, c, n) expect={"c": a + b}'
     wrong = cell_magic(line, ADD.replace("a[i] +", "a[i] -"), names)
@@ -507,7 +500,7 @@ def test_what_is_wrong_with_it_is_told_by_line_of_the_cell() -> None:
 
 
 @pytest.mark.parametrize("lines", [3, 9])
-def test_a_long_table_of_lines_is_folded(lines: int) -> None:
+def test_a_long_table_of_lines_is_folded(lines):
     store = "((volatile int*) a)[threadIdx.x] = 1;\n"
     body = "__global__ void put(int* a) {\n" + store * lines + "}\n"
     verdict = mine(body, grid=1, block=32, args=[np.zeros(32, np.int32)])
@@ -515,7 +508,7 @@ def test_a_long_table_of_lines_is_folded(lines: int) -> None:
     assert ("<summary>Line by line</summary>" in verdict._repr_html_()) == (lines > workbench._FEW)
 
 
-def test_what_it_prints_is_shown() -> None:
+def test_what_it_prints_is_shown():
     body = '#include <cstdio>\n__global__ void hi() { printf("thread %d\\n", threadIdx.x); }\n'
     assert "thread 2" in repr(mine(body, grid=1, block=3, args=[]))
 
@@ -523,7 +516,7 @@ def test_what_it_prints_is_shown() -> None:
 # -- in IPython ------------------------------------------------------------------------------------
 
 
-def test_the_magic_is_there_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_magic_is_there_in_ipython(monkeypatch):
     pytest.importorskip("IPython")
     from IPython.core import getipython
     from IPython.core.interactiveshell import InteractiveShell
@@ -543,7 +536,7 @@ def test_the_magic_is_there_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shell.user_ns["verdict"] is done.result and shell.user_ns["x"].sum() == 16
 
 
-def test_what_did_not_run_is_not_called_clean() -> None:
+def test_what_did_not_run_is_not_called_clean():
     """An instruction that the emulator does not know; the twin without it is clean."""
     text = "__global__ void f(float* x) { BEFORE x[threadIdx.x] = 1; }"
     x = np.zeros(64, np.float32)
@@ -553,5 +546,5 @@ def test_what_did_not_run_is_not_called_clean() -> None:
     assert not bad.ok and "id not run" in repr(bad) and "othing found" not in repr(bad)
 
 
-def test_a_comment_that_reads_like_python_is_none() -> None:
+def test_a_comment_that_reads_like_python_is_none():
     assert cell_magic("tiled_32", "// import nothing\n").ok

@@ -10,7 +10,7 @@ from tests.pretended import running
 from tests.pretended.machines import MACHINES
 
 
-def main() -> None:
+def main():
     """Run a notebook; print what went wrong, and write all that the cells showed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("notebook", type=Path)

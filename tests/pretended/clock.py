@@ -19,50 +19,50 @@ _seed = 0
 _counts: dict[object, Iterator[int]] = defaultdict(itertools.count)
 
 
-def begin(seed: int) -> None:
+def begin(seed):
     """Begin a run in which times are drawn with this seed."""
     global _seed
     _seed = seed
     _counts.clear()
 
 
-def now() -> int:
+def now():
     """Nanoseconds of the pretended host."""
     return _now
 
 
-def install() -> None:
+def install():
     """Let this process read the pretended time by time.perf_counter and time.monotonic."""
     time.perf_counter_ns = _look
     time.perf_counter = lambda: _look() / 1e9
     time.monotonic = lambda: now() / 1e9
 
 
-def _look() -> int:
+def _look():
     """Nanoseconds, and a look takes one microsecond: nothing takes no time at all."""
     wait_until(now() + 1000)
     return now()
 
 
-def wait_until(moment: int) -> None:
+def wait_until(moment):
     """The host waits for a moment."""
     global _now, waited
     waited |= moment > _now + 1_000_000
     _now = max(_now, moment)
 
 
-def drawn(*about: object) -> float:
+def drawn(*about):
     """A number between 0 and 1 that the seed and the words decide."""
     digest = hashlib.sha256(repr((_seed, about)).encode()).digest()
     return int.from_bytes(digest[:6], "big") / (1 << 48)
 
 
-def turn(*about: object) -> int:
+def turn(*about):
     """How often this was asked before."""
     return next(_counts[about])
 
 
-def rate(most: float, *about: object) -> float:
+def rate(most, *about):
     """A rate below `most`, for something with these words."""
     return most * (0.03 + 0.6 * drawn(*about))
 
@@ -72,7 +72,7 @@ class OfTheHost:
     drawn."""
 
     @staticmethod
-    def perf_counter() -> float:
+    def perf_counter():
         """Seconds that go on at every look."""
         wait_until(now() + int(4e9 * drawn("host", turn("host")) ** 2) + 1_000_000)
         return now() / 1e9

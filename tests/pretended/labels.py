@@ -11,10 +11,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-from tests.pretended.running import Ran
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w])")
 _TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?|\w+|[^\w\s]")
@@ -41,11 +38,11 @@ class Fault:
     name: str
     where: str
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.number}, {self.of}, stands as {self.name}'s: {self.where}"
 
 
-def differing(text: str, other: str) -> set[int]:
+def differing(text, other):
     """Where numbers of a text begin that are others in another run."""
     mine, theirs = list(_TOKEN.finditer(text)), list(_TOKEN.finditer(other))
     shape = [["#" if m[0][0].isdigit() else m[0] for m in found] for found in (mine, theirs)]
@@ -60,21 +57,21 @@ def differing(text: str, other: str) -> set[int]:
     return {m.start() for i, m in enumerate(mine) if i not in same and m[0][0].isdigit()}
 
 
-def numbers(text: str, other_gpu: str, other_record: str) -> list[Number]:
+def numbers(text, other_gpu, other_record):
     """The numbers of a text with what they come from."""
     live, recorded = differing(text, other_gpu), differing(text, other_record)
     found = ((m.start(), m.end()) for m in NUMBER.finditer(text))
     return [Number(a, b, a in live, a in recorded) for a, b in found]
 
 
-def names(text: str, here: str) -> list[tuple[int, str]]:
+def names(text, here):
     """Where a text names the GPU of the record ("record") and the one at hand ("here")."""
     at = [(m.start(), "record") for m in re.finditer(RECORD, text)]
     own = "|".join([HERE, re.escape(here), r"\b" + re.escape(here.split()[-1]) + r"\b"])
     return sorted(at + [(m.start(), "here") for m in re.finditer(own, text)])
 
 
-def _verdict(number: Number, owners: set[str]) -> str:
+def _verdict(number, owners):
     """What is wrong with a number that stands as that of these; "" if nothing."""
     if number.live and number.recorded:  # a ratio of the two: both have to be named
         return "" if len(owners) != 1 else "measured here and recorded"
@@ -92,9 +89,7 @@ _LINK = re.compile(r'(?<=\])\([^()\s]*(?:\s+"[^"]*")?\)')
 _SENTENCE = re.compile(r"(?s).+?(?:[.!?][)\"”]*(?=\s|$)|$)\s*")
 
 
-def in_prose(
-    text: str, found: Sequence[Number], here: str
-) -> Iterator[tuple[Number, str, str, str]]:
+def in_prose(text, found, here):
     """Numbers of a text whose sentence, or what stands before it, names another GPU."""
     text = _LINK.sub(lambda m: " " * len(m[0]), text)
     for paragraph in re.finditer(r"(?:.+\n?)+", text):
@@ -119,7 +114,7 @@ def in_prose(
 _CLAUSE = re.compile(r"[,;:]\s|\b(?:and|but|where|while|against|than)\b")
 
 
-def _nearest(number: Number, inside: Sequence[tuple[int, str]], text: str) -> set[str]:
+def _nearest(number, inside, text):
     """Whose a number is by names in its sentence: in its clause, else before it, else after it."""
     first = max((m.end() for m in _CLAUSE.finditer(text, 0, number.start)), default=0)
     last = next((m.start() for m in _CLAUSE.finditer(text, number.end)), len(text))
@@ -131,7 +126,7 @@ def _nearest(number: Number, inside: Sequence[tuple[int, str]], text: str) -> se
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _plain(markup: str) -> str:
+def _plain(markup):
     return " ".join(html.unescape(re.sub(r"<[^>]*>", "", markup)).split())
 
 
@@ -144,7 +139,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def tables(markup: str) -> list[Table]:
+def tables(markup):
     """The tables of a piece of HTML."""
     made = []
     for found in re.finditer(r"(?s)<table.*?</table>(.*?)(?=<table|$)", markup):
@@ -159,14 +154,14 @@ def tables(markup: str) -> list[Table]:
     return made
 
 
-def _outside_tables(markup: str) -> str:
+def _outside_tables(markup):
     """The text of a piece of HTML without its tables, a line to each paragraph or point."""
     rest = re.sub(r"(?s)<(table|style|script|svg)\b.*?</\1>", "", markup)
     parts = re.split(r"</?(?:p|li|ul|div|summary|details)\b[^>]*>", rest)
     return "\n\n".join(filter(None, map(_plain, parts)))
 
 
-def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str, str, str, str]]:
+def in_tables(own, gpu, record, here):
     """Numbers of tables under the name of another GPU."""
     for t, other, changed in zip(tables(own), tables(gpu), tables(record), strict=False):
         for r, row in enumerate(t.rows):
@@ -184,7 +179,7 @@ def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str,
                         yield cell[number.start : number.end], of, " and ".join(owners), where
 
 
-def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
+def faults(passes, here):
     """What stands under a wrong name on a page, from its three runs. here: the pretended GPU."""
     found = []
     runs = (passes["own"], passes["other_gpu"], passes["other_record"])

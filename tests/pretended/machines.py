@@ -19,19 +19,17 @@ class Machine:
     lacks: frozenset[str] = frozenset()
 
     @property
-    def gpu(self) -> bool:
+    def gpu(self):
         """Whether it has a GPU."""
         return bool(self.properties)
 
     @property
-    def title(self) -> str:
+    def title(self):
         """The GPU's name as the driver says it."""
         return str(self.properties.get("name", b"").decode())
 
 
-def _properties(
-    name: bytes, arch: tuple[int, int], sms: int, mhz: int, gib: int, threads: int, shared_kb: int
-) -> dict[str, Any]:
+def _properties(name, arch, sms, mhz, gib, threads, shared_kb):
     return {
         "name": name,
         "major": arch[0],
@@ -70,11 +68,11 @@ MACHINES: Mapping[str, Machine] = {
 _here: list[Machine] = []
 
 
-def be(machine: Machine) -> None:
+def be(machine):
     """Make this process the machine's."""
     _here[:] = [machine]
 
 
-def here() -> Machine:
+def here():
     """The machine of this process. Raises IndexError in a process that pretends nothing."""
     return _here[0]

@@ -15,7 +15,7 @@ rows_of: list[np.ndarray] = []
 """The rows that were taken of a matrix last."""
 
 
-def values(x: np.ndarray, bfloat16: bool) -> np.ndarray:
+def values(x, bfloat16):
     """The numbers of a matrix, in a type that NumPy multiplies well."""
     if bfloat16:
         return (x.astype(np.uint32) << 16).view(np.float32)
@@ -24,20 +24,20 @@ def values(x: np.ndarray, bfloat16: bool) -> np.ndarray:
     return x.astype(np.float32)
 
 
-def _whole(x: np.ndarray) -> bool:
+def _whole(x):
     """Whether its numbers are integers, whose products are exact in float64 alone."""
     some = x.reshape(-1)[:: max(1, x.size // 97)]
     return x.dtype.kind in "iu" or bool((some == np.round(some)).all())
 
 
-def _mark(x: np.ndarray, bfloat16: bool) -> bytes:
+def _mark(x, bfloat16):
     """Some of the numbers of a matrix: two with the same are taken for the same."""
     flat = x.reshape(-1)
     picked = flat[:: max(1, flat.size // 97)][:97].copy()
     return values(picked, bfloat16).astype(np.float64).tobytes()
 
 
-def multiply(A: np.ndarray, B: np.ndarray, C: np.ndarray, bfloat16: bool = False) -> None:
+def multiply(A, B, C, bfloat16=False):
     """Write A B into C; C of uint16 holds bfloat16."""
     (m, k), n = A.shape, B.shape[1]
     key = (m, n, k, _mark(A, bfloat16), _mark(B, bfloat16))
@@ -62,11 +62,11 @@ def multiply(A: np.ndarray, B: np.ndarray, C: np.ndarray, bfloat16: bool = False
         C[...] = _stored(found, C.dtype)
 
 
-def _holds(row: np.ndarray, wanted: np.ndarray) -> bool:
+def _holds(row, wanted):
     return bool(np.array_equal(row, _stored(wanted, row.dtype)))
 
 
-def _stored(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _stored(x, dtype):
     if dtype == np.uint16:
         bits = x.astype(np.float32).view(np.uint32)
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)

@@ -7,14 +7,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from tests.pretended import clock
-from tests.pretended.machines import Machine, be
+from tests.pretended.machines import be
 
 SITE = Path(__file__).resolve().parent / "site"
 ROOT = SITE.parent.parent.parent
@@ -30,7 +29,7 @@ class Ran:
     error: str
 
 
-def pretend(machine: Machine) -> None:
+def pretend(machine):
     """Make this process the machine's. Call it before anything of helpers is imported."""
     be(machine)
     os.environ.pop("TILE_BOOK_BUILD", None)
@@ -38,7 +37,7 @@ def pretend(machine: Machine) -> None:
     os.environ["MPLBACKEND"] = "agg"
     sys.path.insert(0, os.fspath(SITE))
     # jsonschema does without it, and its import takes longer than most pages do.
-    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+    sys.modules["rfc3987_syntax"] = None
     tools = Path(tempfile.mkdtemp(prefix="pretended-"))
     if machine.gpu and "nvidia-smi" not in machine.lacks:
         smi = tools / "nvidia-smi"
@@ -64,20 +63,20 @@ esac
 """
 
 
-def _pretend_telemetry(machine: Machine) -> None:
+def _pretend_telemetry(machine):
     """Clock and power as nvidia-smi would say them; loops of the CPU take times that are drawn."""
     from helpers.record import host, telemetry
 
-    host.time = clock.OfTheHost  # type: ignore[assignment]
+    host.time = clock.OfTheHost
     if machine.gpu and "nvidia-smi" not in machine.lacks:
-        telemetry.Telemetry.between = lambda *_: telemetry.Reading(  # type: ignore[method-assign]
+        telemetry.Telemetry.between = lambda *_: telemetry.Reading(
             float(round(700 + 99 * clock.drawn("clock"))),
             round(60 + 9 * clock.drawn("power"), 1),
             None,
         )
 
 
-def begin(seed: int) -> None:
+def begin(seed):
     """A run on the GPU of this seed: nothing that was measured before is kept."""
     from helpers.record import host, sources
 
@@ -88,31 +87,30 @@ def begin(seed: int) -> None:
                 kept.cache_clear()
 
 
-def _without_compiler() -> None:
+def _without_compiler():
     """Neither NVRTC nor clang, and no disassembler, among the wheels or on the PATH."""
-    import ctypes
     import types
 
     from nogpu import clang, toolchain
 
-    def refuse(*_: Any) -> tuple[ctypes.CDLL, Path]:
+    def refuse(*_):
         raise toolchain.ToolchainError(
             f"no NVRTC library was found on this machine. {toolchain.INSTALL_HINT}"
         )
 
     toolchain._open_nvrtc = refuse
     clang.available = lambda: False
-    toolchain.sys = types.SimpleNamespace(path=[])  # type: ignore[assignment]
-    toolchain.shutil = types.SimpleNamespace(which=lambda *_, **__: None)  # type: ignore[assignment]
+    toolchain.sys = types.SimpleNamespace(path=[])
+    toolchain.shutil = types.SimpleNamespace(which=lambda *_, **__: None)
 
 
-def _remember_cubins() -> None:
+def _remember_cubins():
     """Let the pretended driver know what a cubin was compiled from."""
     from nogpu import toolchain
 
     compile_ = toolchain.compile
 
-    def compiled(source: str, **named: Any) -> Any:
+    def compiled(source, **named):
         from cupy.cuda.kernels import Made, remember
 
         made = compile_(source, **named)
@@ -124,7 +122,7 @@ def _remember_cubins() -> None:
     toolchain.compile = compiled
 
 
-def _remember_launches() -> None:
+def _remember_launches():
     """Let a launch in the emulator that was made before not be made again: its arrays come out as
     then."""
     import numpy as np
@@ -133,9 +131,7 @@ def _remember_launches() -> None:
 
     launch, kept = emulator.launch, {}
 
-    def launched(
-        source: str, entry: str, grid: Any, block: Any, args: Any, *rest: Any, **named: Any
-    ) -> Any:
+    def launched(source, entry, grid, block, args, *rest, **named):
         symbols = named.get("symbols") or {}
         arrays = [x for x in [*args, *symbols.values()] if isinstance(x, np.ndarray)]
         key = repr((
@@ -151,10 +147,10 @@ def _remember_launches() -> None:
             x[...] = then
         return report
 
-    emulator.launch = launched  # type: ignore[assignment]
+    emulator.launch = launched
 
 
-def _identify(x: Any) -> Any:
+def _identify(x):
     """What tells an argument from another."""
     if isinstance(x, dict):
         return sorted((key, _identify(value)) for key, value in x.items())
@@ -165,13 +161,13 @@ def _identify(x: Any) -> Any:
     return repr(x)
 
 
-def code_cells(notebook: Path) -> list[str]:
+def code_cells(notebook):
     """The code of a notebook's cells, from top to bottom."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
 
 
-def run(cells: list[str], folder: Path) -> Iterator[Ran]:
+def run(cells, folder):
     """Run cells one after the other in a fresh namespace, as "Run all" does, errors or not."""
     from IPython.core.displayhook import CapturingDisplayHook
     from IPython.core.interactiveshell import InteractiveShell
@@ -204,7 +200,7 @@ def run(cells: list[str], folder: Path) -> Iterator[Ran]:
         sys.path[:] = path
 
 
-def _text(data: dict[str, Any]) -> str:
+def _text(data):
     if "<table" in data.get("text/html", ""):
         return str(data["text/html"])
     return str(data.get("text/markdown") or data.get("text/plain") or data.get("text/html") or "")
@@ -213,13 +209,13 @@ def _text(data: dict[str, Any]) -> str:
 # -- the same page on another GPU, and beside another record ---------------------------------------
 
 
-def once(cells: list[str], seed: int = 0) -> list[Ran]:
+def once(cells, seed=0):
     """Run cells in book/, on the GPU of this seed."""
     begin(seed)
     return list(run(cells, ROOT / "book"))
 
 
-def thrice(cells: list[str]) -> dict[str, list[Ran]]:
+def thrice(cells):
     """Run cells as they are, on a GPU with other times, and beside a record with other times."""
     from helpers import page as pages
     from helpers.page import claims
@@ -249,13 +245,11 @@ def thrice(cells: list[str]) -> dict[str, list[Ran]]:
 
 
 @contextlib.contextmanager
-def _in_words() -> Iterator[None]:
+def _in_words():
     """Figures have their words and no picture: a second run needs no more."""
     from helpers.draw import figures
 
-    def in_words(
-        draw: Any, alt: str, caption: str = "", chart: Any = None, source: str = ""
-    ) -> Any:
+    def in_words(draw, alt, caption="", chart=None, source=""):
         drawn_later = lambda: draw(figures.DESK).figure  # noqa: E731
         return figures.Figure("<svg></svg>", alt, caption, "", drawn_later, chart, source)
 
@@ -271,10 +265,10 @@ def _in_words() -> Iterator[None]:
             module.both = drawn
 
 
-def slower(record: Path, factor: float = 1.37) -> dict[str, Any]:
+def slower(record, factor=1.37):
     """A record in which everything takes longer by a factor."""
 
-    def changed(x: Any, name: str = "") -> Any:
+    def changed(x, name=""):
         if isinstance(x, dict):
             return {key: changed(value, key) for key, value in x.items()}
         if isinstance(x, list):

@@ -9,70 +9,69 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from nogpu.errors import ConfigError
 
 
-def echo(job: dict[str, Any]) -> dict[str, Any]:
+def echo(job):
     return {"got": job, "env": dict(os.environ), "cwd": os.listdir("."), "pid": os.getpid()}
 
 
-def say(job: dict[str, Any]) -> str:
+def say(job):
     print(job["text"])
     os.write(1, job["text"].encode())
     return "said"
 
 
-def refuse(job: dict[str, Any]) -> None:
+def refuse(job):
     raise ConfigError(f"no {job['what']}")
 
 
-def fail(job: dict[str, Any]) -> None:
+def fail(job):
     raise KeyError(job["what"])
 
 
-def spin(job: dict[str, Any]) -> None:
+def spin(job):
     while True:
         pass
 
 
-def compute(job: dict[str, Any]) -> float:
+def compute(job):
     began = time.process_time()
     while (spent := time.process_time() - began) < job["seconds"]:
         pass
     return spent
 
 
-def sleep(job: dict[str, Any]) -> None:
+def sleep(job):
     time.sleep(600)
 
 
-def swell(job: dict[str, Any]) -> None:
+def swell(job):
     chunks = []
     while True:
         chunks.append(bytearray(1 << 29))  # few pages are touched before the limit
 
 
-def evaluate(job: dict[str, Any]) -> int:
+def evaluate(job):
     """What a reader of sources must not do."""
     return len(str(eval(job["text"])))
 
 
-def answer(job: dict[str, Any]) -> str:
+def answer(job):
     return "x" * int(job["size"])
 
 
-def end_by(job: dict[str, Any]) -> None:
+def end_by(job):
     os.kill(os.getpid(), signal.Signals[job["name"]])
     time.sleep(5)
 
 
-def vanish(job: dict[str, Any]) -> None:
+def vanish(job):
     os._exit(7)
 
 
-def attempt(job: dict[str, Any]) -> dict[str, str]:
+def attempt(job):
     """What each forbidden thing comes to: "done", or the name of the error."""
     tries: dict[str, Callable[[], object]] = {
         "read": lambda: Path(job["secret"]).read_text(encoding="utf-8"),

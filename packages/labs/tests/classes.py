@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 from tilelabs import apart
-from tilelabs.labs import Lab, courses, rehearsing
+from tilelabs.labs import courses, rehearsing
 
 LOCK = None if apart.landlock() else False
 UNLOCKED = [] if apart.landlock() else ["--without-landlock"]
@@ -17,12 +16,12 @@ GROUPS = "student,group,lab\n"
 """Heads of a course's tables."""
 
 
-def course_of(folder: Path, variant: str = "A transposed") -> courses.Course:
+def course_of(folder, variant="A transposed"):
     """A new course whose lab 2 is this variant, not a drawn one."""
     return courses.new(folder, variants={"2": variant})
 
 
-def solutions(lab: Lab) -> dict[str, str]:
+def solutions(lab):
     """The first text that solves each variant."""
     found: dict[str, str] = {}
     for source in rehearsing.sources(lab):
@@ -31,12 +30,12 @@ def solutions(lab: Lab) -> dict[str, str]:
     return found
 
 
-def line(place: Path, *words: str) -> list[str]:
+def line(place, *words):
     """A command line with the course and the results of a place."""
     return [*words, "--course", str(place / "course"), "--out", str(place / "out")]
 
 
-def lay(folder: Path, **files: str | bytes) -> Path:
+def lay(folder, **files):
     """Files by name below a folder, which may lie in folders of their own."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -46,12 +45,12 @@ def lay(folder: Path, **files: str | bytes) -> Path:
     return folder
 
 
-def hand_in(folder: Path, **sources: str) -> Path:
+def hand_in(folder, **sources):
     """A kernel of each of these students."""
     return lay(folder, **{f"{student}.cu": text for student, text in sources.items()})
 
 
-def table(path: Path, key: str = "id") -> dict[str, dict[str, str]]:
+def table(path, key="id"):
     """Rows of a CSV file by what stands in a column."""
     with path.open(encoding="utf-8", newline="") as file:
         return {row[key]: row for row in csv.DictReader(file)}

@@ -8,8 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +20,7 @@ JOBS = "apart_jobs:"
 SMALL = Limits(memory=1 << 30, seconds=2, wall=20)
 
 
-def test_a_job_gets_what_it_is_given_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_gets_what_it_is_given_and_nothing_else(monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "canary-in-the-environment")
     done = run(f"{JOBS}echo", {"x": [1, "é", None]})
     assert not done.fault and not done.ended and done.value["got"] == {"x": [1, "é", None]}
@@ -32,7 +30,7 @@ def test_a_job_gets_what_it_is_given_and_nothing_else(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone limits what a process takes")
-def test_what_takes_too_much_room_ends_here_and_leaves_no_limit() -> None:
+def test_what_takes_too_much_room_ends_here_and_leaves_no_limit():
     """As in the process of a notebook, whose own arrays it does not count."""
     ours, much = bytearray(1 << 28), 1 << 28
     for _ in range(2):
@@ -45,7 +43,7 @@ def test_what_takes_too_much_room_ends_here_and_leaves_no_limit() -> None:
         raise EmulationError("misaligned")
 
 
-def test_what_a_job_prints_is_no_answer() -> None:
+def test_what_a_job_prints_is_no_answer():
     forged = '{"value": "forged", "fault": "", "ended": "", "kind": ""}'
     assert run(f"{JOBS}say", {"text": forged}).value == "said"
 
@@ -64,28 +62,26 @@ def test_what_a_job_prints_is_no_answer() -> None:
         ("nothing", {}, "", "AttributeError", "nothing"),
     ],
 )
-def test_every_end_is_told(
-    job: str, given: dict[str, object], ended: str, kind: str, words: str
-) -> None:
+def test_every_end_is_told(job, given, ended, kind, words):
     done = run(f"{JOBS}{job}", given, SMALL)
     assert (done.ended, done.kind, done.value) == (ended, kind, None) and words in done.fault
     assert done.seconds < SMALL.wall
 
 
-def test_a_job_that_sleeps_is_ended_with_all_that_it_started() -> None:
+def test_a_job_that_sleeps_is_ended_with_all_that_it_started():
     began = time.monotonic()
     done = run(f"{JOBS}sleep", {}, Limits(wall=2))
     assert done.ended == "time" and "for 2 s" in done.fault and time.monotonic() - began < 9
 
 
-def test_a_job_that_computes_longer_than_the_clock_allows_is_not_ended() -> None:
+def test_a_job_that_computes_longer_than_the_clock_allows_is_not_ended():
     """A busy machine: what counts is the job's own time."""
     done = run(f"{JOBS}compute", {"seconds": 2.0}, Limits(seconds=20, wall=0.5))
     assert not done.ended and done.value >= 2.0 and done.seconds > 4 * 0.5
 
 
-def test_a_process_that_is_kept_serves_job_after_job_until_one_fails() -> None:
-    def pid() -> int:
+def test_a_process_that_is_kept_serves_job_after_job_until_one_fails():
+    def pid():
         return int(kept(f"{JOBS}echo", {}, SMALL, readable=None).value["pid"])
 
     assert pid() == pid() != run(f"{JOBS}echo", {}).value["pid"]
@@ -99,7 +95,7 @@ def test_a_process_that_is_kept_serves_job_after_job_until_one_fails() -> None:
     assert pid() != first and kept(f"{JOBS}fail", {"what": 1}, SMALL, readable=None).fault
 
 
-def test_a_call_is_a_module_and_a_function() -> None:
+def test_a_call_is_a_module_and_a_function():
     with pytest.raises(ConfigError, match="module:function"):
         run("apart_jobs.echo", {})
 
@@ -117,7 +113,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_stop_ends_the_job_and_not_the_one_who_waits() -> None:
+def test_stop_ends_the_job_and_not_the_one_who_waits():
     line = [sys.executable, "-c", STOPPED]
     process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
@@ -132,14 +128,14 @@ needs_landlock = pytest.mark.skipif(not apart.landlock(), reason="this kernel ha
 
 
 @pytest.fixture
-def listening() -> Iterator[int]:
+def listening():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
         yield server.getsockname()[1]
 
 
-def tried(folder: Path, port: int, locked: bool) -> dict[str, str]:
+def tried(folder, port, locked):
     (folder / "secret").write_text("canary", encoding="utf-8")
     (folder / "open").mkdir(exist_ok=True)
     (folder / "open" / "allowed").write_text("yes", encoding="utf-8")
@@ -152,9 +148,7 @@ def tried(folder: Path, port: int, locked: bool) -> dict[str, str]:
 
 
 @needs_landlock
-def test_a_locked_job_reads_what_it_may_and_touches_nothing_else(
-    tmp_path: Path, listening: int
-) -> None:
+def test_a_locked_job_reads_what_it_may_and_touches_nothing_else(tmp_path, listening):
     found = tried(tmp_path, listening, True)
     assert found.pop("allowed") == "done"
     network = found.pop("connect")
@@ -163,7 +157,7 @@ def test_a_locked_job_reads_what_it_may_and_touches_nothing_else(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["open", "secret"]
 
 
-def test_without_the_lock_the_same_job_reads_and_runs(tmp_path: Path, listening: int) -> None:
+def test_without_the_lock_the_same_job_reads_and_runs(tmp_path, listening):
     """The wrong twin: what the lock keeps from it. Files have no room in either."""
     found = tried(tmp_path, listening, False)
     for what in ("read", "environ", "look", "program", "connect", "allowed"):
@@ -171,7 +165,7 @@ def test_without_the_lock_the_same_job_reads_and_runs(tmp_path: Path, listening:
     assert found["write_here"] != "done" and (tmp_path / "made").stat().st_size == 0
 
 
-def test_a_lock_that_cannot_be_had_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_cannot_be_had_is_said(monkeypatch):
     monkeypatch.setattr(apart, "landlock", lambda: 0)
     with pytest.raises(ConfigError, match="Landlock"):
         run(f"{JOBS}echo", {}, readable=[ROOT])

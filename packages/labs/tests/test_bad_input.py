@@ -8,7 +8,6 @@ import tempfile
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from classes import LOCK, course_of, lay, table
@@ -64,7 +63,7 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def handed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, str]]]:
+def handed(tmp_path_factory):
     """A class of them, judged and reported: the folder, and the table by id."""
     place = tmp_path_factory.mktemp("bad")
     course = course_of(place / "course")
@@ -75,14 +74,14 @@ def handed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, di
     return place, table(place / "out" / "lab-2-marks.csv")
 
 
-def whose(name: str) -> str:
+def whose(name):
     """The folder, and so the id, of a file: its name, two of which differ in kind alone."""
     return Path(name).stem.replace("utf16", f"utf16{Path(name).suffix[1:]}")
 
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", RUNS)
-def test_what_is_odd_and_right_has_its_points(name: str, handed: Any) -> None:
+def test_what_is_odd_and_right_has_its_points(name, handed):
     place, rows = handed
     row = rows[whose(name)]
     assert row["total"] == "90", row["notes"]
@@ -95,7 +94,7 @@ def test_what_is_odd_and_right_has_its_points(name: str, handed: Any) -> None:
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_judged_is_one_clear_line(name: str, handed: Any) -> None:
+def test_what_cannot_be_judged_is_one_clear_line(name, handed):
     place, rows = handed
     row, reason = rows[whose(name)], REFUSED[name][1]
     assert reason in row["notes"] and "\n" not in row["notes"] and row["total"] == "0"
@@ -109,7 +108,7 @@ def test_what_cannot_be_judged_is_one_clear_line(name: str, handed: Any) -> None
 # -- anything at all -------------------------------------------------------------------------------
 
 
-def through(name: str, raw: bytes) -> None:
+def through(name, raw):
     """Collect, judge without a compiler, and report a file: nothing but lines."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = Path(folder)
@@ -130,7 +129,7 @@ def through(name: str, raw: bytes) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=400) | st.text(max_size=200).map(lambda t: t.encode("utf-8", "replace")))
-def test_any_bytes_are_one_line(raw: bytes) -> None:
+def test_any_bytes_are_one_line(raw):
     through("s1.cu", raw)
     through("s2.ipynb", raw)
 
@@ -142,7 +141,7 @@ ANY = st.recursive(
 )
 
 
-def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def some(**fields):
     """Anything, or an object with some of these fields, each as it should be or anything."""
     strategies = {name: field | ANY for name, field in fields.items()}
     return ANY | st.fixed_dictionaries({}, optional=strategies)
@@ -156,7 +155,7 @@ NOTEBOOKS = some(cells=CELLS, metadata=some(tile_by_tile=ANY))
 
 @settings(max_examples=80, deadline=None)
 @given(NOTEBOOKS)
-def test_any_notebook_is_one_line(made_up: Any) -> None:
+def test_any_notebook_is_one_line(made_up):
     through("s1.ipynb", json.dumps(made_up).encode())
 
 
@@ -164,7 +163,7 @@ def test_any_notebook_is_one_line(made_up: Any) -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6), st.integers(0, 400)
 )
-def test_any_zip_is_submissions_or_one_line(changes: list[tuple[int, int]], end: int) -> None:
+def test_any_zip_is_submissions_or_one_line(changes, end):
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a_1_9_lab2.cu", HONEST)
@@ -182,8 +181,8 @@ def test_any_zip_is_submissions_or_one_line(changes: list[tuple[int, int]], end:
             assert words.is_file()
 
 
-def test_a_traceback_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*a: object) -> None:
+def test_a_traceback_would_be_seen(monkeypatch):
+    def fail(*a):
         raise AttributeError
 
     monkeypatch.setattr("tilelabs.grading.collecting.notebooks.read", fail)
@@ -191,7 +190,7 @@ def test_a_traceback_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         through("s1.ipynb", b"{}")
 
 
-def test_a_folder_that_leads_elsewhere_is_not_written_to(tmp_path: Path) -> None:
+def test_a_folder_that_leads_elsewhere_is_not_written_to(tmp_path):
     courses.new(tmp_path / "course")
     write(tmp_path, made("s1"))
     rows = reported(tmp_path)
@@ -207,7 +206,7 @@ TABLES = {"groups": lambda c: groups(c, TWO), "overrides": lambda c: overrides(c
 @given(
     st.sampled_from(sorted(TABLES)), st.binary(max_size=60) | st.text(max_size=60).map(str.encode)
 )
-def test_any_table_is_read_or_one_line(name: str, raw: bytes) -> None:
+def test_any_table_is_read_or_one_line(name, raw):
     with tempfile.TemporaryDirectory() as folder:
         course = courses.new(Path(folder) / "course")
         path = course.folder / f"{name}.csv"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.nvrtc
 RECORD = ROOT / "data" / "validation" / "classroom.json"
 
 
-def test_a_class_is_the_same_every_time_and_a_tenth_of_it_is_hostile(tmp_path: Path) -> None:
+def test_a_class_is_the_same_every_time_and_a_tenth_of_it_is_hostile(tmp_path):
     every = students(200, tmp_path / "course.toml")
     assert every == students(200, tmp_path / "course.toml")
     assert len({s.id for s in every}) == 200 and sum(s.kind == "hostile" for s in every) == 20
@@ -33,7 +32,7 @@ def test_a_class_is_the_same_every_time_and_a_tenth_of_it_is_hostile(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_class_of_twenty_beside_hostile_neighbours(tmp_path: Path) -> None:
+def test_a_class_of_twenty_beside_hostile_neighbours(tmp_path):
     # In a process of its own, which no other test's children made large.
     with ProcessPoolExecutor(1, get_context("spawn")) as alone:
         record = alone.submit(classroom.run, 20, tmp_path).result()
@@ -60,7 +59,7 @@ def test_a_class_of_twenty_beside_hostile_neighbours(tmp_path: Path) -> None:
     assert classroom.leaks(course, one) == [str(one / "told.txt")]
 
 
-def test_the_record_is_of_a_whole_class_and_nobody_was_changed() -> None:
+def test_the_record_is_of_a_whole_class_and_nobody_was_changed():
     """Whoever changes what lab 2 asks writes it again: python -m tools.classroom --out."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     assert (record["lab"], record["version"]) == (LAB.number, LAB.version)

@@ -11,10 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from classes import LOCK, UNLOCKED, course_of, hand_in
@@ -26,7 +24,6 @@ from tests.common import ROOT
 from tilelabs import apart
 from tilelabs.grading import clusters, collect, grade, judging, report
 from tilelabs.grading.collecting import Submission
-from tilelabs.labs import courses
 from tools import hostile
 from tools.hostile import HONEST
 
@@ -37,14 +34,12 @@ MORE |= {"s8": HONEST, "s9": "", "t1": HONEST}
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> courses.Course:
+def course(tmp_path_factory):
     return course_of(tmp_path_factory.mktemp("clusters") / "course")
 
 
 @pytest.fixture(scope="module")
-def here(
-    course: courses.Course, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[tuple[Submission, ...], Path]:
+def here(course, tmp_path_factory):
     """A class, and what comes of it on this machine alone."""
     place = tmp_path_factory.mktemp("here")
     found = collect(hand_in(place / "in", **MORE), "lab2")
@@ -53,13 +48,13 @@ def here(
 
 
 @contextmanager
-def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str, list[int]]]:
+def dask(workers, book=ROOT, **settings):
     """A scheduler's address, and the process ids of its workers of one thread each."""
     pytest.importorskip("distributed", reason="Dask is not installed: this test did not run")
     env = {**os.environ, "PYTHONPATH": str(book), **settings}
     started: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
+    def start(*arguments):
         made = subprocess.Popen(
             [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
             env=env, cwd=book, stderr=subprocess.PIPE, text=True,
@@ -67,7 +62,7 @@ def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str
         started.append(made)
         return made
 
-    def wait_for(made: subprocess.Popen[str], pattern: str) -> str:
+    def wait_for(made, pattern):
         assert made.stderr is not None
         for line in made.stderr:
             if found := re.search(pattern, line):
@@ -90,10 +85,10 @@ def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str
             one.wait()
 
 
-def kill_in_the_middle(pid: int, messages: list[str]) -> None:
+def kill_in_the_middle(pid, messages):
     """Kill a worker when the first result is there."""
 
-    def watch() -> None:
+    def watch():
         while len(messages) < 2:
             time.sleep(0.01)
         os.kill(pid, signal.SIGKILL)
@@ -102,9 +97,7 @@ def kill_in_the_middle(pid: int, messages: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_one_of_them_killed_change_no_byte(
-    tmp_path: Path, course: courses.Course, here: tuple[tuple[Submission, ...], Path]
-) -> None:
+def test_two_workers_one_of_them_killed_change_no_byte(tmp_path, course, here):
     (found, alone), messages = here, list[str]()
     with dask(2) as (address, pids), clusters.dask(address) as executor:
         kill_in_the_middle(pids[0], messages)
@@ -122,8 +115,8 @@ def test_two_workers_one_of_them_killed_change_no_byte(
 
 @pytest.mark.slow
 def test_where_a_dead_worker_takes_its_task_along_that_is_said_and_the_rest_is_judged_later(
-    tmp_path: Path, course: courses.Course, here: tuple[tuple[Submission, ...], Path]
-) -> None:
+    tmp_path, course, here
+):
     """The control: without Dask's second chance the kill is felt, in one sentence."""
     (found, alone), messages = here, list[str]()
     with (
@@ -141,15 +134,12 @@ def test_where_a_dead_worker_takes_its_task_along_that_is_said_and_the_rest_is_j
 
 @pytest.mark.slow
 def test_at_the_terminal_a_cluster_works_or_says_why_not_in_one_line(
-    tmp_path: Path,
-    course: courses.Course,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    tmp_path, course, capsys, monkeypatch
+):
     command = ["grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)), *UNLOCKED]
     command += ["--course", str(course.folder), "--out", str(tmp_path / "out"), "--dask"]
 
-    def fail_at(address: str) -> str:
+    def fail_at(address):
         assert cli.main([*command, address]) == 2
         error = capsys.readouterr().err.strip()
         assert error.startswith("error: ") and "Traceback" not in error
@@ -175,7 +165,7 @@ def test_at_the_terminal_a_cluster_works_or_says_why_not_in_one_line(
 # -- what is sent, and what a worker refuses -------------------------------------------------------
 
 
-def test_a_task_holds_neither_the_secret_nor_a_name(course: courses.Course) -> None:
+def test_a_task_holds_neither_the_secret_nor_a_name(course):
     s = Submission("4711", "Lovelace, Ada", "lovelaceada_4711_9_lab2.cu", HONEST.encode())
     sent = pickle.dumps(judging.task(s, TWO, course, 1))
     private = [course.secret, course.secret.hex().encode(), b"4711", b"ovelace"]
@@ -185,8 +175,8 @@ def test_a_task_holds_neither_the_secret_nor_a_name(course: courses.Course) -> N
     assert {p for p in private if p in both} >= {course.secret, b"4711", b"ovelace"}
 
 
-def test_facts_are_plain_data(course: courses.Course) -> None:
-    def plain(x: object) -> bool:
+def test_facts_are_plain_data(course):
+    def plain(x):
         if isinstance(x, dict):
             return all(isinstance(k, str) and plain(v) for k, v in x.items())
         return all(map(plain, x)) if isinstance(x, (list, tuple)) else type(x) in (str, int, float, bool, type(None))  # fmt: skip
@@ -197,7 +187,7 @@ def test_facts_are_plain_data(course: courses.Course) -> None:
     assert judging._marked(facts) == judging.judged(s, TWO, course, 1, LOCK).marked
 
 
-def test_a_worker_with_another_book_refuses(course: courses.Course) -> None:
+def test_a_worker_with_another_book_refuses(course):
     s = Submission("s1", "s1", "s1.cu", None, "no kernel")
     task = judging.task(s, TWO, course, 1)
     assert judging.facts(task)["refused"] == "no kernel"
@@ -205,9 +195,7 @@ def test_a_worker_with_another_book_refuses(course: courses.Course) -> None:
         judging.facts(replace(task, book="0" * 64))
 
 
-def test_a_worker_that_cannot_lock_refuses_unless_it_is_told_not_to(
-    course: courses.Course, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_cannot_lock_refuses_unless_it_is_told_not_to(course, monkeypatch):
     s = Submission("s1", "s1", "s1.cu", HONEST.encode())
     monkeypatch.setattr(apart, "landlock", lambda: 0)
     with pytest.raises(ConfigError, match="--without-landlock"):

@@ -25,11 +25,11 @@ TABLE, OWN = marking._comments(SOURCE, SPEC)
 HEAD, FIRST, SECOND, THIRD = (line for line in TABLE.splitlines() if line)
 
 
-def fault_of(*lines: str) -> str:
+def fault_of(*lines):
     return fault(PART, "\n".join(lines), THREE.constants, OWN)
 
 
-def test_the_table_and_the_constants_are_read_from_the_source() -> None:
+def test_the_table_and_the_constants_are_read_from_the_source():
     assert OWN == {"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 8}
     assert marking._comments(SOURCE.encode(), SPEC) == (TABLE, OWN)
     assert marking._comments("/* tables */ // no /*table", SPEC) == ("", {})
@@ -37,7 +37,7 @@ def test_the_table_and_the_constants_are_read_from_the_source() -> None:
     assert len(marking._comments("/* table" + "9," * 9_000, SPEC)[0]) <= marking.MOST_TABLE
 
 
-def test_hostile_text_is_read_in_no_time() -> None:
+def test_hostile_text_is_read_in_no_time():
     began = time.monotonic()
     for text in ("/* table" * 30_000, "/*" + " " * 200_000, "/* table\n" + "," * 200_000):
         fault_of(*marking._comments(text, SPEC)[0].splitlines())
@@ -56,7 +56,7 @@ def test_hostile_text_is_read_in_no_time() -> None:
         (HEAD, FIRST.replace("0.25", "2.5e-1"), SECOND, THIRD, SECOND),
     ],
 )
-def test_a_right_table_is_right_in_any_form(lines: tuple[str, ...]) -> None:
+def test_a_right_table_is_right_in_any_form(lines):
     assert fault_of(*lines) == ""
 
 
@@ -73,7 +73,7 @@ def test_a_right_table_is_right_in_any_form(lines: tuple[str, ...]) -> None:
         ((HEAD, FIRST, SECOND.rpartition(",")[0]), "row 2: blocks is 'empty'"),
     ],
 )
-def test_of_a_wrong_table_the_first_fault_is_told(lines: tuple[str, ...], words: str) -> None:
+def test_of_a_wrong_table_the_first_fault_is_told(lines, words):
     found = fault_of(*lines)
     assert words in found, found
     assert "0.09375" not in found and "12,288" not in found  # where to look, and not what to write
@@ -94,11 +94,11 @@ def test_of_a_wrong_table_the_first_fault_is_told(lines: tuple[str, ...], words:
         ("0.094", "0.1", "row 2: sectors is 0.1"),
     ],
 )
-def test_a_wrong_value_is_told(old: str, new: str, words: str) -> None:
+def test_a_wrong_value_is_told(old, new, words):
     test_of_a_wrong_table_the_first_fault_is_told((HEAD, FIRST, SECOND.replace(old, new, 1)), words)
 
 
-def test_it_counts_whatever_the_kernel_does_and_outlives_its_file() -> None:
+def test_it_counts_whatever_the_kernel_does_and_outlives_its_file():
     """No run and no compiler: the facts of a source that did not compile hold its table, too."""
     facts = Marked(refused="it does not compile", stage="compile", table=TABLE, sizes=OWN)
     for marked in (facts, _marked(vars(facts))):
@@ -108,13 +108,13 @@ def test_it_counts_whatever_the_kernel_does_and_outlives_its_file() -> None:
     assert none.points == 0
 
 
-def test_a_lab_whose_table_nobody_can_judge_is_refused() -> None:
+def test_a_lab_whose_table_nobody_can_judge_is_refused():
     assert rubrics._known(PART)
     for odd in (replace(PART, looks={}), replace(PART, rows=0), replace(PART, ask="")):
         assert not rubrics._known(odd)
 
 
-def test_students_are_asked_for_every_column() -> None:
+def test_students_are_asked_for_every_column():
     text = _table(PART)
     assert f"{PART.points} points" in text and all(f"| {name} |" in text for name in PART.table)
     for variant in THREE.variants:

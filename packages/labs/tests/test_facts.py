@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,13 +36,13 @@ SPEC = Specification(
 
 
 @pytest.mark.parametrize("empty", [Marked("no"), Run(CASE, "ascending"), Timed("no")])
-def test_what_did_not_run_counts_nothing(empty: Any) -> None:
+def test_what_did_not_run_counts_nothing(empty):
     numbers = {name: x for name, x in vars(empty).items() if isinstance(x, int | float) and x}
     assert numbers == ({"leans": -1.0} if isinstance(empty, Marked) else {})
     assert not any(vars(empty).get("size", ()))
 
 
-def test_work_is_for_each_32_of_what_is_asked_for() -> None:
+def test_work_is_for_each_32_of_what_is_asked_for():
     run = Run(CASE, "ascending", of=1, sectors=10, tensor=32, leaked=2, streams=3)
     assert [run.a_step(n) for n in ("sectors", "tensor", "leaked", "streams")] == [5, 0.5, 2, 3]
     other = replace(run, sectors=30, tensor=8, streams=1, heaviest={"sectors": {"line": 4}})
@@ -53,11 +52,11 @@ def test_work_is_for_each_32_of_what_is_asked_for() -> None:
     assert Marked(runs=found.runs[1:]).heaviest("sectors") == {"line": 4}
 
 
-def test_a_case_is_right_where_every_run_of_it_is() -> None:
+def test_a_case_is_right_where_every_run_of_it_is():
     good = Run(CASE, "ascending", of=1)
     for off in ({"of": 0}, {"wrong": 1}, {"changed": ("x",)}, {"ended": "trap"}):
-        assert good.right is True and not replace(good, **off).right  # type: ignore[arg-type]
-        runs = (good, replace(good, case=OTHER), replace(good, case=OTHER, **off))  # type: ignore[arg-type]
+        assert good.right is True and not replace(good, **off).right
+        runs = (good, replace(good, case=OTHER), replace(good, case=OTHER, **off))
         found = Marked(runs=runs)
         assert (found.tried, found.right, found.all) == ((CASE, OTHER), (CASE,), 2)
     assert replace(found, drawn=7).all == 7 and found.clean and not found.races
@@ -71,7 +70,7 @@ def test_a_case_is_right_where_every_run_of_it_is() -> None:
         assert (one.clean, one.races) == (clean, kind == "race")
 
 
-def test_words_are_cut_at_their_length() -> None:
+def test_words_are_cut_at_their_length():
     assert tidy("a\x1b[2Jb\nc\u2028d\u202ee") == "a [2Jb c d e"
     assert marking.tidy_log("y" * 1000 + "\nz") == tidy("y" * 1000) + "\nz"
     assert tidy("x" * 300) == "x" * 300 and tidy("x" * 301) == "x" * 296 + " ..."
@@ -93,7 +92,7 @@ def test_words_are_cut_at_their_length() -> None:
         ("near(32, 2, 4)", 8, {32 * n + d for n in (2, 3, 4) for d in (-3, -1, 1, 5)}),
     ],
 )  # fmt: skip
-def test_a_rule_draws_from_these_sizes(rule: str, tile: int, sizes: set[int]) -> None:
+def test_a_rule_draws_from_these_sizes(rule, tile, sizes):
     spec = replace(SPEC, tile={"n": tile}, shapes=({"sizes": {"n": rule}},))
     drawn = [cases(spec, SECRET[1:] + bytes([n]), n) for n in range(200)]
     assert {one["n"] for [one] in drawn} == sizes
@@ -102,7 +101,7 @@ def test_a_rule_draws_from_these_sizes(rule: str, tile: int, sizes: set[int]) ->
     assert all(one.work == math.ceil(one["n"] / tile) * tile for [one] in drawn)
 
 
-def test_what_is_updated_has_other_cases() -> None:
+def test_what_is_updated_has_other_cases():
     y, n = SPEC.arguments
     specs = [SPEC, replace(SPEC, arguments=(replace(y, given=True), n))]
     specs.append(replace(SPEC, arguments=(replace(y, dtype="float16"), n)))
@@ -118,7 +117,7 @@ ASKED, SCALED = (TWO.specification(TWO.variants[n]) for n in (0, 3))
 DRAWN = cases(ASKED, SECRET, "lab 2", "student 7", 1)
 
 
-def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
+def test_cases_are_derived_and_differ_by_whose_they_are():
     assert cases(ASKED, SECRET, "lab 2", "student 7", 1) == DRAWN
     others = [
         cases(ASKED, SECRET, "lab 2", "student 8", 1),
@@ -138,7 +137,7 @@ def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
     ("edge", "aligned"),
     [((16, 16, 16), 1), ((64, 64, 32), 1), ((128, 128, 32), 8), ((128, 128, 96), 1)],
 )
-def test_cases_can_be_neither_known_nor_dodged(edge: tuple[int, int, int], aligned: int) -> None:
+def test_cases_can_be_neither_known_nor_dodged(edge, aligned):
     """In every set: whole tiles, two or more along each size, with work counted; M beyond 256, and
     N; and no two students are counted at the same shapes.
     """
@@ -158,10 +157,10 @@ def test_cases_can_be_neither_known_nor_dodged(edge: tuple[int, int, int], align
     assert len(counted) >= 24, counted
 
 
-def test_a_fault_at_an_edge_costs_every_student_the_same() -> None:
+def test_a_fault_at_an_edge_costs_every_student_the_same():
     """What is left over beside tiles of eight differs by course alone, where nothing is counted."""
 
-    def left(secret: bytes, *of: object) -> list[tuple[int, ...]]:
+    def left(secret, *of):
         drawn = cases(ASKED, secret, "lab 2", *of)
         return [tuple(c[n] % 8 for n in "MNK") for c in drawn if not c.counted]
 
@@ -178,13 +177,13 @@ RAN: dict[str, Any] = {"runs": [TOLD], "asks": ["smid\n"], "leans": 0.25}
 
 
 @pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[SimpleNamespace]]:
+def say(monkeypatch):
     """Makes the processes say these in turn; what each was told."""
 
-    def prepare(*replies: Done) -> list[SimpleNamespace]:
+    def prepare(*replies):
         left, calls = list(replies), list[SimpleNamespace]()
 
-        def run(call: str, job: Any, limits: Any = None, **more: Any) -> Done:
+        def run(call, job, limits=None, **more):
             calls.append(SimpleNamespace(call=call, job=job, limits=limits, **more))
             return left.pop(0)
 
@@ -196,7 +195,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[SimpleNamespace]]
     return prepare
 
 
-def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_processes_are_told_what_they_need(say, monkeypatch):
     monkeypatch.setattr(sys, "path", ["/opt/x/lib/python3.99/site-packages", "/opt/x/secrets"])
     text = SOURCE + "const int BM = 8;\n/* table\n1 | 2\n*/"
     spec = replace(SPEC, constants=(("BM", 8, 8),), block=("BM", "2"), arch="sm_80")
@@ -229,7 +228,7 @@ def test_both_processes_are_told_what_they_need(say: Any, monkeypatch: pytest.Mo
         ({"a": [9, 1, 2, 3, 4], "b": [10, 5, 5, 5, 0]}, (10, 10, 5)), ({}, (0, 0, 0)),
     ],
 )  # fmt: skip
-def test_a_kernel_takes_these_registers(kernels: Any, found: tuple[int, ...], say: Any) -> None:
+def test_a_kernel_takes_these_registers(kernels, found, say):
     calls = say(Done(MADE | {"kernels": kernels}), Done(RAN))
     m = mark(SOURCE, SPEC, (CASE,), lock=False)
     assert calls[1].job["stop"] is False and (m.registers, m.spills, m.stack) == found
@@ -250,14 +249,14 @@ LOG = "lab.cu(3): warning #1: w\nlab.cu(10): error: q is undefined\nlab.cu(11): 
         ([Done(MADE), Done({"refused": "write\nit"})], "head", "write it"),
     ],
 )  # fmt: skip
-def test_an_end_is_one_line(replies: list[Done], stage: str, refusal: str, say: Any) -> None:
+def test_an_end_is_one_line(replies, stage, refusal, say):
     say(*replies)
     found = mark(SOURCE, SPEC, (CASE,), lock=False)
     assert (found.stage, found.refused) == (stage, refusal) and not found.runs
     assert (found.log != "") == ("refused" in (replies[0].value or {}) and refusal[-5:] != "given")
 
 
-def test_faults_of_the_machine_and_of_a_lab_are_nobodys_source(say: Any) -> None:
+def test_faults_of_the_machine_and_of_a_lab_are_nobodys_source(say):
     say(Done(None, "no compiler", kind="ToolchainError"))
     with pytest.raises(ToolchainError, match="no compiler"):
         mark(SOURCE, SPEC, (CASE,), lock=False)
@@ -266,9 +265,7 @@ def test_faults_of_the_machine_and_of_a_lab_are_nobodys_source(say: Any) -> None
         mark(SOURCE, SPEC, (CASE,), lock=False)
 
 
-def test_clang_is_not_locked_and_has_room_for_itself(
-    say: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clang_is_not_locked_and_has_room_for_itself(say, monkeypatch):
     assert say() == []
     monkeypatch.setattr(toolchain, "uses_clang", lambda: True)
     calls = say(Done(MADE), Done(RAN))
@@ -300,14 +297,14 @@ def test_clang_is_not_locked_and_has_room_for_itself(
         (SOURCE.replace("int n", "int \u0435"), (), "", ""),
     ],
 )  # fmt: skip
-def test_what_a_launch_needs_is_asked_for(text: str | bytes, constants: Any, stage: str, refusal: str, say: Any) -> None:  # fmt: skip
+def test_what_a_launch_needs_is_asked_for(text, constants, stage, refusal, say):  # fmt: skip
     say(Done(MADE), Done(RAN))
     spec = replace(SPEC, constants=constants, block=("BM" if constants else "1",))
     found = mark(text, spec, (CASE,), lock=False)
     assert found.stage == stage and refusal in found.refused and len(found.runs) == (not stage)
 
 
-def test_a_letter_that_only_looks_right_is_named_where_a_source_is_refused(say: Any) -> None:
+def test_a_letter_that_only_looks_right_is_named_where_a_source_is_refused(say):
     odd = "ab\u0435c"
     text = f"// \u0435\n// {odd}\n{SOURCE}int {odd}{'x' * 600};"
     say(Done({"refused": "y" * 400}))
@@ -317,7 +314,7 @@ def test_a_letter_that_only_looks_right_is_named_where_a_source_is_refused(say: 
     assert mark(SOURCE + "int \u0434\u0430;", SPEC, (CASE,), lock=False).refused == "its head"
 
 
-def test_a_table_is_kept_to_4000_characters(say: Any) -> None:
+def test_a_table_is_kept_to_4000_characters(say):
     for length in (3998, 5000):
         say(Done(MADE), Done(RAN))
         found = mark(f"{SOURCE}/* table\n{'9 ' * length}*/", SPEC, (CASE,), lock=False)
@@ -328,7 +325,7 @@ def test_a_table_is_kept_to_4000_characters(say: Any) -> None:
     assert found.table == ("\n" + rows)[:4000].rstrip("\n")
 
 
-def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say: Any) -> None:
+def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say):
     cells = [["code", "a", "x = 1"], ["markdown", "", "# Lab"]]
     calls = say(Done({"cells": cells, "said": {"lab": "2"}}))
     assert notebooks.read(b" " * 20_000_000, "tile") == (list(map(tuple, cells)), {"lab": "2"})
@@ -349,14 +346,14 @@ def test_a_notebook_of_20_mb_is_read_and_a_larger_one_is_not(say: Any) -> None:
 
 
 @pytest.mark.nvrtc
-def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch):
     """From a process that knows the same headers, or refuses to answer."""
     calls: list[SimpleNamespace] = []
     events: list[Any] = []
     made = ("ptx", b"\0cubin", "log", {"k": KernelResources("k", 1, 2, 3, 4, 5)}, {"k<1>": "_k1"})
     answers: list[Any] = [made, CompileError("told", log="log", source_name="s", hint="hint")]
 
-    def kept(call: str, job: Any, limits: Any, *, readable: Any) -> Done:
+    def kept(call, job, limits, *, readable):
         calls.append(SimpleNamespace(call=call, readable=readable))
         before = list(project.include_folders)
         project.include_folders.clear()
@@ -366,7 +363,7 @@ def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyP
             events.append(list(project.include_folders))
             project.include_folders[:] = before
 
-    def run_nvrtc(*request: Any) -> Any:
+    def run_nvrtc(*request):
         events.append(request)
         answer = answers.pop(0)
         if isinstance(answer, Exception):
@@ -393,7 +390,7 @@ def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(compiling.apart, "kept", end)
         with pytest.raises(kind, match=words):
             compiling._behind_the_door(*request)
-        assert {str(path) for path in calls[-1]} >= {"/mine"}  # type: ignore[attr-defined]
+        assert {str(path) for path in calls[-1]} >= {"/mine"}
     job = {"request": request, "folders": [], "release": "another"}
     with pytest.raises(ToolchainError, match="another NVRTC is found"):
         compiling.answered(job)
@@ -408,9 +405,7 @@ def test_what_a_cells_compiler_says_comes_back_whole(monkeypatch: pytest.MonkeyP
         ('#include "/etc/x.h"', 5, True, "/etc/x.h"),
     ],
 )  # fmt: skip
-def test_a_cells_text_is_looked_at_where_no_lock_holds(
-    text: str, lock: int, clang: bool, refusal: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cells_text_is_looked_at_where_no_lock_holds(text, lock, clang, refusal, monkeypatch):
     monkeypatch.setattr(compiling.apart, "landlock", lambda: lock)
     monkeypatch.setattr(toolchain, "uses_clang", lambda: clang)
     if not refusal:
@@ -422,7 +417,7 @@ def test_a_cells_text_is_looked_at_where_no_lock_holds(
 
 
 @pytest.mark.nvrtc
-def test_a_compiler_says_what_it_made_or_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_says_what_it_made_or_why_not(monkeypatch):
     calls: list[Any] = []
     kernels = {"k": KernelResources("k", 1, 2, 3, 4, 5)}
     made = SimpleNamespace(ptx="p", compiler="c", cubin=b"A", kernels=kernels)
@@ -440,7 +435,7 @@ def test_a_compiler_says_what_it_made_or_why_not(monkeypatch: pytest.MonkeyPatch
     assert calls[-1] == {"options": ()} and compiling.readable() == []
     for log, refused in (("its log", "its log"), ("", "in words")):
 
-        def refuse(*_: Any, log: str = log, **__: Any) -> None:
+        def refuse(*_, log=log, **__):
             raise CompileError("in words", log=log)
 
         monkeypatch.setattr(toolchain, "compile", refuse)
@@ -456,9 +451,7 @@ TIMES = {
 }  # fmt: skip
 
 
-def test_a_time_is_asked_of_a_process_that_finds_the_gpu(
-    say: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_time_is_asked_of_a_process_that_finds_the_gpu(say, monkeypatch):
     monkeypatch.setattr(device, "current", lambda: SimpleNamespace(arch="sm_90"))
     monkeypatch.setattr(marking.apart, "landlock", lambda: 0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")

@@ -24,7 +24,7 @@ SOLUTIONS = [
 ]
 
 
-def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
+def alarms(lab, source):
     """What was found and wrong in twenty orders; a student's smaller cases take their turns."""
     variant = next(v for v in lab.variants if v.name == source.variant)
     spec, found = lab.specification(variant), []
@@ -41,13 +41,11 @@ def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
 
 
 @pytest.mark.parametrize(("lab", "source"), SOLUTIONS)
-def test_an_honest_kernel_raises_no_alarm_in_any_order(
-    lab: labs.Lab, source: rehearsing.Source
-) -> None:
+def test_an_honest_kernel_raises_no_alarm_in_any_order(lab, source):
     assert alarms(lab, source) == []
 
 
-def test_a_kernel_without_barriers_raises_one() -> None:
+def test_a_kernel_without_barriers_raises_one():
     """The wrong twin."""
     two = labs.lab("2")
     wrong = rehearsing.Source("x", "solution", two.variants[0].name, hostile.NO_BARRIER["relaxed"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from classes import FIXES, GROUPS, OVERRIDES, UNLOCKED, hand_in, lay, line
@@ -22,14 +20,14 @@ from tilelabs.labs import courses, handout
 from tools.hostile import HONEST, notebook
 
 
-def judge_all(course: courses.Course, folder: Path, out: Path, **more: object) -> list[str]:
+def judge_all(course, folder, out, **more):
     lines: list[str] = []
     found = prepared(folder, TWO, course).submissions
-    grade(TWO, found, course, out, tell=lines.append, **more)  # type: ignore[arg-type]
+    grade(TWO, found, course, out, tell=lines.append, **more)
     return lines
 
 
-def table(course: courses.Course, name: str, text: str) -> None:
+def table(course, name, text):
     lay(course.folder, **{f"{name}.csv": text})
 
 
@@ -37,8 +35,8 @@ def table(course: courses.Course, name: str, text: str) -> None:
 
 
 def test_a_changed_result_says_old_new_and_why_and_the_earlier_one_is_kept(
-    tmp_path: Path, course: courses.Course, judge: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, course, judge, monkeypatch
+):
     folder, out = hand_in(tmp_path / "in", s1="one", s2="one"), tmp_path / "out"
     table(course, "overrides", f"{OVERRIDES}s1,2,written,7,oral\n")
     path = out / "lab-2" / judging.file_name("s1")
@@ -74,9 +72,7 @@ def test_a_changed_result_says_old_new_and_why_and_the_earlier_one_is_kept(
     assert len(results(out, later)) == 2  # history is no result
 
 
-def test_one_student_is_judged_alone(
-    tmp_path: Path, course: courses.Course, judge: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_student_is_judged_alone(tmp_path, course, judge, capsys):
     folder, out = hand_in(tmp_path / "in", s1="same", s2="same", s3="other"), tmp_path / "out"
     table(course, "groups", f"{GROUPS}s1,one,\ns2,one,\n")
     judge(RIGHT)
@@ -97,9 +93,7 @@ def test_one_student_is_judged_alone(
     assert list((out / "lab-2" / judging.HISTORY).glob("*.json"))
 
 
-def test_another_name_or_note_needs_no_run(
-    tmp_path: Path, course: courses.Course, judge: Any
-) -> None:
+def test_another_name_or_note_needs_no_run(tmp_path, course, judge):
     folder, out = hand_in(tmp_path / "in", ada_1_9_lab2="one"), tmp_path / "out"
     judge(RIGHT)
     judge_all(course, folder, out)
@@ -113,9 +107,7 @@ def test_another_name_or_note_needs_no_run(
 # -- fixes -----------------------------------------------------------------------------------------
 
 
-def test_a_fix_is_applied_before_judging_and_noted(
-    tmp_path: Path, course: courses.Course, judge: Any
-) -> None:
+def test_a_fix_is_applied_before_judging_and_noted(tmp_path, course, judge):
     source = HONEST.replace("lab2", "mine") + "// determine\n"
     folder, out = hand_in(tmp_path / "in", s1=source), tmp_path / "out"
     judge(RIGHT)
@@ -136,7 +128,7 @@ def test_a_fix_is_applied_before_judging_and_noted(
     assert words in (out / "lab-2-marks.csv").read_text(encoding="utf-8")
 
 
-def test_a_fix_reaches_the_cells_of_a_notebook(tmp_path: Path, course: courses.Course) -> None:
+def test_a_fix_reaches_the_cells_of_a_notebook(tmp_path, course):
     folder = lay(tmp_path / "in", **{"s1.ipynb": notebook("x = 1", f"%%cuda mine\n{HONEST}")})
     assert "no cell begins" in prepared(folder, TWO, course).submissions[0].problem
     table(course, "fixes", f"{FIXES}s1,2,%%cuda mine,%%cuda lab2,\n")
@@ -144,9 +136,7 @@ def test_a_fix_reaches_the_cells_of_a_notebook(tmp_path: Path, course: courses.C
     assert (s.raw or b"").decode().strip() == HONEST.strip() and not s.problem
 
 
-def test_a_fix_that_does_not_fit_is_said_to_the_teacher_alone(
-    tmp_path: Path, course: courses.Course, judge: Any
-) -> None:
+def test_a_fix_that_does_not_fit_is_said_to_the_teacher_alone(tmp_path, course, judge):
     hand_in(tmp_path / "in", s1="int a; a = 1; // a.b")
     table(course, "fixes", f"{FIXES}s1,2,mine,lab2,\ns1,2,int a;,int c;,\ns1,2,a.b,c,\n")
     judge(RIGHT)
@@ -161,7 +151,7 @@ def test_a_fix_that_does_not_fit_is_said_to_the_teacher_alone(
         fixes(course, TWO)
 
 
-def test_text_that_looks_like_a_pattern_is_text() -> None:
+def test_text_that_looks_like_a_pattern_is_text():
     made, notes = fixed(["a(b) c\\d"], [Fix("w", "a(b)", r"\1\g<0>", "")])
     assert made == [r"\1\g<0> c\d"] and "a(b)" in notes[0]
 
@@ -169,11 +159,11 @@ def test_text_that_looks_like_a_pattern_is_text() -> None:
 # -- what a notebook declares ----------------------------------------------------------------------
 
 
-def declaring(**of: object) -> bytes:
+def declaring(**of):
     return notebook(f"%%cuda lab2\n{HONEST}", tile_by_tile=of)
 
 
-def test_a_notebook_of_something_else_is_noted(tmp_path: Path, course: courses.Course) -> None:
+def test_a_notebook_of_something_else_is_noted(tmp_path, course):
     course, folder = replace(course, tag="v1"), tmp_path / "in"
     right = {"lab": "2", "version": TWO.version, "variant": "A transposed"}
     right |= {"tag": "v1", "student": "s1"}
@@ -194,9 +184,7 @@ def test_a_notebook_of_something_else_is_noted(tmp_path: Path, course: courses.C
     assert len(s.notes[0]) < 200 and "\x1b" not in s.notes[0]
 
 
-def test_the_notebook_that_is_handed_out_is_of_its_course(
-    tmp_path: Path, course: courses.Course
-) -> None:
+def test_the_notebook_that_is_handed_out_is_of_its_course(tmp_path, course):
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / "s1.ipynb"
     path.write_text(json.dumps(handout(TWO, course)), encoding="utf-8")
@@ -208,7 +196,7 @@ def test_the_notebook_that_is_handed_out_is_of_its_course(
     assert "of variant 'B transposed'" in s.notes[0]
 
 
-def test_all_files_of_a_folder_may_be_one_students(tmp_path: Path) -> None:
+def test_all_files_of_a_folder_may_be_one_students(tmp_path):
     hand_in(tmp_path, lab2=HONEST, older="x")
     [s] = collect(tmp_path, "lab2", student=("77", "Ada"))
     assert (s.student, s.name) == ("77", "Ada") and "2 files" in s.notes[0]
@@ -217,7 +205,7 @@ def test_all_files_of_a_folder_may_be_one_students(tmp_path: Path) -> None:
         only(prepared(tmp_path, TWO, courses.new(tmp_path / "c")), ["nobody"])
 
 
-def test_results_of_before_are_still_read() -> None:
+def test_results_of_before_are_still_read():
     made = Result("s", "", "f", "2", 1, "v", 1, "k", RIGHT)
     record = json.loads(json.dumps(asdict(made)))
     for name in ("also", "answers", "source", "judge"):

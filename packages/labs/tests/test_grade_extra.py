@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tomllib
-from pathlib import Path
 
 import pytest
 from classes import UNLOCKED, course_of, hand_in, table
@@ -19,7 +17,7 @@ EXTRA: list[str] = PROJECT["optional-dependencies"]["grade"]
 ABSENT = ("cupy", "jupyter", "IPython", "matplotlib", "pandas", "ipywidgets")
 
 
-def test_the_extra_asks_for_nothing_that_the_book_does_not() -> None:
+def test_the_extra_asks_for_nothing_that_the_book_does_not():
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").replace('"', "'").splitlines()
     beside = [line for line in EXTRA if line not in lines]  # comes with jupyter-book there
     assert len(EXTRA) == 7 and [line.split(">")[0] for line in beside] == ["PyYAML"]
@@ -27,7 +25,7 @@ def test_the_extra_asks_for_nothing_that_the_book_does_not() -> None:
 
 
 @pytest.fixture(scope="module")
-def python() -> Path:
+def python():
     """The Python of an environment with the core and the extra alone."""
     try:
         return environment("grade", [*PROJECT["dependencies"], *EXTRA])
@@ -35,13 +33,13 @@ def python() -> Path:
         pytest.skip(f"the wheels cannot be installed here, so this did not run: {error}")
 
 
-def ran(python: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+def ran(python, *arguments, **more):
     env = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "TILE_CACHE": "0", "LC_ALL": "C.UTF-8"}
     return completed([str(python), *map(str, arguments)], env=env | more)
 
 
 @pytest.mark.slow
-def test_a_course_is_graded_with_the_extra_alone(python: Path, tmp_path: Path) -> None:
+def test_a_course_is_graded_with_the_extra_alone(python, tmp_path):
     code = f"import importlib.util as u; print([n for n in {ABSENT!r} if u.find_spec(n)])"
     assert ran(python, "-c", code).stdout.strip() == "[]"
     course, out = tmp_path / "course", tmp_path / "out"
@@ -61,7 +59,7 @@ def test_a_course_is_graded_with_the_extra_alone(python: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_without_a_compiler_that_is_said(python: Path, tmp_path: Path) -> None:
+def test_without_a_compiler_that_is_said(python, tmp_path):
     """The control: what the extra brings is what grading stands on."""
     course = tmp_path / "course"
     assert ran(python, "-m", "helpers", "course", "new", course).returncode == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,7 +37,7 @@ OF_A_TEST: dict[str, tuple[type, ...]] = {
 SEEN = ("hidden", "after_due_date", "after_published", "visible")
 
 
-def faults(results: dict[str, Any]) -> list[str]:
+def faults(results):
     """In what a results.json is not as it is documented."""
     found = [f"{n} of {n!r}" for n, v in results.items() if not isinstance(v, FORMAT.get(n, ()))]
     if "score" not in results and not all("score" in t for t in results["tests"]):
@@ -51,7 +50,7 @@ def faults(results: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def container(tmp_path: Path) -> Path:
+def container(tmp_path):
     """As Gradescope lays it out."""
     course_of(tmp_path / "source" / "course")
     (tmp_path / "submission").mkdir()
@@ -59,7 +58,7 @@ def container(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(container: Path, *more: str) -> list[str]:
+def command(container, *more):
     return [
         "grade", "2", str(container / "submission"), "--course", str(container / "source" / "course"),
         "--out", str(container / "out"), "--gradescope", str(container / "results" / "results.json"),
@@ -67,7 +66,7 @@ def command(container: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def read_results(container: Path) -> dict[str, Any]:
+def read_results(container):
     results: dict[str, Any] = json.loads(
         (container / "results" / "results.json").read_text("utf-8")
     )
@@ -76,7 +75,7 @@ def read_results(container: Path) -> dict[str, Any]:
 
 
 @pytest.mark.nvrtc
-def test_a_submission_is_judged_in_the_container(container: Path) -> None:
+def test_a_submission_is_judged_in_the_container(container):
     secret = courses.read(container / "source" / "course").secret.hex()
     hand_in(container / "submission", lab2=HONEST)
     assert cli.main(command(container)) == 0
@@ -95,9 +94,7 @@ def test_a_submission_is_judged_in_the_container(container: Path) -> None:
     assert first["status"] == "failed" and "/etc/passwd" in first["output"]
 
 
-def test_whose_and_which_attempt_the_platform_says(
-    container: Path, judge: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whose_and_which_attempt_the_platform_says(container, judge, capsys):
     assert read_submitter(container / "submission_metadata.json") == Submitter("9", "Ada", 3)
     hand_in(container / "submission", lab2=HONEST)
     cases: list[Any] = []
@@ -116,9 +113,7 @@ def test_whose_and_which_attempt_the_platform_says(
     assert cases[2] not in cases[:2]  # another student's
 
 
-def test_the_secret_is_gone_before_anything_is_compiled(
-    container: Path, judge: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_secret_is_gone_before_anything_is_compiled(container, judge, capsys):
     toml = container / "source" / "course" / "course.toml"
     there: list[bool] = []
     judge(RIGHT, lambda of: there.append(toml.exists()))
@@ -134,14 +129,14 @@ def test_the_secret_is_gone_before_anything_is_compiled(
     assert "in a container of its own" in capsys.readouterr().err
 
 
-def test_nothing_handed_in_is_a_line(container: Path) -> None:
+def test_nothing_handed_in_is_a_line(container):
     assert cli.main(command(container)) == 0
     results = read_results(container)
     assert results["score"] == 0 and "hand in one of them" in results["output"]
     assert str(container) not in json.dumps(results)
 
 
-def test_what_is_not_as_documented_is_seen() -> None:
+def test_what_is_not_as_documented_is_seen():
     good = results_json(TWO, made("s1", BANKS, notes=("2 files", "look: s7")))
     assert faults(good) == [] and good["extra_data"]["look"] == ["look: s7"]
     assert "s7" not in good["output"] and "2 files" in good["output"]
@@ -150,7 +145,7 @@ def test_what_is_not_as_documented_is_seen() -> None:
     assert faults(good | {"tests": [good["tests"][0] | {"visibility": "later"}]}) == ["visibility"]
 
 
-def test_a_time_of_an_earlier_submission_is_left_out(place: Path) -> None:
+def test_a_time_of_an_earlier_submission_is_left_out(place):
     write(place, made("s1", source="new"), made("s2", source="same"))
     folder = place / "out" / "lab-2" / FOLDER
     folder.mkdir()

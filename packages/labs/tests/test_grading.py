@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 from classes import LOCK, OVERRIDES, UNLOCKED, course_of, hand_in, lay, line, table
@@ -31,7 +30,7 @@ pytestmark = pytest.mark.nvrtc
 TWO = labs.lab("2")
 
 
-def kernel_of(raw: bytes, entry: str) -> tuple[str, list[str]]:
+def kernel_of(raw, entry):
     return collecting.kernel_of(notebooks.read(raw, "")[0], entry)
 
 
@@ -53,11 +52,11 @@ def kernel_of(raw: bytes, entry: str) -> tuple[str, list[str]]:
         ("Дарья_7_assignsubmission_file_/lab2.cu", ("7", "Дарья", False)),
     ],
 )
-def test_whose_a_file_is_the_platform_says(file: str, found: tuple[str, str, bool]) -> None:
+def test_whose_a_file_is_the_platform_says(file, found):
     assert owners([file]) == {file: found}
 
 
-def test_a_folder_and_its_zip_hold_the_same(tmp_path: Path) -> None:
+def test_a_folder_and_its_zip_hold_the_same(tmp_path):
     """Of a student's files the last attempt counts, and one that is no kernel is named."""
     none = ("notes.txt", "lab2.zip", "lab2.py", "lab2")
     folder = lay(tmp_path / "download", **{
@@ -84,7 +83,7 @@ def test_a_folder_and_its_zip_hold_the_same(tmp_path: Path) -> None:
         assert s.raw is None and f"{name} is no .cu or .ipynb file" in s.problem
 
 
-def test_nothing_to_collect_is_said(tmp_path: Path) -> None:
+def test_nothing_to_collect_is_said(tmp_path):
     with pytest.raises(ConfigError, match="no submissions"):
         collect(tmp_path, "lab2")
     (tmp_path / "x.zip").write_bytes(b"PK no zip")
@@ -92,14 +91,14 @@ def test_nothing_to_collect_is_said(tmp_path: Path) -> None:
         collect(tmp_path / "x.zip", "lab2")
 
 
-def test_a_link_to_another_file_is_no_submission(tmp_path: Path) -> None:
+def test_a_link_to_another_file_is_no_submission(tmp_path):
     folder = hand_in(tmp_path / "in", s2=HONEST)
     (folder / "s1.cu").symlink_to(hand_in(tmp_path, secret="canary") / "secret.cu")
     one, two = collect(folder, "lab2")
     assert one.raw is None and "is a link" in one.problem and two.raw == HONEST.encode()
 
 
-def test_the_kernel_is_found_by_its_first_line() -> None:
+def test_the_kernel_is_found_by_its_first_line():
     for head in ("%%cuda lab2", "%%cuda lab2 grid=1", "\n%%cuda  lab2", "%%writefile lab2.cu"):
         # lines as in the file, or as in the cell
         below = HONEST if "writefile" in head else f"\n{HONEST}"
@@ -121,7 +120,7 @@ def test_the_kernel_is_found_by_its_first_line() -> None:
             kernel_of(raw, "lab2")
 
 
-def test_a_file_too_large_is_not_read(tmp_path: Path) -> None:
+def test_a_file_too_large_is_not_read(tmp_path):
     (tmp_path / "s2.cu").write_bytes(b"y" * 1_000_000)
     [s] = collect(tmp_path, "lab2")
     assert len(s.raw or b"") == 256_001
@@ -130,7 +129,7 @@ def test_a_file_too_large_is_not_read(tmp_path: Path) -> None:
 # -- courses ---------------------------------------------------------------------------------------
 
 
-def test_a_course_is_made_once_and_keeps_its_secret(tmp_path: Path) -> None:
+def test_a_course_is_made_once_and_keeps_its_secret(tmp_path):
     one, other = courses.new(tmp_path / "a"), courses.new(tmp_path / "b", 'the "best"')
     assert one.secret != other.secret and other.name == 'the "best"' and len(one.secret) == 32
     assert (tmp_path / "a" / "course.toml").stat().st_mode & 0o77 == 0
@@ -157,14 +156,14 @@ CLASS = {
 }
 
 
-def files(out: Path) -> dict[str, bytes]:
+def files(out):
     every = (p.relative_to(out) for p in out.rglob("*") if p.is_file() and p.name != RECORD)
     return {p.as_posix(): (out / p).read_bytes() for p in every if p.parent.name != "history"}
 
 
 def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
-    tmp_path: Path, course: courses.Course, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, course, monkeypatch
+):
     monkeypatch.setenv("SECRET_TOKEN", hostile.SECRET)
     folder, out, messages = hand_in(tmp_path / "in", **CLASS), tmp_path / "out", list[str]()
     (course.folder / "roster.csv").write_text("id,name\ns1,Ada\ns2,=cmd()\ns9,Nobody\n")
@@ -196,9 +195,7 @@ def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
     assert changed == {result, "lab-2-marks.csv", "lab-2-feedback/s3.txt"}
 
 
-def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(
-    tmp_path: Path, course: courses.Course
-) -> None:
+def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(tmp_path, course):
     """Beside bombs, which change no byte of their neighbours."""
     honest = dict(list(CLASS.items())[:4])
     bombs = {"t1": hostile.BOMBS["parentheses"], "t2": hostile.BOMBS["printf"]}
@@ -219,7 +216,7 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[courses.Course, Path]:
+def graded(tmp_path_factory):
     place = tmp_path_factory.mktemp("graded")
     course = course_of(place / "course")
     found = collect(hand_in(place / "in", s1=HONEST, s2=CONFLICT), "lab2")
@@ -227,16 +224,16 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[courses.Course, Pa
     return course, place / "out"
 
 
-def given(course: courses.Course, *rows: str) -> None:
+def given(course, *rows):
     lay(course.folder, **{"overrides.csv": OVERRIDES + "".join(f"{row}\n" for row in rows)})
 
 
-def test_what_a_person_gives_is_applied_last_and_stays(graded: tuple[courses.Course, Path]) -> None:
+def test_what_a_person_gives_is_applied_last_and_stays(graded):
     course, out = graded
     override = "s2,2,wavefronts,7.5,asked in the lab: explained the banks"
     given(course, override, "s1,2,written,9,", "s1,3,right,0,another lab")
     first = {r.student: r for r in report(TWO, course, out)}
-    counted = int(re.search(r"wavefronts 7.5/8 \(counted: (\d+)\): asked", first["s2"].feedback)[1])  # type: ignore[index]
+    counted = int(re.search(r"wavefronts 7.5/8 \(counted: (\d+)\): asked", first["s2"].feedback)[1])
     assert first["s1"].total == 99 and 0 < counted < 8
     grade(TWO, collect(out.parent / "in", "lab2"), course, out, lock=LOCK, attempt=2)
     again = {r.student: r.total for r in report(TWO, course, out)}
@@ -257,9 +254,7 @@ def test_what_a_person_gives_is_applied_last_and_stays(graded: tuple[courses.Cou
         ("s1,2", "line 2: no part, points, reason"),
     ],
 )
-def test_an_override_that_does_not_fit_is_refused_and_nothing_is_written(
-    row: str, message: str, graded: tuple[courses.Course, Path]
-) -> None:
+def test_an_override_that_does_not_fit_is_refused_and_nothing_is_written(row, message, graded):
     course, out = graded
     given(course)
     report(TWO, course, out)
@@ -271,7 +266,7 @@ def test_an_override_that_does_not_fit_is_refused_and_nothing_is_written(
     given(course)
 
 
-def test_cells_are_inert() -> None:
+def test_cells_are_inert():
     for cell in ("=1+1", "+cmd", "-2", "@x", "\t=1", "\r=1"):
         assert inert(cell).startswith("'")
     assert inert("Ada = x") == "Ada = x"
@@ -280,9 +275,7 @@ def test_cells_are_inert() -> None:
 # -- at the terminal -------------------------------------------------------------------------------
 
 
-def test_from_a_new_course_to_marks_at_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_a_new_course_to_marks_at_the_terminal(tmp_path, capsys):
     place, out = tmp_path / "course", tmp_path / "out"
     folder = hand_in(tmp_path / "in", s1=HONEST)
     assert cli.main(["course", "new", str(place)]) == 0
@@ -301,9 +294,7 @@ def test_from_a_new_course_to_marks_at_the_terminal(
     assert (out / "lab-2-feedback.zip").is_file() and (out / "lab-2-gradebook.csv").is_file()
 
 
-def test_without_a_lock_grading_is_asked_for_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_lock_grading_is_asked_for_in_words(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(apart, "landlock", lambda: 0)
     courses.new(tmp_path / "course")
     command = line(tmp_path, "grade", "2", str(hand_in(tmp_path / "in", s1=HONEST)))
@@ -312,7 +303,7 @@ def test_without_a_lock_grading_is_asked_for_in_words(
     assert cli.main([*command, "--without-landlock"]) == 0
 
 
-def test_labs_know_nothing_of_grading() -> None:
+def test_labs_know_nothing_of_grading():
     code = "import sys, tilelabs.labs.courses; print([m for m in sys.modules if 'grading' in m])"
     output = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
     assert output.strip() == "[]"
@@ -334,7 +325,7 @@ MOODLE = (
 )
 
 
-def marks(student: str, written: float | None) -> Row:
+def marks(student, written):
     parts = {"right": 40.0, "clean": 15.0, "sectors": 20.0, "wavefronts": 7.5, "written": written}
     return Row(student, "", parts, False, (), f"words for {student}\n")
 
@@ -345,9 +336,7 @@ ROWS = (marks("1", 9.0), marks("2", 0.0), marks("7", 3.0))
 @pytest.mark.parametrize(
     ("export", "column"), [(CANVAS, "Lab 2 (12)"), (MOODLE, "Grade")], ids=["Canvas", "Moodle"]
 )
-def test_a_gradebook_is_filled_in_and_nothing_else_changes(
-    export: str, column: str, tmp_path: Path
-) -> None:
+def test_a_gradebook_is_filled_in_and_nothing_else_changes(export, column, tmp_path):
     (tmp_path / "export.csv").write_bytes(export.encode())
     filled = fill(TWO, ROWS, tmp_path / "export.csv", tmp_path)
     assert (filled.column, filled.students) == (column, 2)
@@ -356,7 +345,7 @@ def test_a_gradebook_is_filled_in_and_nothing_else_changes(
     assert text.startswith("\ufeff") == export.startswith("\ufeff")
     assert ("\r\n" in text) == ("\r\n" in export)
 
-    def cells(of: str) -> list[list[str]]:
+    def cells(of):
         return list(csv.reader(io.StringIO(of.removeprefix("\ufeff"))))
 
     before, after = cells(export), cells(text)
@@ -368,7 +357,7 @@ def test_a_gradebook_is_filled_in_and_nothing_else_changes(
     assert (points["1"], points["2"]) == ("91.5", "82.5")
 
 
-def test_what_is_not_marked_by_hand_yet_is_left_alone(tmp_path: Path) -> None:
+def test_what_is_not_marked_by_hand_yet_is_left_alone(tmp_path):
     (tmp_path / "export.csv").write_bytes(CANVAS.encode())
     filled = fill(TWO, (marks("1", None), marks("2", 1.0)), tmp_path / "export.csv", tmp_path)
     assert filled.students == 1 and "1" in filled.without
@@ -389,16 +378,14 @@ def test_what_is_not_marked_by_hand_yet_is_left_alone(tmp_path: Path) -> None:
         (CANVAS.replace("Lab 2", "Week 2"), "", "no column begins with 'lab 2'"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(
-    text: str, column: str, message: str, tmp_path: Path
-) -> None:
+def test_a_table_that_does_not_fit_is_refused(text, column, message, tmp_path):
     (tmp_path / "export.csv").write_bytes(text.encode())
     with pytest.raises(DataError, match=r"export\.csv") as refused:
         fill(TWO, ROWS, tmp_path / "export.csv", tmp_path, column=column)
     assert message in str(refused.value) and not (tmp_path / "lab-2-gradebook.csv").exists()
 
 
-def test_feedback_goes_back_into_the_folders_of_the_download(tmp_path: Path) -> None:
+def test_feedback_goes_back_into_the_folders_of_the_download(tmp_path):
     lay = {"1": "Ada_1_assignsubmission_file_/lab2.cu", "2": "b_2_9_lab2.cu"}
     once = feedback_zip(TWO, ROWS, lay, tmp_path).read_bytes()
     assert feedback_zip(TWO, ROWS, lay, tmp_path).read_bytes() == once

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,12 +51,12 @@ cudaStreamDestroy(t);
 """
 
 
-def followed(body: str) -> tuple[list[float], list[tuple[str, str, str]], dict[str, int]]:
+def followed(body):
     """x = 0, 1, 2, 3 afterwards; of what was found the kind, the line's text ("" for none) and the
     words; what was counted."""
     x = np.arange(4, dtype=np.float32)
 
-    def launch(entry: str, grid: Any, block: Any, args: Any, shared: Any) -> Any:
+    def launch(entry, grid, block, args, shared):
         if block[0] > 1024:
             raise EmulationError("a block has 1024 threads at most")
         if entry == "pair":
@@ -73,7 +72,7 @@ def followed(body: str) -> tuple[list[float], list[tuple[str, str, str]], dict[s
 
 
 @pytest.mark.parametrize(("body", "streams"), [(PLAIN, 0), (STREAMS, 2), ("\n" * 90 + STREAMS, 2)])
-def test_what_is_sound_is_followed_to_its_end_and_counted(body: str, streams: int) -> None:
+def test_what_is_sound_is_followed_to_its_end_and_counted(body, streams):
     counts = {"copied": 2 * 4 * 4, "leaked": 0, "streams": streams}
     assert followed(body) == ([1, 2, 3, 4], [], counts)
 
@@ -92,7 +91,7 @@ def test_what_is_sound_is_followed_to_its_end_and_counted(body: str, streams: in
         ("cudaStreamCreate(&t);", "cudaStreamCreate();", ("not-followed", "cudaStreamCreate is called")),
     ],
 )  # fmt: skip
-def test_what_is_not_is_found(old: str, new: str, found: tuple[str, str]) -> None:
+def test_what_is_not_is_found(old, new, found):
     assert STREAMS.count(old) == 1
     findings = followed(STREAMS.replace(old, new))[1]
     assert found in [(kind, " ".join(words.split()[:3])) for kind, _, words in findings]
@@ -101,7 +100,7 @@ def test_what_is_not_is_found(old: str, new: str, found: tuple[str, str]) -> Non
 @pytest.mark.parametrize(
     ("gone", "left"), [("cudaFreeAsync(e, s);", 1), ("cudaStreamDestroy(s);", 1)]
 )
-def test_what_is_kept_is_counted(gone: str, left: int) -> None:
+def test_what_is_kept_is_counted(gone, left):
     assert followed(STREAMS.replace(gone, ""))[2]["leaked"] == left
 
 
@@ -141,7 +140,7 @@ ON = {
 }  # fmt: skip
 
 
-def calls_of(work: str) -> list[str]:
+def calls_of(work):
     """Calls by name and stream: "in/s wait out/t"."""
     pairs = (one.partition("/") for one in work.split())
     return [ON[call.replace("_", " ")].format(stream) for call, _, stream in pairs]
@@ -168,7 +167,7 @@ def calls_of(work: str) -> list[str]:
         ("pair/s third/t", 1), ("pair/s three_in/t", 1), ("pair/s byte_in/t", 0),
     ],
 )  # fmt: skip
-def test_two_streams_race_where_both_touch_and_one_writes(work: str, races: int) -> None:
+def test_two_streams_race_where_both_touch_and_one_writes(work, races):
     """To the byte: what lies side by side is sound, and so is what the default stream orders."""
     calls = calls_of(work)
     found = followed(TWO.format("\n".join(calls)))[1]
@@ -186,7 +185,7 @@ def test_two_streams_race_where_both_touch_and_one_writes(work: str, races: int)
         ("set/s", ""), ("step/s", ""),
     ],
 )  # fmt: skip
-def test_a_function_returns_when_the_hosts_copies_are_there(body: str, found: str) -> None:
+def test_a_function_returns_when_the_hosts_copies_are_there(body, found):
     text = TWO.replace("cudaDeviceSynchronize();", "").format("\n".join(calls_of(body)))
     assert [kind for kind, *_ in followed(text)[1]] == [found] * bool(found)
 
@@ -229,9 +228,7 @@ HERE = "float* d;\ncudaMalloc(&d, 16);\n{}\n"
         ("other<<<1, 1>>>(d);", "not-followed", "", "lab ends there: other is launched"),
     ],
 )  # fmt: skip
-def test_a_finding_names_its_line_and_what_is_wrong(
-    body: str, kind: str, line: str, words: str
-) -> None:
+def test_a_finding_names_its_line_and_what_is_wrong(body, kind, line, words):
     found = followed(HERE.format(body))[1]
     assert [one[0] for one in found] == [kind] * bool(kind), found
     assert all(one[1] == line and words in one[2] for one in found), found
@@ -253,7 +250,7 @@ def test_a_finding_names_its_line_and_what_is_wrong(
         ),
     ],
 )
-def test_what_is_done_is_done_to_the_bytes(body: str, left: list[float | None]) -> None:
+def test_what_is_done_is_done_to_the_bytes(body, left):
     """Of memory that nobody set no element is a number; copies within the device do not count."""
     text = HERE.format(f"cudaMemcpy(d, x, 16{IN});\n{body}\ncudaMemcpy(x, d, 16{OUT});")
     x, found, counts = followed(text)
@@ -262,7 +259,7 @@ def test_what_is_done_is_done_to_the_bytes(body: str, left: list[float | None]) 
 
 
 @pytest.mark.parametrize(("mine", "others", "streams"), [(4, 28, 1), (7, 53, 0)])
-def test_a_stream_counts_that_copied_an_eighth(mine: int, others: int, streams: int) -> None:
+def test_a_stream_counts_that_copied_an_eighth(mine, others, streams):
     """Both ends of what it copied, of all that was copied, and only with a launch of its own."""
     calls = [f"cudaMemcpyAsync(d, x, {mine}{IN}, s);", "step<<<1, 32, 0, s>>>(d, 1);"]
     while others > 0:
@@ -273,7 +270,7 @@ def test_a_stream_counts_that_copied_an_eighth(mine: int, others: int, streams: 
         assert counts["streams"] == (0 if gone else streams)
 
 
-def test_arrays_have_room_for_all_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_have_room_for_all_that_fits(monkeypatch):
     monkeypatch.setattr(hosting, "MOST_BYTES", 32)
     for size, gone, kinds in ((16, "", []), (17, "", ["not-followed"]), (17, "cudaFree(d);", [])):
         body = HERE.format(f"float* e;\n{gone}\ncudaMalloc(&e, {size});")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,7 @@ lab77(const int* x, int* twice, double* rows, int n, int m, int both)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """The folder of one lab, which is all that there is."""
     made = tmp_path / "77_pairs"
     made.mkdir()
@@ -99,7 +98,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     rubrics._read.cache_clear()
 
 
-def test_a_folder_is_a_lab(folder: Path) -> None:
+def test_a_folder_is_a_lab(folder):
     """Two outputs of other types, one of them added to, and a number made of sizes."""
     found = labs.check("77", KERNEL)
     assert found.ok and found.points == 10, str(found)
@@ -120,7 +119,7 @@ def test_a_folder_is_a_lab(folder: Path) -> None:
     assert labs.check("77", worse).points == 5  # twice as many atomic operations
 
 
-def test_rules_draw_sizes(folder: Path) -> None:
+def test_rules_draw_sizes(folder):
     spec = labs.lab("77").specification(labs.lab("77").variants[0])
     drawn = [cases(spec, SECRET, student) for student in range(20)]
     assert all(c[0]["n"] % 16 == 0 and c[0]["m"] % 8 == 7 and c[0]["n"] >= 48 for c in drawn)
@@ -153,7 +152,7 @@ def test_rules_draw_sizes(folder: Path) -> None:
     ("reference.py", "2 * x, rows", "rows", "lab77's reference.py"),
     ("reference.py", "def reference", "def other", "'reference'"),
 ])  # fmt: skip
-def test_a_damaged_folder_says_so(folder: Path, file: str, old: str, new: str, words: str) -> None:
+def test_a_damaged_folder_says_so(folder, file, old, new, words):
     """When it is read or, of its reference, when it is tried; never as the student's fault."""
     text = (folder / file).read_text(encoding="utf-8")
     assert old in text
@@ -162,10 +161,10 @@ def test_a_damaged_folder_says_so(folder: Path, file: str, old: str, new: str, w
         labs.check("77", KERNEL)
 
 
-def test_another_reference_is_judged_anew(folder: Path, tmp_path: Path) -> None:
+def test_another_reference_is_judged_anew(folder, tmp_path):
     course, s = courses.new(tmp_path / "course"), Submission("s1", "", "lab77.cu", KERNEL.encode())
 
-    def key(file: str, old: str, new: str) -> str:
+    def key(file, old, new):
         text = (folder / file).read_text(encoding="utf-8")
         (folder / file).write_text(text.replace(old, new), encoding="utf-8")
         rubrics._read.cache_clear()
@@ -176,7 +175,7 @@ def test_another_reference_is_judged_anew(folder: Path, tmp_path: Path) -> None:
     assert first != key("reference.py", "2 * x", "x + x")
 
 
-def test_a_lab_without_a_rung_is_not_timed(tmp_path: Path) -> None:
+def test_a_lab_without_a_rung_is_not_timed(tmp_path):
     with pytest.raises(ConfigError, match="lab 7 names no `rung`"):
         time_class(labs.lab("7"), [], [], courses.new(tmp_path), tmp_path)
 
@@ -184,12 +183,12 @@ def test_a_lab_without_a_rung_is_not_timed(tmp_path: Path) -> None:
 # -- what is right ---------------------------------------------------------------------------------
 
 
-def softmax(x: np.ndarray) -> np.ndarray:
+def softmax(x):
     third = np.exp((x - x.mean(axis=1, keepdims=True)) / 3)  # its cube is what is meant
     return third**3 / (third**3).sum(axis=1, keepdims=True)
 
 
-def stencil(beyond: str, X: np.ndarray, a: float, b: float) -> np.ndarray:
+def stencil(beyond, X, a, b):
     total = a * X
     for axis, step, edge in ((0, 1, 0), (0, -1, -1), (1, 1, 0), (1, -1, -1)):
         near = np.roll(X, step, axis)
@@ -199,7 +198,7 @@ def stencil(beyond: str, X: np.ndarray, a: float, b: float) -> np.ndarray:
     return total
 
 
-def product(A: np.ndarray, B: np.ndarray, C: np.ndarray, alpha: float = 1, beta: float = 0) -> Any:
+def product(A, B, C, alpha=1, beta=0):
     return alpha * np.einsum("ik,kj", A, B) + (beta * C if beta else 0)
 
 
@@ -222,7 +221,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize(("number", "name"), FORMULAS)
-def test_a_reference_is_what_the_lab_says(number: str, name: str) -> None:
+def test_a_reference_is_what_the_lab_says(number, name):
     """Beside a formula that stands nowhere else; what is off by a hundredth is beyond the bound."""
     lab = labs.lab(number)
     spec = lab.specification(checking.variant_of(lab, name))
@@ -236,7 +235,7 @@ def test_a_reference_is_what_the_lab_says(number: str, name: str) -> None:
     assert (abs(found - want) <= bound).all() and not (abs(1.01 * found - want) <= bound).all()
 
 
-def test_whole_numbers_are_exact_where_the_lab_says_so() -> None:
+def test_whole_numbers_are_exact_where_the_lab_says_so():
     two, eight = (labs.lab(n).specification(labs.lab(n).variants[0]) for n in ("2", "8"))
     for spec, exact in ((two, True), (eight, False)):
         case = next(c for c in cases(spec, SECRET) if c.kind == "integers")
@@ -258,7 +257,7 @@ FEW = cases(SPEC, SECRET)[:1]
     ("256>>>(dx", "2048>>>(dx", "refused-launch"),
     ("dy, n, a);", "dy, n);", "refused-launch"),
 ])  # fmt: skip
-def test_what_a_host_function_launches_wrong_is_found(old: str, new: str, kind: str) -> None:
+def test_what_a_host_function_launches_wrong_is_found(old, new, kind):
     """What else it may do wrong stands in test_hosting.py."""
     assert old in PLAIN
     found = mark(PLAIN.replace(old, new), SPEC, FEW, lock=False)
@@ -266,12 +265,12 @@ def test_what_a_host_function_launches_wrong_is_found(old: str, new: str, kind: 
 
 
 @pytest.mark.parametrize(("text", "streams"), [(PLAIN, 0), (TWO, 2)], ids=["plain", "streams"])
-def test_an_honest_host_function_raises_no_alarm(text: str, streams: int) -> None:
+def test_an_honest_host_function_raises_no_alarm(text, streams):
     found = mark(text, SPEC, FEW, lock=False)
     assert found.clean and found.right == FEW, found.runs
     [one, _] = found.runs
     assert (one.copied, one.leaked, one.streams) == (12 * FEW[0]["n"], 0, streams) and one.sectors
 
 
-def test_a_kernel_in_place_of_a_host_function_has_no_points() -> None:
+def test_a_kernel_in_place_of_a_host_function_has_no_points():
     assert checking.judged(TEN, TEN.variants[0], mark(HONEST, SPEC, FEW, lock=False)).points == 0

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -52,24 +51,24 @@ TWO = labs.lab("2")
 ANSWER = 'The tile of 32 x 32 needs $\\frac{1}{2}$ of the sectors, see """above""" and C:\\new.'
 
 
-def put(notebook: dict[str, Any], begins: str, below: str) -> None:
+def put(notebook, begins, below):
     """Write below the first line of the cell that begins so."""
     [found] = [c for c in notebook["cells"] if "".join(c["source"]).startswith(begins)]
     found["source"] = f"{''.join(found['source']).splitlines()[0]}\n{below}"
 
 
-def shown(notebook: dict[str, Any], id_: str) -> str:
+def shown(notebook, id_):
     """What a cell shows."""
     [found] = [c for c in notebook["cells"] if c["id"] == id_]
     return json.dumps(found["outputs"], ensure_ascii=False)
 
 
-def no_compiler(*_: Any, **__: Any) -> Any:
+def no_compiler(*_, **__):
     raise ToolchainError("there is no compiler")
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """A student's folder, no notebook, and nothing taken yet."""
     monkeypatch.chdir(tmp_path)
     taken: dict[str, Any] = {}
@@ -83,7 +82,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
-def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Path) -> None:
+def test_a_lab_is_handed_out_worked_on_and_collected(lab, tmp_path):
     """A student runs, solves, answers and runs again; the teacher collects and judges."""
     course = courses.new(tmp_path / "course")
     out = tmp_path / "students" / "4711" / f"{lab.entry}.ipynb"
@@ -120,9 +119,7 @@ def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Pa
 @pytest.mark.parametrize(
     ("lab", "variant"), EACH, ids=lambda one: one.name if hasattr(one, "words") else ""
 )
-def test_what_is_handed_out_is_a_notebook_that_says_what_it_is(
-    lab: labs.Lab, variant: labs.Variant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_handed_out_is_a_notebook_that_says_what_it_is(lab, variant, tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "starter_count", lambda *_: None)
     made = courses.new(tmp_path / "course")
     course = replace(made, variants={lab.number: variant.name}, tag="v9")
@@ -144,9 +141,7 @@ def test_what_is_handed_out_is_a_notebook_that_says_what_it_is(
 
 
 @pytest.mark.parametrize("number", ["1", "2"])
-def test_one_line_says_how_a_count_is_read(
-    number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_line_says_how_a_count_is_read(number, tmp_path, monkeypatch):
     """Lab 1's starter is right and counts too much; that of lab 2 computes nothing yet."""
     one, course = labs.lab(number), courses.new(tmp_path / "course")
     course = replace(course, variants={number: one.variants[0].name})
@@ -168,9 +163,7 @@ def test_one_line_says_how_a_count_is_read(
 # -- cells, without a notebook ---------------------------------------------------------------------
 
 
-def test_a_cell_of_a_lab_is_kept_and_checked_for_its_variant(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cell_of_a_lab_is_kept_and_checked_for_its_variant(here, capsys):
     with pytest.raises(UnknownKernelError, match="no such lab was begun here"):
         workbench.cell_magic("lab2", HONEST)
     labs.begin("2", variant="B transposed", tag="v1")
@@ -187,7 +180,7 @@ def test_a_cell_of_a_lab_is_kept_and_checked_for_its_variant(
     assert sorted(p.name for p in here.iterdir()) == ["lab2.cu", "lab2.json"]
 
 
-def test_lines_are_those_of_the_cell_wherever_it_is_checked(here: Path) -> None:
+def test_lines_are_those_of_the_cell_wherever_it_is_checked(here):
     """In the cell, in the file beside it, and in what the teacher collects."""
     labs.begin("2")
     broken = HONEST.replace("float sum =", "float sun =", 1)
@@ -202,7 +195,7 @@ def test_lines_are_those_of_the_cell_wherever_it_is_checked(here: Path) -> None:
     assert message in str(labs.check("2", one.raw or b""))
 
 
-def test_a_kernel_with_arrays_of_ones_own_stays_with_the_workbench(here: Path) -> None:
+def test_a_kernel_with_arrays_of_ones_own_stays_with_the_workbench(here):
     import numpy as np
 
     labs.begin("2")
@@ -212,7 +205,7 @@ def test_a_kernel_with_arrays_of_ones_own_stays_with_the_workbench(here: Path) -
     assert not (here / "lab2.cu").exists()
 
 
-def test_html_says_what_the_text_says(here: Path) -> None:
+def test_html_says_what_the_text_says(here):
     found = labs.check("2", HONEST.replace("C[row", "C[0 * row", 1))
     markup = found._repr_html_()
     assert repr(found) == str(found) and 'role="group"' in markup and "aria-label=" in markup
@@ -223,7 +216,7 @@ def test_html_says_what_the_text_says(here: Path) -> None:
     assert "<b>" not in odd._repr_html_() and "<b>" in str(odd)
 
 
-def test_what_cannot_be_checked_is_one_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_checked_is_one_line(here, monkeypatch):
     with pytest.raises(ConfigError, match="no kernel of lab 2 yet: run the cell"):
         labs.check("2")
     with pytest.raises(UnknownNameError, match="A transposed"):
@@ -241,7 +234,7 @@ def test_what_cannot_be_checked_is_one_line(here: Path, monkeypatch: pytest.Monk
     assert sorted(p.name for p in here.iterdir()) == ["shut"]
 
 
-def test_another_version_of_the_lab_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_version_of_the_lab_is_told(here, capsys):
     labs.begin("2", version=TWO.version)
     assert "version" not in capsys.readouterr().out
     labs.begin("2", version=TWO.version + 1)
@@ -255,7 +248,7 @@ def test_another_version_of_the_lab_is_told(here: Path, capsys: pytest.CaptureFi
 # -- answers, and what is handed in ----------------------------------------------------------------
 
 
-def test_an_answer_is_kept_as_it_stands(here: Path) -> None:
+def test_an_answer_is_kept_as_it_stands(here):
     assert "no answer yet" in str(labs.answer("2", "written", f"{working.UNANSWERED}\n"))
     assert list(here.iterdir()) == []
     below = f"{working.UNANSWERED}\n\n{ANSWER}\n"
@@ -270,7 +263,7 @@ def test_an_answer_is_kept_as_it_stands(here: Path) -> None:
             working._answer_magic(line, "x")
 
 
-def test_what_is_handed_in_says_versions_and_nothing_else(here: Path) -> None:
+def test_what_is_handed_in_says_versions_and_nothing_else(here):
     labs.begin("2", variant="A transposed, scaled", tag="v3")
     text = solutions(TWO)["A transposed, scaled"]
     (here / "lab2.cu").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
@@ -303,7 +296,7 @@ def test_what_is_handed_in_says_versions_and_nothing_else(here: Path) -> None:
         (b"x" * 300_000, "hand in the kernel alone"),
     ],
 )
-def test_without_a_kernel_nothing_is_handed_in(raw: bytes | None, message: str, here: Path) -> None:
+def test_without_a_kernel_nothing_is_handed_in(raw, message, here):
     if raw is not None:
         (here / "lab2.cu").write_bytes(raw)
     with pytest.raises((ConfigError, SourceError), match=message):
@@ -311,9 +304,7 @@ def test_without_a_kernel_nothing_is_handed_in(raw: bytes | None, message: str, 
     assert not (here / "lab2_submission.ipynb").exists()
 
 
-def test_what_lacks_is_said_and_handed_in_all_the_same(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lacks_is_said_and_handed_in_all_the_same(here, monkeypatch):
     (here / "lab2.cu").write_text(TWO.starter(TWO.variants[0]), encoding="utf-8")
     made = labs.submit("2")
     assert not made.ok and "0 of 90 points" in str(made) and "written: no answer yet" in str(made)
@@ -322,10 +313,10 @@ def test_what_lacks_is_said_and_handed_in_all_the_same(
     assert "not checked: there is no compiler" in str(labs.submit("2"))
 
 
-def test_colab_offers_the_download(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colab_offers_the_download(here, monkeypatch):
     offered: list[str] = []
     files = ModuleType("google.colab.files")
-    files.download = offered.append  # type: ignore[attr-defined]
+    files.download = offered.append
     (here / "lab2.cu").write_text(HONEST, encoding="utf-8")
     assert "Colab" not in str(labs.submit("2"))
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release-x")
@@ -337,9 +328,7 @@ def test_colab_offers_the_download(here: Path, monkeypatch: pytest.MonkeyPatch) 
     assert offered == ["lab2_submission.ipynb"] and (here / offered[0]).is_file()
 
 
-def test_at_a_terminal(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_a_terminal(here, capsys, monkeypatch):
     """Two files written in an editor; the variant from the notebook's lab2.json, or as said."""
     work = here / "work"
     work.mkdir()
@@ -357,9 +346,7 @@ def test_at_a_terminal(
     assert "no kernel of lab 2 yet" in capsys.readouterr().err
 
 
-def test_a_teachers_repository_gives_a_button(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_teachers_repository_gives_a_button(tmp_path, capsys):
     course, out = courses.new(tmp_path / "course"), tmp_path / "lab2.ipynb"
     hand = ["handout", "2", "--course", str(course.folder), "--out", str(out)]
     link = "[Open in Colab](https://colab.research.google.com/github/prof/class/blob/{})"
@@ -378,7 +365,7 @@ def test_a_teachers_repository_gives_a_button(
 # -- Stop ------------------------------------------------------------------------------------------
 
 
-def children(pid: int) -> list[str]:
+def children(pid):
     """Processes that this one has started and that still run."""
     return Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
 
@@ -386,16 +373,16 @@ def children(pid: int) -> list[str]:
 class Kernel:
     """A notebook's kernel in a folder, and cells run in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
         self.manager, self.client = start_new_kernel(cwd=str(folder), env=env)
-        self.pid: int = self.manager.provisioner.process.pid  # type: ignore[union-attr]
+        self.pid: int = self.manager.provisioner.process.pid
 
-    def run(self, code: str) -> dict[str, Any]:
+    def run(self, code):
         reply = self.client.execute_interactive(code, timeout=60, output_hook=lambda _: None)
         return dict(reply["content"])
 
-    def stopped(self, code: str, until: Callable[[], object]) -> str:
+    def stopped(self, code, until):
         """How a cell ends that is interrupted a second after `until`; empty if it goes on."""
         # Else Jupyter aborts a cell that comes right after one that ends by an error.
         id_ = self.client.execute(code, stop_on_error=False)
@@ -415,7 +402,7 @@ class Kernel:
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Iterator[Kernel]:
+def kernel(tmp_path):
     made = Kernel(tmp_path)
     yield made
     made.client.stop_channels()
@@ -424,7 +411,7 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
-def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
+def test_stop_ends_the_check_and_not_the_notebook(kernel):
     """While a source compiles without end: the cell ends, the kernel and its names stay."""
     begin = "from tilelabs import labs\nfrom helpers.page.workbench import mine\n"
     assert kernel.run(f'{begin}labs.begin("2")\nkept = 41')["status"] == "ok"
@@ -436,7 +423,7 @@ def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
 
 
 @pytest.mark.slow
-def test_a_compiler_in_the_notebooks_own_process_does_not_stop(kernel: Kernel) -> None:
+def test_a_compiler_in_the_notebooks_own_process_does_not_stop(kernel):
     """The wrong twin: why the compiler has a process of its own."""
     assert kernel.run("from tilelabs.judging import compiling\ncompiling.ready()")["status"] == "ok"
     job = {"source": BOMBS["macros"], "arch": "sm_75"}
@@ -447,7 +434,7 @@ def test_a_compiler_in_the_notebooks_own_process_does_not_stop(kernel: Kernel) -
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory):
     """This repository as a server has it that takes filters, as GitHub does."""
     made = colab.remote(tmp_path_factory.mktemp("remote"))
     for name in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
@@ -455,7 +442,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def fetched(source: Path, folder: Path, code: str = "") -> tuple[Path, str]:
+def fetched(source, folder, code=""):
     """Where the first cell puts the book on an empty Colab, and what it and `code` print."""
     course = courses.new(folder / "course")
     [setup] = [c["source"] for c in labs.handout(TWO, course)["cells"] if c["id"] == "setup"]
@@ -489,7 +476,7 @@ print(submit("2"))
 """
 
 
-def contents(clone: Path) -> Iterator[bytes]:
+def contents(clone):
     """All that a clone holds: its files, and every object that git has of it."""
     for path in clone.rglob("*"):
         if path.is_file() and ".git" not in path.relative_to(clone).parts:
@@ -500,9 +487,7 @@ def contents(clone: Path) -> Iterator[bytes]:
 
 
 @pytest.mark.slow
-def test_the_book_that_students_fetch_holds_no_solution_and_works(
-    source: Path, tmp_path: Path
-) -> None:
+def test_the_book_that_students_fetch_holds_no_solution_and_works(source, tmp_path):
     file = tmp_path / "solution.cu"
     file.write_text(solutions(TWO)["A transposed"], encoding="utf-8")
     clone, output = fetched(source, tmp_path, WORK.replace("SOLUTION", repr(str(file))))
@@ -517,7 +502,7 @@ def test_the_book_that_students_fetch_holds_no_solution_and_works(
 
 
 @pytest.mark.slow
-def test_a_whole_clone_holds_them_sealed(source: Path, tmp_path: Path) -> None:
+def test_a_whole_clone_holds_them_sealed(source, tmp_path):
     """The wrong twin of the search: git has them where somebody committed what they unpacked."""
     whole = tmp_path / "whole"
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", source.as_uri(), whole], check=True)
@@ -529,7 +514,7 @@ def test_a_whole_clone_holds_them_sealed(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_refuses_filters_sends_all_and_it_works(source: Path, tmp_path: Path) -> None:
+def test_a_server_that_refuses_filters_sends_all_and_it_works(source, tmp_path):
     plain = tmp_path / "plain"
     subprocess.run(["git", "clone", "--quiet", source, plain], check=True)
     subprocess.run(["git", "config", "uploadpack.allowFilter", "false"], cwd=plain, check=True)
@@ -542,7 +527,7 @@ def test_a_server_that_refuses_filters_sends_all_and_it_works(source: Path, tmp_
     assert not list(clone.rglob("rehearsal")) and not (clone / "tests").exists()
 
 
-def test_patterns_of_what_stays_away_fit_the_repository() -> None:
+def test_patterns_of_what_stays_away_fit_the_repository():
     """Each names something that is there, so that a folder that moves is seen."""
     for path in AWAY:
         assert list(ROOT.glob(path)), path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from classes import solutions
@@ -27,7 +26,7 @@ TRIED = [(lab, source) for lab in LABS for source in rehearsing.sources(lab)]
 [CONFLICT] = [source.text for _, source in TRIED if source.name == "banks in conflict"]
 
 
-def points(found: labs.Checked) -> dict[str, int]:
+def points(found):
     return {p.rubric.id: p.points for p in found.parts if not p.rubric.by_hand}
 
 
@@ -35,7 +34,7 @@ def points(found: labs.Checked) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
-def test_a_lab_adds_up_and_is_whole(lab: labs.Lab) -> None:
+def test_a_lab_adds_up_and_is_whole(lab):
     assert lab.points == 100 and any(part.by_hand for part in lab.parts)
     assert len({part.id for part in lab.parts}) == len(lab.parts)
     assert {part.after for part in lab.parts} <= {"", *(part.id for part in lab.parts)}
@@ -50,7 +49,7 @@ def test_a_lab_adds_up_and_is_whole(lab: labs.Lab) -> None:
 
 
 @pytest.mark.parametrize(("lab", "source"), TRIED, ids=lambda one: getattr(one, "name", ""))
-def test_a_lab_rehearses(lab: labs.Lab, source: rehearsing.Source) -> None:
+def test_a_lab_rehearses(lab, source):
     """Solutions have every point, starters and twins lose theirs, and are told where to look."""
     found = rehearsing.rehearsed(lab, source)
     assert not found.odd, f"{found.odd}\n{found.checked}"
@@ -59,7 +58,7 @@ def test_a_lab_rehearses(lab: labs.Lab, source: rehearsing.Source) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
-def test_every_variant_is_solved_and_no_solution_solves_another(lab: labs.Lab) -> None:
+def test_every_variant_is_solved_and_no_solution_solves_another(lab):
     names = [v.name for v in lab.variants]
     assert [*solutions(lab)] == names
     other = labs.check(lab.number, solutions(lab)[names[0]], variant=names[1])
@@ -68,7 +67,7 @@ def test_every_variant_is_solved_and_no_solution_solves_another(lab: labs.Lab) -
     assert len(twins) >= 4 and all(s.expect for s in twins)
 
 
-def test_a_rehearsal_says_what_is_odd() -> None:
+def test_a_rehearsal_says_what_is_odd():
     """Its own wrong twins: no solution, a twin without fault, other points, other words."""
     two = labs.lab("2")
     good = rehearsing.Source("x", "solution", two.variants[0].name, HONEST)
@@ -84,7 +83,7 @@ def test_a_rehearsal_says_what_is_odd() -> None:
         assert odd in rehearsing.rehearsed(two, source).odd
 
 
-def test_a_damaged_rehearsal_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_rehearsal_is_refused(tmp_path):
     two = replace(labs.lab("2"), folder=tmp_path)
     (tmp_path / "rehearsal").mkdir()
     (tmp_path / "starter.cu").write_text("int K)", encoding="utf-8")
@@ -102,14 +101,14 @@ def test_a_damaged_rehearsal_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("student", range(3))
 @pytest.mark.parametrize("lab", COUNTING, ids=lambda one: one.number)
-def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) -> None:
+def test_limits_are_fair_whatever_shapes_are_drawn(lab, student):
     """A solution keeps them for every student; a starter, or a twin that counts too much, never."""
     counted = {p.id: p.points for p in lab.parts if p.counts in rubrics.COUNTED}
     variant = lab.variants[student % len(lab.variants)]
     spec = lab.specification(variant)
     drawn = [c for c in cases(spec, b"a secret of a course", lab.number, student) if c.counted]
 
-    def kept(text: str) -> dict[str, bool]:
+    def kept(text):
         found = checking.judged(lab, variant, mark(text, spec, drawn, lock=False))
         return {name: points(found)[name] == counted[name] for name in counted}
 
@@ -129,7 +128,7 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
 # -- at the terminal -------------------------------------------------------------------------------
 
 
-def test_labs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_labs_are_listed(capsys):
     assert cli.main(["labs"]) == 0
     output = capsys.readouterr().out
     assert "Lab 2: Shared-memory tiles for any shape" in output and "3 hours, 100 points" in output
@@ -137,9 +136,7 @@ def test_labs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)[0]["points"] == 100
 
 
-def test_a_file_is_checked_at_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_checked_at_the_terminal(tmp_path, capsys):
     file = tmp_path / "lab2.cu"
     file.write_bytes(b"\xef\xbb\xbf" + HONEST.replace("\n", "\r\n").encode())
     assert cli.main(["check", "2", str(file)]) == 0
@@ -161,7 +158,7 @@ def test_a_file_is_checked_at_the_terminal(
 
 
 @pytest.mark.skipif(not clang.available(), reason="no clang here")
-def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clang_compiles_a_students_kernel(monkeypatch):
     """As on a Mac: no NVRTC, no registers to tell, and no lock."""
     monkeypatch.setenv("TILE_COMPILER", "clang")
     found = labs.check("2", HONEST)

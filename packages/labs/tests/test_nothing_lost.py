@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import zipfile
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from classes import OVERRIDES, lay, line, table
@@ -21,7 +19,7 @@ from tools.hostile import HONEST, WRONG, notebook
 GOOD, BAD = HONEST.encode(), WRONG["nothing"].encode()
 
 
-def zipped(path: Path, files: dict[str, bytes]) -> Path:
+def zipped(path, files):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, raw in files.items():
             archive.writestr(name, raw)
@@ -41,14 +39,14 @@ def zipped(path: Path, files: dict[str, bytes]) -> Path:
     ],
     ids=["a notebook without a kernel", "another lab", "another kernel", "notes"],
 )  # fmt: skip
-def test_the_file_with_this_labs_kernel_counts(files: dict[str, bytes], tmp_path: Path) -> None:
+def test_the_file_with_this_labs_kernel_counts(files, tmp_path):
     [s] = collect(zipped(tmp_path / "all.zip", files), "lab2")
     right, other = sorted(files, key=lambda f: "lab2" not in f)
     assert s.raw is not None and s.raw.strip() == GOOD.strip() and s.file == right
     assert [file for file, _ in s.untaken] == [other] and other in s.notes[0]
 
 
-def test_what_systems_leave_is_nobodys(tmp_path: Path) -> None:
+def test_what_systems_leave_is_nobodys(tmp_path):
     kept = {"s1/lab2.cu": GOOD, "s2/lab2.cu": GOOD}
     junk = {
         "__MACOSX/s1/._lab2.cu": BAD, "s1/._lab2.cu": BAD, "s2/.ipynb_checkpoints/lab2.ipynb": BAD,
@@ -63,7 +61,7 @@ def test_what_systems_leave_is_nobodys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("top", ["submissions/", "a/b/"])
-def test_a_folder_on_top_is_no_student(top: str, tmp_path: Path) -> None:
+def test_a_folder_on_top_is_no_student(top, tmp_path):
     named = {
         "plain": ["ann/lab2.cu", "ben/lab2.cu"],
         "canvas": ["ann_1_9_lab2.cu", "ben_2_9_lab2.cu"],
@@ -75,7 +73,7 @@ def test_a_folder_on_top_is_no_student(top: str, tmp_path: Path) -> None:
         assert [s.file for s in found] == names  # as the platform wants feedback back
 
 
-def test_many_that_come_out_as_one_are_an_error(tmp_path: Path) -> None:
+def test_many_that_come_out_as_one_are_an_error(tmp_path):
     files = {"lab/ann.cu": GOOD, "lab/ben.cu": BAD, "lab/cy.cu": GOOD + b"// cy"}
     with pytest.raises(ConfigError, match="comes out as one student, 'lab'"):
         collect(zipped(tmp_path / "all.zip", files), "lab2")
@@ -91,7 +89,7 @@ def test_many_that_come_out_as_one_are_an_error(tmp_path: Path) -> None:
         "1099/Gus_1006_assignsubmission_file_/lab2.cu",
     ],
 )
-def test_nobody_replaces_anothers_work_by_a_name(forged: str, tmp_path: Path) -> None:
+def test_nobody_replaces_anothers_work_by_a_name(forged, tmp_path):
     folder = lay(tmp_path / "in", **{"1006/lab2.cu": GOOD, "1005/lab2.cu": GOOD, forged: BAD})
     found = {s.student: s for s in collect(folder, "lab2")}
     assert len(found) == 3 and found["1006"].raw == GOOD and not found["1006"].untaken
@@ -103,7 +101,7 @@ def test_nobody_replaces_anothers_work_by_a_name(forged: str, tmp_path: Path) ->
         assert len(set(archive.namelist())) == 3 and "1006/lab-2-feedback.txt" in archive.namelist()
 
 
-def test_inside_a_moodle_download_only_its_own_folders_say_whose(tmp_path: Path) -> None:
+def test_inside_a_moodle_download_only_its_own_folders_say_whose(tmp_path):
     inner = "Gus_1099_assignsubmission_file_/Eve_1006_assignsubmission_file_/lab2.cu"
     files = {"Eve_1006_assignsubmission_file_/lab2.cu": GOOD, inner: BAD}
     found = collect(zipped(tmp_path / "all.zip", files), "lab2")
@@ -113,7 +111,7 @@ def test_inside_a_moodle_download_only_its_own_folders_say_whose(tmp_path: Path)
         collect(zipped(tmp_path / "odd.zip", odd), "lab2")
 
 
-def test_a_notebook_that_swells_ends_alone(tmp_path: Path) -> None:
+def test_a_notebook_that_swells_ends_alone(tmp_path):
     """Six million lists in 20 MB of text: the class goes on, and so does this process."""
     swells = b'{"cells": [' + b"[]," * 6_300_000 + b"[]]}"
     lay(tmp_path, **{"s1.ipynb": swells, "s2.cu": GOOD, "s3.ipynb": b"{" + b" " * 21_000_000})
@@ -126,16 +124,16 @@ def test_a_notebook_that_swells_ends_alone(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def judged(place: Path) -> Path:
+def judged(place):
     write(place, *(made(s, answers=((s, "written", f"of {s}"),)) for s in ("s1", "s2")))
     return place
 
 
-def marks(place: Path) -> dict[str, float]:
+def marks(place):
     return {r.student: r.total for r in reported(place)}
 
 
-def typed(path: Path, **points: str) -> None:
+def typed(path, **points):
     """Fill in points by student, as a spreadsheet would save it."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -145,7 +143,7 @@ def typed(path: Path, **points: str) -> None:
         out.writerows(r | {"points": points.get(r["student"], r["points"])} for r in rows)
 
 
-def test_marks_typed_into_the_file_that_asks_for_them_are_read_back(judged: Path) -> None:
+def test_marks_typed_into_the_file_that_asks_for_them_are_read_back(judged):
     file = judged / "out" / "lab-2-written.csv"
     assert marks(judged) == {"s1": 90, "s2": 90}
     typed(file, s1="7,5", s2="10")
@@ -164,9 +162,7 @@ def test_marks_typed_into_the_file_that_asks_for_them_are_read_back(judged: Path
     ("student", "points", "message"),
     [("s1", "11", "'11' points; written has 0 to 10"), ("s1", "good", "'good' points")],
 )
-def test_a_mark_that_does_not_fit_is_named(
-    student: str, points: str, message: str, judged: Path
-) -> None:
+def test_a_mark_that_does_not_fit_is_named(student, points, message, judged):
     marks(judged)
     typed(judged / "out" / "lab-2-written.csv", **{student: points})
     with pytest.raises(DataError, match=r"lab-2-written\.csv, line 2") as refused:
@@ -175,7 +171,7 @@ def test_a_mark_that_does_not_fit_is_named(
 
 
 @pytest.mark.parametrize("name", ["lab-2-marks.csv", "lab-2-feedback/s1.txt"])
-def test_a_file_that_a_person_changed_is_not_written_over(name: str, judged: Path) -> None:
+def test_a_file_that_a_person_changed_is_not_written_over(name, judged):
     marks(judged)
     path = judged / "out" / name
     path.write_text(path.read_text() + "by hand\n")
@@ -189,9 +185,7 @@ def test_a_file_that_a_person_changed_is_not_written_over(name: str, judged: Pat
     assert "by hand" not in path.read_text()
 
 
-def test_grade_says_of_every_file_what_became_of_it(
-    place: Path, capsys: pytest.CaptureFixture[str], judge: Any
-) -> None:
+def test_grade_says_of_every_file_what_became_of_it(place, capsys, judge):
     judge(RIGHT)
     files = {"s1/lab2.cu": GOOD, "s1/lab2.txt": b"x", "s2/kernel.txt": b"x", "s2/._a": b"x"}
     path = zipped(place / "all.zip", files)

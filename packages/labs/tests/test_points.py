@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from test_policy import BANKS, RIGHT, TWO
@@ -23,7 +21,7 @@ GOOD = {"of": 1600, "wavefronts": 4000, "barriers": 8}
 """A run that is right, with work within each limit of lab 2."""
 
 
-def facts(*wrong: int, order: str = "", tried: int = 9, kind: str = "", **work: int) -> Marked:
+def facts(*wrong, order="", tried=9, kind="", **work):
     """Facts of nine cases: which are wrong, in which order alone, and a finding in all."""
     found = ((kind, 7, "x"),) if kind else ()
     runs = tuple(
@@ -32,7 +30,7 @@ def facts(*wrong: int, order: str = "", tried: int = 9, kind: str = "", **work: 
             schedule,
             findings=found,
             wrong=int(n in wrong and order in ("", schedule)),
-            **(GOOD | work),  # type: ignore[arg-type]
+            **(GOOD | work),
         )
         for n, case in enumerate(CASES[:tried])
         for schedule in running.SCHEDULES
@@ -40,11 +38,11 @@ def facts(*wrong: int, order: str = "", tried: int = 9, kind: str = "", **work: 
     return Marked(compiler="NVRTC", registers=32, runs=runs, drawn=9)
 
 
-def points(m: Marked) -> int:
+def points(m):
     return checking.judged(TWO, TWO.variants[0], m).points
 
 
-def test_a_scale_falls_without_a_step() -> None:
+def test_a_scale_falls_without_a_step():
     part = labs.Rubric("wavefronts", 40, "x", limit=0.4, zero=1.0)
     assert [part.share(x) for x in (0.1, 0.4, 0.7, 1.0, 2.0)] == pytest.approx([1, 1, 0.5, 0, 0])
     band = replace(part, least=0.25)
@@ -56,7 +54,7 @@ def test_a_scale_falls_without_a_step() -> None:
     assert of_two == sorted(of_two, reverse=True) and len(set(of_two)) >= 4 and of_two[0] == 90
 
 
-def test_one_missing_barrier_costs_about_a_third() -> None:
+def test_one_missing_barrier_costs_about_a_third():
     racy = facts(*range(8), order="permuted", kind="race")
     assert 0.6 * 90 <= points(racy) <= 0.7 * 90
     for worse in (
@@ -72,13 +70,13 @@ def test_one_missing_barrier_costs_about_a_third() -> None:
     assert {one.number for one in labs.all_labs() if one.barriers == 1} == {"6", "7", "8", "9"}
 
 
-def test_each_wrong_shape_costs_more() -> None:
+def test_each_wrong_shape_costs_more():
     lost = [points(facts(*range(8, 8 - n, -1))) for n in range(6)]
     assert lost == sorted(lost, reverse=True) and len(set(lost)) == 6 and lost[1] > 55
     assert lost[2] < 45 and points(facts(0)) < 45  # a shape in which work is counted
 
 
-def test_a_loop_at_the_first_shape_that_one_cannot_do_gains_nothing() -> None:
+def test_a_loop_at_the_first_shape_that_one_cannot_do_gains_nothing():
     """Every part is divided by all cases, run or not."""
     ended = replace(facts(2, tried=3), drawn=9)
     returned = facts(*range(2, 9))
@@ -87,7 +85,7 @@ def test_a_loop_at_the_first_shape_that_one_cannot_do_gains_nothing() -> None:
 
 
 @pytest.mark.nvrtc
-def test_a_check_stops_at_the_first_wrong_shape_and_goes_on_when_asked() -> None:
+def test_a_check_stops_at_the_first_wrong_shape_and_goes_on_when_asked():
     wrong = but(("= sum;", "= N > 256 ? -1.0f : sum;"))
     first = labs.check("2", wrong)
     every = labs.check("2", wrong, every_shape=True)
@@ -97,9 +95,7 @@ def test_a_check_stops_at_the_first_wrong_shape_and_goes_on_when_asked() -> None
 
 
 @pytest.mark.nvrtc
-def test_submit_takes_the_last_check_of_what_it_hands_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submit_takes_the_last_check_of_what_it_hands_in(tmp_path, monkeypatch):
     ran, own = list[str](), checking.check
     check = lambda *a, **k: (ran.append("x"), own(*a, **k))[1]  # noqa: E731
     monkeypatch.setattr(working.checking, "check", check)
@@ -113,7 +109,7 @@ def test_submit_takes_the_last_check_of_what_it_hands_in(
 
 
 @pytest.mark.nvrtc
-def test_no_student_is_told_of_the_machines_inside() -> None:
+def test_no_student_is_told_of_the_machines_inside():
     endless = but(("    float sum = 0.0f;", "    float sum = 0.0f;\n    while (K) sum += 1.0f;"))
     spec = replace(TWO.specification(TWO.variants[0]), seconds=1.0)
     m = mark(endless, spec, cases(spec, b"a secret of a course", 1)[-1:], lock=False)
@@ -126,14 +122,14 @@ def test_no_student_is_told_of_the_machines_inside() -> None:
 VILE = "total\x1b[2J\u202eevil <b> http://x"
 
 
-def feedback_of(marked: Marked = BANKS, **more: Any) -> Feedback:
+def feedback_of(marked=BANKS, **more):
     found = checking.judged(TWO, TWO.variants[0], marked)
     given = {p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts}
     facts = {"checked": found, "points": given, "given": {}, "notes": ()}
     return Feedback(TWO, **(facts | {"closing": ("Total: 42 of 100 points",)} | more))
 
 
-def test_whatever_is_written_stays_words() -> None:
+def test_whatever_is_written_stays_words():
     plain = text(
         feedback_of(Marked(VILE, "compile", VILE), notes=(VILE, "look: for the teacher"),
              given={"written": Override(7.5, VILE)})
@@ -143,7 +139,7 @@ def test_whatever_is_written_stays_words() -> None:
     assert plain.count("evil <b>") == 3 and "for the teacher" not in plain
 
 
-def test_it_tells_every_part_and_what_a_person_gave() -> None:
+def test_it_tells_every_part_and_what_a_person_gave():
     facts = feedback_of(
         given={"wavefronts": Override(7.5, "explained the banks")}, notes=("2 files",)
     )
@@ -155,7 +151,7 @@ def test_it_tells_every_part_and_what_a_person_gave() -> None:
     assert "no submission" in text(feedback_of(checked=None))
 
 
-def test_long_words_are_cut() -> None:
+def test_long_words_are_cut():
     runs = tuple(replace(RIGHT.runs[0], findings=(("race", 1, "&" * 5000),)) for _ in range(3))
     long = feedback_of(replace(RIGHT, runs=runs), notes=tuple("&" * 5000 for _ in range(2000)))
     many = feedback_of(

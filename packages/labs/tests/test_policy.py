@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from classes import GROUPS as G
@@ -11,7 +10,7 @@ from classes import OVERRIDES, table
 
 from nogpu.errors import DataError
 from tilelabs import labs
-from tilelabs.grading import Row, judging, report
+from tilelabs.grading import judging, report
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.grouping import groups, once
 from tilelabs.grading.judging import Result
@@ -28,19 +27,19 @@ BANKS = replace(RIGHT, runs=(replace(RIGHT.runs[0], wavefronts=10**6),))
 """36 points."""
 
 
-def made(student: str, marked: Marked = RIGHT, **more: object) -> Result:
+def made(student, marked=RIGHT, **more):
     rest = {"version": TWO.version, "variant": TWO.variants[0].name, "attempt": 1, "key": "k"}
-    return Result(student, "", f"{student}.cu", "2", marked=marked, **(rest | more))  # type: ignore[arg-type]
+    return Result(student, "", f"{student}.cu", "2", marked=marked, **(rest | more))
 
 
-def write(place: Path, *found: Result, **tables: str) -> None:
+def write(place, *found, **tables):
     for one in found:
         judging._write(place / "out" / "lab-2" / judging.file_name(one.student), one)
     for name, text in tables.items():
         (place / "course" / f"{name}.csv").write_text(text, encoding="utf-8")
 
 
-def decide(place: Path, text: str) -> None:
+def decide(place, text):
     """Put lines before the tables of course.toml, and tables behind."""
     path = place / "course" / "course.toml"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -48,11 +47,11 @@ def decide(place: Path, text: str) -> None:
     path.write_text("".join(own) + text, encoding="utf-8")
 
 
-def reported(place: Path) -> tuple[Row, ...]:
+def reported(place):
     return report(TWO, courses.read(place / "course"), place / "out")
 
 
-def marks(place: Path) -> dict[str, dict[str, str]]:
+def marks(place):
     reported(place)
     return table(place / "out" / "lab-2-marks.csv")
 
@@ -60,7 +59,7 @@ def marks(place: Path) -> dict[str, dict[str, str]]:
 # -- groups ----------------------------------------------------------------------------------------
 
 
-def test_a_group_is_judged_once_and_each_member_has_a_row(place: Path) -> None:
+def test_a_group_is_judged_once_and_each_member_has_a_row(place):
     write(place, groups=f"{G}s1,one,\ns2,one,\ns3,one,3\ns4,,\n")
     of = groups(courses.read(place / "course"), TWO)
     assert of == {"one": ("s1", "s2")}  # s3 is in it for lab 3, s4 in none
@@ -81,7 +80,7 @@ def test_a_group_is_judged_once_and_each_member_has_a_row(place: Path) -> None:
         marks(place)
 
 
-def test_of_two_submissions_of_a_group_the_better_counts(place: Path) -> None:
+def test_of_two_submissions_of_a_group_the_better_counts(place):
     write(place, made("s1"), made("s2", BANKS), groups=f"{G}s1,one,\ns2,one,\n")
     rows = marks(place)
     assert rows["s1"]["total"] == rows["s2"]["total"] == "90"
@@ -90,7 +89,7 @@ def test_of_two_submissions_of_a_group_the_better_counts(place: Path) -> None:
     )
 
 
-def test_who_is_in_two_groups_is_named(place: Path) -> None:
+def test_who_is_in_two_groups_is_named(place):
     write(place, groups=f"{G}s1,one,\ns1,two,\n")
     message = r"groups\.csv, line 3: 's1' is in the groups 'one' and 'two'"
     with pytest.raises(DataError, match=message):
@@ -114,9 +113,7 @@ WHOLE = f'name = "x"\nsecret = "{"00" * 32}"\n'
         (WHOLE.replace("00" * 30, ""), "can be guessed"),
     ],
 )
-def test_a_course_that_does_not_fit_is_refused_in_one_line(
-    text: str, message: str, tmp_path: Path
-) -> None:
+def test_a_course_that_does_not_fit_is_refused_in_one_line(text, message, tmp_path):
     with pytest.raises(DataError, match="course new"):
         courses.read(tmp_path)
     (tmp_path / "course.toml").write_text(text, encoding="utf-8")
@@ -129,7 +126,7 @@ def test_a_course_that_does_not_fit_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize(("choice", "shown"), [("empty", ""), ("zero", "0")])
-def test_nothing_handed_in_is_empty_or_zero_by_choice(choice: str, shown: str, place: Path) -> None:
+def test_nothing_handed_in_is_empty_or_zero_by_choice(choice, shown, place):
     write(place, made("s1"), roster="id,name\ns1,Ada\ns9,Nobody\n")
     decide(place, f'missing = "{choice}"\n')
     row = marks(place)["s9"]

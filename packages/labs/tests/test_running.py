@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from tilelabs.judging.marking import Argument, Case, Specification
 # -- counts ----------------------------------------------------------------------------------------
 
 
-def row(line: int, space: str, op: str, width: int, array: str, *of: int) -> LineAccess:
+def row(line, space, op, width, array, *of):
     """of: requests, sectors, wavefronts."""
     requests, sectors, wavefronts = of
     return LineAccess(line, "", space, op, width, array, requests, sectors, wavefronts, 0)
@@ -46,15 +45,15 @@ MORE = SimpleNamespace(accesses=[], instructions={
 })  # fmt: skip
 
 
-def test_launches_are_counted_in_totals() -> None:
+def test_launches_are_counted_in_totals():
     """Of shared memory a request needs a wavefront for each four bytes of a lane, one at least."""
-    assert running.counted([TOLD, MORE]) == {  # type: ignore[list-item]
+    assert running.counted([TOLD, MORE]) == {
         "sectors": 222, "requests": 27, "atomics": 5, "wavefronts": 145, "conflicts": 10,
         "instructions": 29, "scalar": 9, "barriers": 3, "tensor": 3 * 1024 + 2 * 4096,
     }  # fmt: skip
 
 
-def test_the_line_to_look_at_is_the_one_that_makes_most_or_loses_most() -> None:
+def test_the_line_to_look_at_is_the_one_that_makes_most_or_loses_most():
     row = {"line": 3, "op": "load", "array": "A", "share": 120 / 222, "each": 6, "meets": False}
     assert running.heaviest(ROWS)["sectors"] == row
     most = {"line": 7, "op": "load", "array": "tile", "share": 120 / 145, "each": 2}
@@ -84,11 +83,11 @@ SPEC = Specification(
 )  # fmt: skip
 
 
-def drawn(spec: Specification, kind: str, n: int = 5000, seed: int = 1) -> dict[str, Any]:
+def drawn(spec, kind, n=5000, seed=1):
     return running.operands(spec.as_data, asdict(Case((("n", n),), seed, kind)))
 
 
-def test_operands_are_what_their_arguments_say_and_results_a_float64_reference() -> None:
+def test_operands_are_what_their_arguments_say_and_results_a_float64_reference():
     made = drawn(SPEC, "integers")
     given, x = made["given"], made["given"]["x"].T.astype(float)
     assert list(given) == ["x", "i", "r", "y", "z", "n", "twice", "a"]
@@ -106,7 +105,7 @@ def test_operands_are_what_their_arguments_say_and_results_a_float64_reference()
     assert deviations == pytest.approx([1, 5], rel=0.05)
 
 
-def test_reals_may_be_off_by_as_many_roundings_as_a_lab_says() -> None:
+def test_reals_may_be_off_by_as_many_roundings_as_a_lab_says():
     """n u / (1 - n u) of what the terms come to, and what float32 flushes to zero."""
     n, u = 5000, 2.0**-24
     bound = drawn(SPEC, "reals", n)["bound"]
@@ -162,7 +161,7 @@ MMA = """.version 8.0
 CASES = [Case((("n", 1),), seed) for seed in range(3)]
 
 
-def ran(ptx: str, spec: Specification = HALF, head: str = HEAD, **more: Any) -> dict[str, Any]:
+def ran(ptx, spec=HALF, head=HEAD, **more):
     text = f"{head} {{}}  // {ptx}"  # programs are kept by their text
     job = {
         "source": text, "device": text, "ptx": ptx, "compiler": "", "arch": "sm_75",
@@ -171,7 +170,7 @@ def ran(ptx: str, spec: Specification = HALF, head: str = HEAD, **more: Any) -> 
     return running.run_cases(job | spec.as_data | more)
 
 
-def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> None:
+def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make():
     found = ran(MMA)
     assert found["leans"] == 0.5 and found["asks"] == []
     runs = [(r["wrong"], r["of"], r["tensor"], r["ended"]) for r in found["runs"]]
@@ -198,7 +197,7 @@ def test_a_product_leans_on_tensor_cores_by_the_elements_that_they_make() -> Non
         assert ran(by_size, cases=of)["leans"] == share
 
 
-def test_what_a_machine_is_asked_for_is_told() -> None:
+def test_what_a_machine_is_asked_for_is_told():
     ptx = MMA.replace("mov.u32 %r0, ", "mov.u32 %r0, %warpid;\n    mov.u32 %r0, /* %smid */")
     head = HEAD.replace("int n", "int n /* __CUDA_ARCH__ */")
     assert ran(ptx, head=head)["asks"] == ["warpid"]
@@ -206,7 +205,7 @@ def test_what_a_machine_is_asked_for_is_told() -> None:
     assert ran(ptx, head=head)["asks"] == ["warpid", "__CUDA_ARCH__"]
 
 
-def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
+def test_a_run_stops_where_it_is_wrong_or_does_not_end():
     wrong = MMA.replace("[%a3+12], %f4", "[%a3+4], %f4")
     for stop, tried in ((False, 6), (True, 2)):
         runs = ran(wrong, stop=stop)["runs"]
@@ -248,13 +247,13 @@ def test_a_run_stops_where_it_is_wrong_or_does_not_end() -> None:
         ("void k(const half* x, float* y, long n)", "", True, "parameter 3 of k is 'long n': write void k("),
     ],
 )  # fmt: skip
-def test_another_head_is_told_in_one_line(head: str, ptx: str, host: bool, words: str) -> None:
+def test_another_head_is_told_in_one_line(head, ptx, host, words):
     entry = "q" if "called q" in words else "k"
     message = running.head(head + " {}", ptx, entry, HALF.types, host)
     assert (words in message) if words else message == "", message
 
 
-def test_of_many_findings_twenty_are_told_and_their_words_are_cut() -> None:
+def test_of_many_findings_twenty_are_told_and_their_words_are_cut():
     calls = "".join(f"cuda{'A' * 2000}{n}(); " for n in range(30))
     spec = Specification(
         "k", (Argument("y", shape=("n",), out=True), Argument("n")), tile={"n": 1}, shapes=(),

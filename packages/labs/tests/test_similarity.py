@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import stat
-from pathlib import Path
 
-import pytest
 from classes import hand_in, table
 from test_grading import TWO
 
@@ -18,7 +16,7 @@ from tools.hostile import HONEST
 STARTER = TWO.starter(TWO.variants[0])
 
 
-def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_for_jplag_and_dolos(tmp_path, capsys):
     now = hand_in(tmp_path / "in", ada=HONEST, bob=STARTER)
     (now / "..%2f=x.cu").write_text(HONEST, encoding="utf-8")
     (now / "zoe.cu").write_bytes(b"\xff\xfex")
@@ -46,9 +44,7 @@ def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (place / "before" / "eve").exists()
 
 
-def test_a_class_of_nobody_without_published_solutions_has_the_base_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_of_nobody_without_published_solutions_has_the_base_alone(tmp_path, monkeypatch):
     """As in a clone on Colab: then nothing earlier is named, and nothing is damaged."""
     monkeypatch.setattr(rehearsing, "FOLDER", "not there")
     folder, without = export(TWO, (), (), tmp_path)

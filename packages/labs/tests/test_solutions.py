@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from tilelabs.labs import rehearsing, sealing
 TWO = labs.lab("2")
 
 
-def solutions_in(pieces: Iterable[bytes]) -> list[str]:
+def solutions_in(pieces):
     """Files of rehearsals, and what they are tried on, whose text stands in one of these."""
     texts: dict[str, bytes] = {}
     for lab in labs.all_labs():
@@ -35,7 +33,7 @@ def solutions_in(pieces: Iterable[bytes]) -> list[str]:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> labs.Lab:
+def own(tmp_path):
     """Lab 2 in a folder of one's own."""
     folder = tmp_path / "labs" / TWO.folder.name
     shutil.copytree(TWO.folder, folder)
@@ -44,7 +42,7 @@ def own(tmp_path: Path) -> labs.Lab:
     return replace(TWO, folder=folder)
 
 
-def test_no_file_of_the_tree_holds_a_solution(tmp_path: Path) -> None:
+def test_no_file_of_the_tree_holds_a_solution(tmp_path):
     line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = completed(line, cwd=ROOT, check=True)
     files = [ROOT / name for name in listed.stdout.split("\0") if name]
@@ -54,7 +52,7 @@ def test_no_file_of_the_tree_holds_a_solution(tmp_path: Path) -> None:
     assert {"2 a_transposed.cu", "6 climb.cu"} <= set(found)
 
 
-def test_a_teacher_unpacks_changes_and_packs(own: labs.Lab, tmp_path: Path) -> None:
+def test_a_teacher_unpacks_changes_and_packs(own, tmp_path):
     home = own.folder / "rehearsal"
     before = (home / sealing.PACK).read_bytes()
     assert rehearsing.pack([own], _unpacked(own, tmp_path / "a")) == [home / sealing.PACK]
@@ -72,12 +70,12 @@ def test_a_teacher_unpacks_changes_and_packs(own: labs.Lab, tmp_path: Path) -> N
     assert texts.keys() == rehearsing.texts(TWO).keys()
 
 
-def _unpacked(lab: labs.Lab, folder: Path) -> Path:
+def _unpacked(lab, folder):
     rehearsing.unpack([lab], folder)
     return folder
 
 
-def test_an_author_has_plain_files_until_they_are_packed(own: labs.Lab) -> None:
+def test_an_author_has_plain_files_until_they_are_packed(own):
     home = own.folder / "rehearsal"
     (home / "no_tiles.cu").write_text("in plain", encoding="utf-8")
     assert rehearsing.texts(own)["no_tiles.cu"] == "in plain"
@@ -94,9 +92,7 @@ def test_an_author_has_plain_files_until_they_are_packed(own: labs.Lab) -> None:
         rehearsing.pack([own], home.parents[1])
 
 
-def test_a_passphrase_of_ones_own(
-    own: labs.Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_passphrase_of_ones_own(own, tmp_path, monkeypatch):
     pack = own.folder / "rehearsal" / sealing.PACK
     texts, words = rehearsing.texts(own), tmp_path / "words"
     monkeypatch.setenv(sealing.PASSPHRASE_FILE, str(words))
@@ -116,7 +112,7 @@ def test_a_passphrase_of_ones_own(
 
 
 @pytest.mark.parametrize("at", [0, 20, -1])
-def test_a_damaged_pack_is_refused(own: labs.Lab, at: int) -> None:
+def test_a_damaged_pack_is_refused(own, at):
     pack = own.folder / "rehearsal" / sealing.PACK
     data = bytearray(pack.read_bytes())
     data[at] ^= 1
@@ -131,7 +127,7 @@ def test_a_damaged_pack_is_refused(own: labs.Lab, at: int) -> None:
 QUESTIONS = [(lab, one) for lab in labs.all_labs() for one in rehearsing.exam(lab)]
 
 
-def wrong(question: rehearsing.Question) -> list[str]:
+def wrong(question):
     """In what the facts that a question's answer stands on are other ones."""
     odd = [sum_ for sum_, value in question.sums if eval(sum_) != value]
     if question.kernel:
@@ -148,7 +144,7 @@ def wrong(question: rehearsing.Question) -> list[str]:
 
 
 @pytest.mark.nvrtc
-def test_answers_for_an_exam_are_held_by_the_emulator() -> None:
+def test_answers_for_an_exam_are_held_by_the_emulator():
     assert len(QUESTIONS) >= 12 and all(q.answer and 0 < q.minutes <= 15 for _, q in QUESTIONS)
     for _, question in QUESTIONS:
         assert not wrong(question), question.ask
@@ -163,7 +159,7 @@ def test_answers_for_an_exam_are_held_by_the_emulator() -> None:
         assert wrong(twin)
 
 
-def test_solutions_at_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_solutions_at_the_terminal(tmp_path, capsys):
     assert cli.main(["labs", "solutions", "--unpack", str(tmp_path)]) == 0
     words = capsys.readouterr().out.split()
     assert str(tmp_path / "2_tiling" / "rehearsal" / "a_transposed.cu") in words

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +23,6 @@ from tilelabs import labs
 from tilelabs.grading import collect, grade, report
 from tilelabs.grading.timings import time_class, times
 from tilelabs.judging import timing
-from tilelabs.judging.marking import Specification
 from tilelabs.judging.timing import Timed, time_on_gpu, timed_from, words
 from tilelabs.labs import checking
 from tools.hostile import HONEST
@@ -38,14 +36,14 @@ SCALED = {"arguments": TWO.specification(TWO.variants[3]).as_data["arguments"]}
 class Pretended:
     """A session whose clock says 1 ms for ours, 2 for the rung and 0.5 for the library."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.took = 0.0
         self.did: list[str] = []
         self.stream = contextlib.nullcontext()
-        self.stream.synchronize = self._does("all is done")  # type: ignore[attr-defined]
+        self.stream.synchronize = self._does("all is done")
         names = itertools.cycle(("start", "end"))
 
-        def event() -> SimpleNamespace:
+        def event():
             name = next(names)
             return SimpleNamespace(
                 record=self._does(name), synchronize=self._does(f"waits for {name}")
@@ -64,14 +62,14 @@ class Pretended:
         self.versions = lambda: {"driver": "1"}
         self.kernel_operation, self.baseline_operation = self._takes(2.0), self._takes(0.5)
 
-    def _does(self, what: str) -> Callable[..., None]:
+    def _does(self, what):
         return lambda *_: self.did.append(what)
 
-    def _takes(self, ms: float) -> Callable[..., Callable[[], None]]:
+    def _takes(self, ms):
         """What makes an operation that the clock says takes so long; it says where nobody poisoned its output."""
 
-        def made(what: Any, A: Any, B: Any, C: Any) -> Callable[[], None]:
-            def run() -> None:
+        def made(what, A, B, C):
+            def run():
                 name = what if isinstance(what, str) else what.kernel.name
                 self.did.append(f"runs {name}" + " again" * (not np.isnan(C).all()))
                 C[...] = A @ B
@@ -83,7 +81,7 @@ class Pretended:
 
 
 @pytest.fixture
-def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
+def pretended(monkeypatch):
     session = Pretended()
     monkeypatch.setattr(measuring_gpu, "Session", lambda: session)
     yield session
@@ -96,16 +94,16 @@ JOB = {
 
 
 @pytest.fixture
-def run(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+def run(pretended, monkeypatch):
     """What `timed` says of a kernel that is a function of A, B, C and the rest."""
 
-    def timed(kernel: Launch, **more: Any) -> dict[str, Any]:
-        def launched(grid: Any, block: Any, arguments: Any, shared_mem: int = 0) -> None:
+    def timed(kernel, **more):
+        def launched(grid, block, arguments, shared_mem=0):
             pretended.took = 1.0
             pretended.did.append(f"runs {grid} {block} {shared_mem}")
             kernel(*arguments)
 
-        def entry(cubin: bytes, name: str, shared: int) -> Any:
+        def entry(cubin, name, shared):
             pretended.did.append(f"loads {cubin!r} {name} {shared}")
             return launched
 
@@ -115,24 +113,24 @@ def run(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     return timed
 
 
-def honest(A: Any, B: Any, C: Any, M: int, N: int, K: int) -> None:
+def honest(A, B, C, M, N, K):
     C[...] = A.T @ B
 
 
-def keeps_its_first() -> Launch:
+def keeps_its_first():
     kept: list[Any] = []
 
-    def kernel(A: Any, B: Any, C: Any, *_: int) -> None:
+    def kernel(A, B, C, *_):
         kept.append(A.T @ B)
         C[...] = kept[0]
 
     return kernel
 
 
-def only_once() -> Launch:
+def only_once():
     seen: set[int] = set()
 
-    def kernel(A: Any, B: Any, C: Any, *_: int) -> None:
+    def kernel(A, B, C, *_):
         if id(C) not in seen:
             C[...] = A.T @ B
         seen.add(id(C))
@@ -140,13 +138,13 @@ def only_once() -> Launch:
     return kernel
 
 
-def writes_where_poisoned(A: Any, B: Any, C: Any, *_: int) -> None:
+def writes_where_poisoned(A, B, C, *_):
     """Honest work, and no gain: the output is always as before the first launch."""
     if np.isnan(C).any():
         C[...] = A.T @ B
 
 
-def test_an_honest_kernel_is_timed(run: Any) -> None:
+def test_an_honest_kernel_is_timed(run):
     found = timed_from(run(honest))
     assert found.wrong == 0 and found.launches >= 10 and not found.refused
     assert found.over_rung is not None and found.over_rung.median == 2.0
@@ -155,7 +153,7 @@ def test_an_honest_kernel_is_timed(run: Any) -> None:
     assert timed_from(json.loads(json.dumps(asdict(found)))) == found
 
 
-def test_each_launch_is_timed_alone_with_its_shared_memory(pretended: Pretended, run: Any) -> None:
+def test_each_launch_is_timed_alone_with_its_shared_memory(pretended, run):
     """Between two events, behind a spinning kernel, each beside cuBLAS of the same precision."""
     effort = asdict(Effort(pairs=9, max_pairs=9, warm_ms=0.0))
     half = [*SCALED["arguments"][:3], *JOB["arguments"][3:]]
@@ -176,9 +174,7 @@ def test_each_launch_is_timed_alone_with_its_shared_memory(pretended: Pretended,
 
 
 @pytest.mark.parametrize("make", [keeps_its_first, only_once], ids=lambda f: f.__name__)
-def test_a_kernel_gains_nothing_by_what_it_keeps(
-    make: Callable[[], Launch], run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_gains_nothing_by_what_it_keeps(make, run, monkeypatch):
     found = timed_from(run(make()))
     assert found.wrong > 0
     assert words(found).startswith(f"wrong in {found.wrong} of {found.launches} launches")
@@ -188,11 +184,11 @@ def test_a_kernel_gains_nothing_by_what_it_keeps(
     assert timed_from(run(writes_where_poisoned)).wrong == 0
 
 
-def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(run: Any) -> None:
-    def scaled(A: Any, B: Any, C: Any, M: int, N: int, K: int, alpha: float, beta: float) -> None:
+def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(run):
+    def scaled(A, B, C, M, N, K, alpha, beta):
         C[...] = alpha * (A.T @ B) + beta * C
 
-    def turned(A: Any, B: Any, C: Any, *_: int) -> None:
+    def turned(A, B, C, *_):
         C[...] = (A @ B).T
 
     assert run(scaled, **SCALED)["wrong"] == 0
@@ -201,13 +197,13 @@ def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(run: Any) -> None
     assert run(lambda A, B, C, *_: None)["wrong"] > 0
 
 
-def test_a_rate_above_the_peak_is_refused(pretended: Pretended, run: Any) -> None:
+def test_a_rate_above_the_peak_is_refused(pretended, run):
     pretended.peak_gflops = lambda precision: 1e-9
     with pytest.raises(Exception, match="the hardware's peak"):
         run(honest)
 
 
-def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_it_says_so(monkeypatch):
     monkeypatch.setattr(device, "current", lambda: None)
     with pytest.raises(NoGPUError, match="no NVIDIA GPU"):
         time_on_gpu(HONEST, ASKED, "tiled_16", (64, 64, 64))
@@ -222,11 +218,11 @@ FOUND = Timed(
 
 
 @pytest.fixture
-def timer(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+def timer(monkeypatch):
     """A GPU that says the same of every source, and which were sent to it."""
     sent: list[bytes] = []
 
-    def pretend(source: bytes, spec: Specification, *_: Any, **__: Any) -> Timed:
+    def pretend(source, spec, *_, **__):
         sent.append(source)
         return FOUND
 
@@ -239,7 +235,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 @pytest.mark.nvrtc
-def test_a_class_is_timed_once_and_points_stay(tmp_path: Path, timer: list[bytes]) -> None:
+def test_a_class_is_timed_once_and_points_stay(tmp_path, timer):
     course, out = course_of(tmp_path / "course"), tmp_path / "out"
     wrong = HONEST.replace("k0 < K", "k0 < K - 1")
     handed_in = collect(hand_in(tmp_path / "in", s1=HONEST, s2=wrong, s3="no kernel"), "lab2")
@@ -264,7 +260,7 @@ def test_a_class_is_timed_once_and_points_stay(tmp_path: Path, timer: list[bytes
 
 
 @pytest.mark.nvrtc
-def test_a_student_sees_the_time_where_there_is_a_gpu(timer: list[bytes]) -> None:
+def test_a_student_sees_the_time_where_there_is_a_gpu(timer):
     found = checking.check("2", HONEST)
     assert found.timed == FOUND and "1.25 times as fast as tiled_16" in str(found)
     assert found.points == checking.check("2", HONEST, gpu=False).points

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import zipfile
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from classes import FIXES, hand_in, lay, line, table
@@ -32,22 +30,22 @@ from tools.hostile import HONEST, notebook
 NAMED = "id,name\ns1,Ada\ns2,Bo\ns3,=Cy\n"
 
 
-def rows(place: Path) -> dict[str, dict[str, str]]:
+def rows(place):
     reported(place)
     path = place / "out" / "lab-2-written.csv"
     assert path.stat().st_mode & 0o777 == 0o600
     return table(path, "student")
 
 
-def answers_in(raw: bytes, entry: str) -> dict[str, str]:
+def answers_in(raw, entry):
     return answers(notebooks.read(raw, "")[0], entry)
 
 
-def answered(*texts: str) -> bytes:
+def answered(*texts):
     return notebook(f"%%cuda lab2\n{HONEST}", *(f"%%answer lab2 written\n{t}" for t in texts))
 
 
-def test_an_answer_is_taken_out_of_a_notebook_and_a_placeholder_is_none() -> None:
+def test_an_answer_is_taken_out_of_a_notebook_and_a_placeholder_is_none():
     assert answers_in(answered("Banks.\n  - $x$"), "lab2") == {"written": "Banks.\n  - $x$"}
     assert answers_in(answered("first", "last", UNANSWERED, " "), "lab2") == {"written": "last"}
     assert answers_in(answered(UNANSWERED + "\nBanks."), "lab2") == {"written": "Banks."}
@@ -60,7 +58,7 @@ def test_an_answer_is_taken_out_of_a_notebook_and_a_placeholder_is_none() -> Non
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("text", ["", "Both tiles are read without conflicts."])
-def test_what_submit_writes_and_what_is_handed_out_is_found(text: str, place: Path) -> None:
+def test_what_submit_writes_and_what_is_handed_out_is_found(text, place):
     (place / "lab2.cu").write_text(HONEST)
     if text:
         (place / "lab2_written.md").write_text(text)
@@ -76,9 +74,7 @@ def test_what_submit_writes_and_what_is_handed_out_is_found(text: str, place: Pa
         assert s.answers == (((s.student, "written", text),) if text else ())
 
 
-def test_a_table_holds_an_answer_of_each_and_the_points_that_were_given(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_holds_an_answer_of_each_and_the_points_that_were_given(place, capsys):
     one = made("s1", answers=(("s1", "written", "=cmd()\nBanks."),))
     write(place, one, made("s2"), roster=NAMED, overrides=f"{HEAD}s1,2,written,7.5,\n")
     assert results(place / "out", TWO)[0].answers == one.answers
@@ -98,7 +94,7 @@ def test_a_table_holds_an_answer_of_each_and_the_points_that_were_given(
     )
 
 
-def test_answers_of_a_group_are_each_members_own_or_else_the_groups(place: Path) -> None:
+def test_answers_of_a_group_are_each_members_own_or_else_the_groups(place):
     lay(place / "in", **{"s1.ipynb": answered("mine"), "s2.ipynb": answered("yours")})
     of = {"one": ("s1", "s2", "s3")}
     kept, same = once(collect(place / "in", "lab2"), of)
@@ -111,7 +107,7 @@ def test_answers_of_a_group_are_each_members_own_or_else_the_groups(place: Path)
     assert {r["answer"] for r in rows(place).values()} == {""}
 
 
-def test_written_points_of_one_member_hold_for_the_group(place: Path) -> None:
+def test_written_points_of_one_member_hold_for_the_group(place):
     three = f"{G}s1,one,\ns2,one,\ns3,one,\n"
     write(place, made("s1"), groups=three, overrides=f"{HEAD}s2,2,written,8,\ns3,2,sectors,0,\n")
     assert {s: r["points"] for s, r in rows(place).items()} == {"s1": "8", "s2": "8", "s3": "8"}
@@ -125,7 +121,7 @@ def test_written_points_of_one_member_hold_for_the_group(place: Path) -> None:
     assert rows(place)["s2"]["points"] == ""
 
 
-def test_an_answer_is_no_fact(place: Path) -> None:
+def test_an_answer_is_no_fact(place):
     """Two answers to one kernel have one key, so that a new answer runs nothing."""
     course = courses.read(place / "course")
     [s] = collect(lay(place / "in", **{"s1.ipynb": answered("mine")}), "lab2")
@@ -137,9 +133,7 @@ def test_an_answer_is_no_fact(place: Path) -> None:
 MOODLE_LAY = "Ada Love_1_assignsubmission_file_/lab2.cu"
 
 
-def test_a_member_who_handed_nothing_in_has_a_folder_or_is_named(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_member_who_handed_nothing_in_has_a_folder_or_is_named(place, capsys):
     four = f"{G}1,one,\n2,one,\n3,one,\nx4,one,\n"
     named = "id,name\n1,Ada Love\n2,Bo../_Bay O'Neil\n3,\nx4,Dee\n5,Eve\n"
     write(place, replace(made("1"), file=MOODLE_LAY), groups=four, roster=named)
@@ -163,8 +157,8 @@ def test_a_member_who_handed_nothing_in_has_a_folder_or_is_named(
     assert "give them theirs yourself" not in capsys.readouterr().out
 
 
-def test_points_that_were_given_stand_in_the_list_of_the_feedback(place: Path) -> None:
-    def words() -> str:
+def test_points_that_were_given_stand_in_the_list_of_the_feedback(place):
+    def words():
         [row] = reported(place)
         return row.feedback
 
@@ -178,7 +172,7 @@ def test_points_that_were_given_stand_in_the_list_of_the_feedback(place: Path) -
 # -- a name in place of an id ----------------------------------------------------------------------
 
 
-def test_a_name_in_place_of_an_id_is_told_the_id() -> None:
+def test_a_name_in_place_of_an_id_is_told_the_id():
     names = {"1005": "Ed Cole", "1006": "Édith Cole", "2001": "Flo", "s9": ""}
     for given in ("Ed Cole", "ed cole", "Ed Col"):
         message = unknown_student(given, names)
@@ -189,9 +183,7 @@ def test_a_name_in_place_of_an_id_is_told_the_id() -> None:
     assert unknown_student("Flo", names | {"2002": "Flo"}).endswith("did you mean 2001 or 2002?")
 
 
-def test_a_name_in_a_table_is_refused_or_ends_with_a_status(
-    place: Path, capsys: pytest.CaptureFixture[str], judge: Any
-) -> None:
+def test_a_name_in_a_table_is_refused_or_ends_with_a_status(place, capsys, judge):
     named = "id,name\n1005,Ed Cole\n1006,Flo\n"
     write(place, made("1005"), roster=named, overrides=f"{HEAD}Ed Cole,2,written,1,\n")
     with pytest.raises(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ class Foreign:
     """Whether the result is right, be a fault reported or not."""
 
 
-def locate(report: emulator.Report) -> list[tuple[Any, ...]]:
+def locate(report):
     """What findings say of where, who and how often: array, element, threads, block, count."""
     return [(f.array, f.index, f.threads, f.block, f.count) for f in report.findings]
 
@@ -39,53 +38,53 @@ OUT = {"uninitialised": ("C",)}
 """Of a launch whose C holds nothing at first."""
 
 
-def foreign(habit: str, *findings: str, shapes: tuple[Shape, ...] = SHAPES, exact: bool = True):
+def foreign(habit, *findings, shapes=SHAPES, exact=True):
     """Enter a kernel."""
 
-    def enter(run: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    def enter(run):
         KERNELS[run.__name__] = Foreign(habit, run, frozenset(findings), shapes, exact)
         return run
 
     return enter
 
 
-def cuda(name: str) -> str:
+def cuda(name):
     """A kernel's text, or a part of one, from cuda/."""
     return (Path(__file__).parent / "cuda" / f"{name}.cu").read_text(encoding="utf-8")
 
 
-def cdiv(a: int, b: int) -> int:
+def cdiv(a, b):
     """Ceiling of a / b."""
     return -(-a // b)
 
 
-def ints(*shape: int, dtype: Any = np.float32, top: int = 4) -> np.ndarray:
+def ints(*shape, dtype=np.float32, top=4):
     """Integers from -top to top, the same ones for the same shape."""
     rng = np.random.default_rng(shape)
     return rng.integers(-top, top + 1, shape).astype(dtype)
 
 
-def empty(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+def empty(*shape, dtype=np.float32):
     """An output: NaN where the type has one."""
     return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else -1, dtype)
 
 
 def go(
-    name: str, grid: Any, block: Any, args: list[Any], C: np.ndarray, want: np.ndarray,
-    entry: str = "mm", **options: Any,
-) -> Outcome:  # fmt: skip
+    name, grid, block, args, C, want,
+    entry="mm", **options,
+):  # fmt: skip
     """Launch a kernel of cuda/foreign that leaves C."""
     report = emulator.launch(cuda(f"foreign/{name}"), entry, grid, block, args, **options)
     return report, C, want
 
 
 def plain(
-    habit: str, name: str, grid: Callable[[int, int], Any], block: Any, *findings: str,
-    text: str = "", shapes: tuple[Shape, ...] = SHAPES, exact: bool = True, out: str = "C",
-) -> None:  # fmt: skip
+    habit, name, grid, block, *findings,
+    text="", shapes=SHAPES, exact=True, out="C",
+):  # fmt: skip
     """Enter a kernel of (A, B, C, M, N, K), row-major float32. grid: of M and N. out: C's name."""
 
-    def run(M: int, N: int, K: int) -> Outcome:
+    def run(M, N, K):
         A, B, C = ints(M, K), ints(K, N), empty(M, N)
         args = [A, B, C, M, N, K]
         source = text or cuda(f"foreign/{name}")
@@ -95,12 +94,12 @@ def plain(
     KERNELS[name] = Foreign(habit, run, frozenset(findings), shapes, exact)
 
 
-def tiles(cols: int, rows: int) -> Callable[[int, int], Any]:
+def tiles(cols, rows):
     """A grid of tiles of C."""
     return lambda M, N: (cdiv(N, cols), cdiv(M, rows))
 
 
-def elements(count: int) -> Callable[[int, int], Any]:
+def elements(count):
     """A grid of so many elements of C a block."""
     return lambda M, N: cdiv(M * N, count)
 
@@ -134,14 +133,14 @@ plain(
 
 
 @foreign("split-K, partial sums added by atomics")
-def split_k_atomics(M: int, N: int, K: int) -> Outcome:
+def split_k_atomics(M, N, K):
     A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
     grid = (cdiv(N, 16), cdiv(M, 4), cdiv(K, 13))
     return go("split_k_atomics", grid, (16, 4), [A, B, C, M, N, K, 13], C, A @ B)
 
 
 @foreign("split-K in two kernels: a workspace, then its reduction")
-def split_k_workspace(M: int, N: int, K: int) -> Outcome:
+def split_k_workspace(M, N, K):
     A, B, C, W = ints(M, K), ints(K, N), empty(M, N), empty(3, M, N)
     name, args = "split_k_workspace", [A, B, W, M, N, K, 3]
     first, *_ = go(name, cdiv(3 * M * N, 128), 128, args, W, W, "partial", uninitialised=("W",))
@@ -150,7 +149,7 @@ def split_k_workspace(M: int, N: int, K: int) -> Outcome:
 
 
 @foreign("blocks that stay and draw tile numbers from a counter")
-def persistent(M: int, N: int, K: int) -> Outcome:
+def persistent(M, N, K):
     A, B, C, counter = ints(M, K), ints(K, N), empty(M, N), np.zeros(1, np.int32)
     outcome = go("persistent", 4, 128, [A, B, C, M, N, K, counter], C, A @ B, **OUT)
     assert counter[0] == 4 + cdiv(N, 16) * cdiv(M, 8)
@@ -158,7 +157,7 @@ def persistent(M: int, N: int, K: int) -> Outcome:
 
 
 @foreign("a batch of matrices along z of the grid")
-def batched(M: int, N: int, K: int) -> Outcome:
+def batched(M, N, K):
     A, B, C = ints(3, M, K), ints(3, K, N), empty(3, M, N)
     args = [A, B, C, M, N, K, M * K, K * N, M * N]
     return go("batched", (cdiv(N, 8), cdiv(M, 8), 3), (8, 8), args, C, A @ B, **OUT)
@@ -187,21 +186,21 @@ plain("dot products gathered by atomics in shared memory", "shared_atomics", til
 
 
 @foreign("matrices as structures with a stride, sub-matrices by a device function")
-def matrix_structures(M: int, N: int, K: int) -> Outcome:
+def matrix_structures(M, N, K):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     args = [(M, K, K, A), (K, N, N, B), (M, N, N, C)]
     return go("matrix_structures", (cdiv(N, 8), cdiv(M, 8)), (8, 8), args, C, A @ B)
 
 
 @foreign("a template over type and tile, named by an expression")
-def template_by_name(M: int, N: int, K: int) -> Outcome:
+def template_by_name(M, N, K):
     A, B, C = ints(M, K, dtype="f8"), ints(K, N, dtype="f8"), empty(M, N, dtype="f8")
     grid, args = (cdiv(N, 12), cdiv(M, 12)), [A, B, C, M, N, K]
     return go("template_by_name", grid, (12, 12), args, C, A @ B, "mm<double, 12>")
 
 
 @foreign("halves in pairs: half2 arithmetic")
-def half2_pairs(M: int, N: int, K: int) -> Outcome:
+def half2_pairs(M, N, K):
     A, B, C = ints(M, K, dtype="f2", top=2), ints(K, N, dtype="f2", top=2), empty(M, N, dtype="f2")
     want = (A.astype("f4") @ B.astype("f4")).astype("f2")
     grid = (cdiv(N, 32), cdiv(M, 4))
@@ -209,7 +208,7 @@ def half2_pairs(M: int, N: int, K: int) -> Outcome:
 
 
 @foreign("bytes four at a time: __dp4a with int32 sums")
-def packed_bytes(M: int, N: int, K: int) -> Outcome:
+def packed_bytes(M, N, K):
     K4 = cdiv(K, 4)
     A, B = np.zeros((M, 4 * K4), np.int8), np.zeros((N, 4 * K4), np.int8)
     A[:, :K], B[:, :K] = ints(M, K, dtype=np.int8, top=100), ints(N, K, dtype=np.int8, top=100)
@@ -220,14 +219,14 @@ def packed_bytes(M: int, N: int, K: int) -> Outcome:
 
 
 @foreign("the small factor in constant memory")
-def constant_memory(M: int, N: int, K: int) -> Outcome:
+def constant_memory(M, N, K):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     grid, more = (cdiv(N, 32), cdiv(M, 4)), {"symbols": {"factor": B}, **OUT}
     return go("constant_memory", grid, (32, 4), [A, C, M, N, K], C, A @ B, **more)
 
 
 @foreign("columns first, with leading dimensions, alpha and beta")
-def column_major_gemm(M: int, N: int, K: int) -> Outcome:
+def column_major_gemm(M, N, K):
     lda, ldb, ldc = M + 3, K + 1, M + 2
     A, B, C = ints(K, lda), ints(N, ldb), ints(N, ldc)
     want = C.copy()
@@ -258,6 +257,6 @@ WITHOUT = "split-K without atomics: blocks overwrite each other"
 
 
 @foreign(WITHOUT, "race", shapes=((9, 8, 40),), exact=False)
-def split_k_without_atomics(M: int, N: int, K: int) -> Outcome:
+def split_k_without_atomics(M, N, K):
     A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
     return go("split_k_without_atomics", (cdiv(K, 20), M), N, [A, B, C, M, N, K], C, A @ B)

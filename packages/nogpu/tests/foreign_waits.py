@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from foreign_kernels import Outcome, Shape, cdiv, cuda, empty, ints
@@ -45,10 +44,10 @@ class Waiting:
 KERNELS: dict[str, Waiting] = {}
 
 
-def waiting(habit: str, source: str, *twins: Twin, shape: Shape = (17, 19, 33)):
+def waiting(habit, source, *twins, shape=(17, 19, 33)):
     """Enter a kernel."""
 
-    def enter(run: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    def enter(run):
         for twin in twins:
             assert source.count(twin.old) == 1, (run.__name__, twin.name)
         KERNELS[run.__name__] = Waiting(habit, source, run, twins, shape)
@@ -57,12 +56,12 @@ def waiting(habit: str, source: str, *twins: Twin, shape: Shape = (17, 19, 33)):
     return enter
 
 
-def zeros(*shape: int) -> np.ndarray:
+def zeros(*shape):
     """Flags, counters or locks."""
     return np.zeros(shape, np.int32)
 
 
-def go(source: str, grid: Any, block: Any, args: Any, want: int, **options: Any) -> Outcome:
+def go(source, grid, block, args, want, **options):
     """Launch `mm`; args[want] is C, A and B are the first two."""
     report = emulator.launch(source, "mm", grid, block, args, **options)
     return report, args[want], args[0] @ args[1]
@@ -94,7 +93,7 @@ SLICE = cuda("waits/slice")
     Twin("waits-for-higher", "if (z > 0) s.wait(z);", "s.wait(z + 1);", "deadlock",
          "in the loop at"),
 )  # fmt: skip
-def split_k_semaphore(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def split_k_semaphore(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     grid = (cdiv(N, 8), cdiv(M, 8), 3)
     args = [A, B, C, zeros(grid[0] * grid[1]), M, N, K]
@@ -117,7 +116,7 @@ def split_k_semaphore(source: str, M: int, N: int, K: int, **options: Any) -> Ou
          "Check who sets the flag or gives the lock back"),
     Twin("no-lock", "while (atomicCAS(lock, 0, 1) != 0) __nanosleep(32);", "atomicExch(lock, 1);"),
 )  # fmt: skip
-def split_k_mutex(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def split_k_mutex(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
     return go(source, (cdiv(N, 8), cdiv(M, 8), 4), (8, 8), [A, B, C, M, N, K], 2, **options)
 
@@ -135,7 +134,7 @@ def split_k_mutex(source: str, M: int, N: int, K: int, **options: Any) -> Outcom
          "in the loop at"),
     shape=(17, 19, 70),
 )  # fmt: skip
-def stream_k(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def stream_k(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     blocks = 7
     args = [A, B, C, empty(blocks, 8, 8), zeros(blocks + 2), M, N, K]
@@ -152,7 +151,7 @@ def stream_k(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
          "    if (row < M && col < N) part[(z * M + row) * N + col] = sum;\n    __threadfence();\n    __syncthreads();\n    if (threadIdx.x == 0 && threadIdx.y == 0) {\n        last = atomicAdd(count, 1u) == gridDim.z - 1;\n        if (last) *count = 0;\n    }\n    __syncthreads();",
          "    if (threadIdx.x == 0 && threadIdx.y == 0) {\n        __threadfence();\n        last = atomicAdd(count, 1u) == gridDim.z - 1;\n    }\n    if (row < M && col < N) part[(z * M + row) * N + col] = sum;\n    __syncthreads();"),
 )  # fmt: skip
-def last_block(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def last_block(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     grid = (cdiv(N, 8), cdiv(M, 8), 4)
     args = [A, B, C, empty(4, M, N), zeros(grid[0] * grid[1]).view(np.uint32), M, N, K]
@@ -165,7 +164,7 @@ def last_block(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
     Twin("read-then-write", "row = atomicAdd(next, 1);", "{ row = *next; *next = row + 1; }"),
     Twin("one-row-more", "if (row >= M) break;", "if (row > M) break;", "out-of-bounds"),
 )  # fmt: skip
-def work_counter(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def work_counter(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     args = [A, B, C, zeros(1), M, N, K]
     return go(source, 3, 96, args, 2, uninitialised=("C",), **options)
@@ -179,7 +178,7 @@ def work_counter(source: str, M: int, N: int, K: int, **options: Any) -> Outcome
     Twin("no-barrier-at-the-end", "a[ty][i] * b[i][tx];\n            __syncthreads();",
          "a[ty][i] * b[i][tx];"),
 )  # fmt: skip
-def tile_scheduler(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def tile_scheduler(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     args = [A, B, C, zeros(1), M, N, K]
     return go(source, 3, (8, 8), args, 2, uninitialised=("C",), **options)
@@ -200,7 +199,7 @@ def tile_scheduler(source: str, M: int, N: int, K: int, **options: Any) -> Outco
          "in the loop at line"),
     shape=(17, 19, 70),
 )  # fmt: skip
-def producer_consumer(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def producer_consumer(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     grid = (cdiv(N, 16), cdiv(M, 16))
     return go(source, grid, 288, [A, B, C, M, N, K], 2, uninitialised=("C",), **options)
@@ -219,7 +218,7 @@ def producer_consumer(source: str, M: int, N: int, K: int, **options: Any) -> Ou
     Twin("goal-too-high", "grid_barrier(gridDim.x)", "grid_barrier(gridDim.x + 1)", "deadlock",
          "Check who sets"),
 )  # fmt: skip
-def grid_barrier(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def grid_barrier(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     args = [A, B, C, empty(N, K), M, N, K]
     return go(source, options.pop("grid", 6), 64, args, 2, uninitialised=("C", "Bt"), **options)
@@ -241,7 +240,7 @@ RELEASED_FIRST = f"            atomicExch(lock, 0);\n{SUMS}"
     Twin("released-early", RELEASED_LAST, RELEASED_FIRST),
     shape=(3, 2, 100),
 )  # fmt: skip
-def lock_by_every_thread(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def lock_by_every_thread(source, M, N, K, **options):
     M, N = min(M, 5), min(N, 4)
     A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
     return go(source, cdiv(K, 48), 48, [A, B, C, zeros(1), M, N, K], 2, **options)
@@ -262,7 +261,7 @@ def lock_by_every_thread(source: str, M: int, N: int, K: int, **options: Any) ->
          schedules=("ascending",)),
     shape=(5, 33, 40),
 )  # fmt: skip
-def shared_lock(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def shared_lock(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), empty(M, N)
     grid = (cdiv(N, 32), M)
     return go(source, grid, 128, [A, B, C, M, N, K], 2, uninitialised=("C",), **options)
@@ -280,7 +279,7 @@ def shared_lock(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
     Twin("nobody-served", "*serving = turn + 1;", "", "deadlock"),
     shape=(5, 33, 40),
 )  # fmt: skip
-def ticket_lock(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
+def ticket_lock(source, M, N, K, **options):
     A, B, C = ints(M, K), ints(K, N), np.zeros((M, N), np.float32)
     grid = (cdiv(N, 64), M, 3)
     return go(source, grid, 64, [A, B, C, zeros(grid[0], 2), M, N, K], 2, **options)

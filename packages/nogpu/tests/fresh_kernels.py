@@ -30,7 +30,7 @@ class Fresh:
     options: dict[str, Any] | None = None
 
     @property
-    def source(self) -> str:
+    def source(self):
         """The whole text."""
         before, _, body = self.code.rpartition("\n----\n")
         return (
@@ -45,7 +45,7 @@ HALF = ("__half", "f2")
 HOPPER = {"arch": "sm_90"}
 
 
-def fibonacci(n: int) -> int:
+def fibonacci(n):
     """The numbers of Fibonacci, 0 first."""
     a, b = 0, 1
     for _ in range(n):
@@ -53,7 +53,7 @@ def fibonacci(n: int) -> int:
     return a
 
 
-def iterated(c: Array, times: int) -> Array:
+def iterated(c, times):
     """z z + c, again and again from 0."""
     z = np.zeros_like(c)
     for _ in range(times):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from foreign_kernels import Outcome, Shape, cdiv, cuda, empty, ints
@@ -35,7 +34,7 @@ class HeaderKernel:
     run: Callable[..., Outcome]
     twins: tuple[Twin, ...]
 
-    def variant(self, number: int) -> tuple[str, str]:
+    def variant(self, number):
         """Entry and text of a twin; 0 is the kernel itself."""
         if not number:
             return self.name, self.text
@@ -44,7 +43,7 @@ class HeaderKernel:
         entry = f"{self.name}_{number}"
         return entry, self.text.replace(twin.old, twin.new).replace(self.name, entry)
 
-    def launch(self, number: int, shape: Shape, **options: Any) -> Outcome:
+    def launch(self, number, shape, **options):
         """Run the kernel (0) or a twin."""
         entry, _ = self.variant(number)
         return self.run(entry, source(self.arch), shape, arch=self.arch, **options)
@@ -55,7 +54,7 @@ KERNELS: dict[str, HeaderKernel] = {}
 
 
 @cache
-def source(arch: str) -> str:
+def source(arch):
     """All kernels of an architecture and their twins."""
     texts = [HEADERS]
     for k in KERNELS.values():
@@ -64,20 +63,20 @@ def source(arch: str) -> str:
     return "\n".join(texts)
 
 
-def enter(arch: str, text: str, run: Callable[..., Outcome], *twins: Twin) -> None:
+def enter(arch, text, run, *twins):
     """Enter a kernel under the name of its entry."""
     name = text.split("__global__ void ", 1)[1].split("(", 1)[0]
     KERNELS[name] = HeaderKernel(name, arch, text, run, twins)
 
 
 def product(
-    grid: Callable[[int, int], Any], block: Any, *more: Any,
-    C: Callable[[int, int], np.ndarray] = empty,
-    ending: Callable[[np.ndarray], np.ndarray] = lambda AB: AB, **fixed: Any,
-) -> Any:  # fmt: skip
+    grid, block, *more,
+    C=empty,
+    ending=lambda AB: AB, **fixed,
+):  # fmt: skip
     """A run of (A, B, C, M, N, K, *more) in float32. ending: what C is of A B."""
 
-    def run(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
+    def run(entry, text, shape, **options):
         M, N, K = shape
         A, B, out = ints(M, K), ints(K, N), C(M, N)
         settings = {"uninitialised": ("C",), **fixed, **options}
@@ -88,7 +87,7 @@ def product(
     return run
 
 
-def tiles(M: int, N: int) -> tuple[int, int]:
+def tiles(M, N):
     """Blocks of 16 x 16 elements."""
     return cdiv(N, 16), cdiv(M, 16)
 
@@ -203,7 +202,7 @@ enter(
 )  # fmt: skip
 
 
-def _complex(entry: str, text: str, shape: Shape, **options: Any) -> Outcome:
+def _complex(entry, text, shape, **options):
     M, N, K = shape
     A, B = (ints(*s, 2).view(np.complex64)[..., 0] for s in ((M, K), (K, N)))
     C = np.full((M, N), np.nan, np.complex64)
@@ -222,7 +221,7 @@ enter(
 # -- pointers to functions, objects, 8-bit floats --------------------------------------------------
 
 
-def _epilogues(AB: np.ndarray) -> np.ndarray:
+def _epilogues(AB):
     which = (1 + np.arange(AB.shape[1])) % 3
     return np.select([which == 0, which == 1], [AB, np.maximum(AB, 0)], 2 * AB)
 
@@ -235,7 +234,7 @@ enter(
 )
 
 
-def _object(AB: np.ndarray) -> np.ndarray:
+def _object(AB):
     n = np.arange(AB.shape[1])
     return np.where(n // 16 % 2 == 0, AB + n % 5, np.where(AB < 0, -1, 1))
 

@@ -24,7 +24,7 @@ extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
 """
 
 
-def saxpy(n: int = 100, **options):
+def saxpy(n=100, **options):
     x, y = np.arange(n, dtype=np.float32), np.ones(n, np.float32)
     report = emulator.launch(SAXPY, "saxpy", -(-n // 64), 64, [x, y, 2.0, n], **options)
     return x, y, report
@@ -382,7 +382,7 @@ extern "C" __global__ void k(long long* out)
 def test_a_kernel_that_asks_where_it_is_reads_what_a_gpu_tells():
     """No register has a value by which a kernel could know the emulator."""
 
-    def ask(arch: str = "sm_75", **options) -> np.ndarray:
+    def ask(arch="sm_75", **options):
         out = np.zeros((50, 64, 5), np.int64)
         report = emulator.launch(ASKING, "k", 50, 64, [out], arch=arch, **options)
         assert report.ok, report

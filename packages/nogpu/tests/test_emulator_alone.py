@@ -30,7 +30,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def statement(rng: Random) -> str:
+def statement(rng):
     """A statement over two variables of each type."""
     kind = rng.choice(list(TYPES))
     a, b, c, d = (f"{TYPES[kind]}_{rng.randrange(2)}" for _ in range(4))
@@ -71,7 +71,7 @@ def statement(rng: Random) -> str:
     return rng.choice(forms)
 
 
-def kernel(seed: int) -> str:
+def kernel(seed):
     """A kernel over an array of each type, in which loops and conditions end blocks."""
     rng = Random(seed)
     params = ", ".join(f"{kind}* {t}s" for kind, t in TYPES.items())
@@ -93,7 +93,7 @@ extern "C" __global__ void k({params}, int* ints, unsigned* uints, int n) {{
 }}"""
 
 
-def operands(seed: int) -> list[Any]:
+def operands(seed):
     """Arrays of each type: small numbers, ends of the range, NaN of both kinds, subnormals."""
     rng = np.random.default_rng(seed)
     out: list[Any] = []
@@ -122,11 +122,11 @@ Launch = Callable[..., Report]
 
 
 @pytest.fixture
-def usual(monkeypatch: pytest.MonkeyPatch) -> Launch:
+def usual(monkeypatch):
     """`launch` by the code that is made for many threads."""
     whole = run._as_it_compiles
 
-    def launch(*args: Any, **options: Any) -> Report:
+    def launch(*args, **options):
         with monkeypatch.context() as m:
             m.setattr(run, "_as_it_compiles", lambda *a, alone=False: whole(*a))
             return emulator.launch(*args, **options)
@@ -134,7 +134,7 @@ def usual(monkeypatch: pytest.MonkeyPatch) -> Launch:
     return launch
 
 
-def same(launch: Launch, source: str, args: list[Any], **options: Any) -> bool:
+def same(launch, source, args, **options):
     """Whether a kernel does the same by both ways: arrays to the bit, and the whole report."""
     copies = [[a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in range(2)]
     quick = emulator.launch(source, "k", 1, 1, copies[0], **options)
@@ -145,20 +145,20 @@ def same(launch: Launch, source: str, args: list[Any], **options: Any) -> bool:
     return bits and replace(quick, samples=None) == replace(slow, samples=None)
 
 
-def program(source: str) -> Any:
+def program(source):
     """What the launch of one thread runs."""
     compilation, _ = run._as_it_compiles(source, "k", "sm_75", {}, "kernel.cu", alone=True)
     return run._program(compilation)[0]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_kernels_do_the_same(seed: int, usual: Launch) -> None:
+def test_random_kernels_do_the_same(seed, usual):
     source = kernel(seed)
     assert program(source).scalar
     assert same(usual, source, operands(seed))
 
 
-def without_repair(a: float, b: float, c: float) -> float:
+def without_repair(a, b, c):
     return float(np.float32(a * b + c))
 
 
@@ -172,17 +172,13 @@ def without_repair(a: float, b: float, c: float) -> float:
         ("box_i4", lambda value: np.full((1,) * 4, value & 0x7FFFFFFF, "i4"), "popc.b32 r9, r1"),
     ],
 )
-def test_a_wrong_operation_is_noticed(
-    name: str, wrong: Any, text: str, usual: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_operation_is_noticed(name, wrong, text, usual, monkeypatch):
     assert same(usual, listed([text]), given_to([text]))
     monkeypatch.setitem(ports.FUNCTIONS, name, wrong)
     assert not same(usual, f"{listed([text])} // {name}", given_to([text]))  # linked anew
 
 
-def test_a_nan_that_loses_its_bits_is_noticed(
-    usual: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_nan_that_loses_its_bits_is_noticed(usual, monkeypatch):
     monkeypatch.setattr(ports, "_nan_of", lambda array: float(array.item()))
     assert not all(same(usual, kernel(seed), operands(seed)) for seed in range(3))
 
@@ -193,9 +189,7 @@ HALFWAY = """extern "C" __global__ void k(const float* x, float* y) {
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_a_sum_that_float64_rounds_to_halfway_is_rounded_once(
-    right: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sum_that_float64_rounds_to_halfway_is_rounded_once(right, monkeypatch):
     if not right:
         monkeypatch.setitem(ports.FUNCTIONS, "fused", without_repair)
     x = np.array([1 + 2.0**-12, 1 + 2.0**-12, 2.0**-60], "f4")
@@ -215,16 +209,14 @@ FAULTS = """extern "C" __global__ void k(float* x, double* y, int n) {
 
 
 @pytest.mark.parametrize("options", [{}, {"samples": True}, {"engines": True}, {"analyse": False}])
-def test_faults_and_counts_are_told_alike(options: dict[str, Any], usual: Launch) -> None:
+def test_faults_and_counts_are_told_alike(options, usual):
     args = [np.ones(20, "f4"), np.ones(8), 20]
     options = {**options, "max_steps": 20_000, "uninitialised": ["y"]}
     assert emulator.launch(FAULTS, "k", 1, 1, args, **options).findings
     assert same(usual, FAULTS, [np.ones(20, "f4"), np.ones(8), 20], **options)
 
 
-def test_accesses_that_nobody_tells_are_noticed(
-    usual: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accesses_that_nobody_tells_are_noticed(usual, monkeypatch):
     monkeypatch.setattr(ports.Port, "settle", lambda self: None)
     assert not same(usual, kernel(0), operands(0))
 
@@ -299,13 +291,13 @@ DECLARED = """.version 8.0 .target sm_80 .address_size 64
 """
 
 
-def line(text: str) -> str:
+def line(text):
     """An instruction of the table, with the registers of its type."""
     kind = text.partition(" ")[0].rpartition(".")[2]
     return text.replace("L", LETTERS.get(kind, "l" if kind[1:] == "64" else "r"))
 
 
-def called(*texts: str) -> set[str]:
+def called(*texts):
     """Functions that the Python of these instructions names."""
     body = "; ".join(["mov.u64 l0, table", *map(line, texts)])
     made = blocks.translate(syntax.parse(f"{DECLARED} {body}; }}"), "k", alone=True)
@@ -313,12 +305,12 @@ def called(*texts: str) -> set[str]:
     return {name for c in code.co_consts for name in getattr(c, "co_names", ())}
 
 
-def boxed(*texts: str) -> bool:
+def boxed(*texts):
     """Whether arrays are made for these instructions."""
     return any("box_" in name for name in called(*texts))
 
 
-def test_plain_instructions_need_no_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_instructions_need_no_arrays(monkeypatch):
     """Arrays are slow; a form that numbers do not know is left to them."""
     monkeypatch.setattr(unset, "shadowed", lambda function: function)
     assert not boxed(*NUMBERS), [text for text in NUMBERS if boxed(text)]
@@ -329,7 +321,7 @@ def test_plain_instructions_need_no_arrays(monkeypatch: pytest.MonkeyPatch) -> N
     assert called(*one, *several) - called(*one) == {"load_all", "store_all"}
 
 
-def listed(table: list[str]) -> str:
+def listed(table):
     """A kernel that runs these for elements of arrays, and stores what each leaves."""
     kinds = dict(zip("rlsfd", ("us", "ls", "ss", "fs", "ds"), strict=True))
     loads = [
@@ -352,7 +344,7 @@ def listed(table: list[str]) -> str:
     @again bra AGAIN; ret; }}"""
 
 
-def given_to(table: list[str]) -> list[Any]:
+def given_to(table):
     """Arguments of the kernel of `listed`."""
     by_kind = dict(zip(TYPES.values(), operands(3), strict=False))
     by_kind["f4"][1] = 1.5  # of a sum of two NaN nobody says whose bits it has
@@ -363,13 +355,13 @@ def given_to(table: list[str]) -> list[Any]:
     return [*wide, np.zeros(ROUNDS * len(table), "u8"), ROUNDS]
 
 
-def test_each_instruction_does_the_same(usual: Launch) -> None:
+def test_each_instruction_does_the_same(usual):
     table = NUMBERS + ARRAYS
     assert program(listed(table)).scalar
     assert same(usual, listed(table), given_to(table))
 
 
-def test_what_waits_or_calls_is_left_to_arrays() -> None:
+def test_what_waits_or_calls_is_left_to_arrays():
     waits = """extern "C" __global__ void k(volatile int* x) { while (x[0] == 0) x[1] += 1; }"""
     calls = """__noinline__ __device__ int f(int* x) { return x[0] * x[1] + *x; }
 extern "C" __global__ void k(int* x) { x[2] = f(x); }"""

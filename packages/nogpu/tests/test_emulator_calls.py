@@ -14,7 +14,7 @@ X = np.arange(256, dtype=np.float32) - 100
 SOURCE = cuda("calls")
 
 
-def run(entry: str, n: int, **options):
+def run(entry, n, **options):
     """Report and y of a kernel of SOURCE for 256 threads."""
     y = np.full(256, np.nan, np.float32)
     return emulator.launch(SOURCE, entry, 1, 256, [X, y, n], **options), y

@@ -19,7 +19,7 @@ X = (np.arange(256, dtype=np.int32) * 37) % 101
 
 
 @cache
-def _tiles(size: int) -> np.ndarray:
+def _tiles(size):
     return X.reshape(-1, size).astype(np.int64)
 
 
@@ -27,7 +27,7 @@ def _tiles(size: int) -> np.ndarray:
 def groups(request):
     """Runs a kernel of GROUPS for 256 threads, in either order of warps: report and y."""
 
-    def run(entry: str, per_thread: int = 1, n: int = 256, arch: str = "sm_80", blocks: int = 1):
+    def run(entry, per_thread=1, n=256, arch="sm_80", blocks=1):
         y = np.full(256 * per_thread * blocks, -7, np.int32)
         report = emulator.launch(
             GROUPS, entry, blocks, 256, [X, y, n], arch=arch, schedule=request.param

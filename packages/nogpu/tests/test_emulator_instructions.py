@@ -32,14 +32,7 @@ HEAD += "mul.wide.u32 at, t, 8; ld.param.u64 base, [given]; add.s64 base, base, 
 Dims = int | tuple[int, ...]
 
 
-def check(
-    wanted: dict[str, np.ndarray | list],
-    grid: Dims = 1,
-    block: Dims = N,
-    declared: str = "",
-    options: dict | None = None,
-    **given: np.ndarray,
-) -> emulator.Report:
+def check(wanted, grid=1, block=N, declared="", options=None, **given):
     """Run PTX, a thread an element, and compare what it leaves in s9, r9, l9, f9 or d9, to the bit.
 
     wanted: by instructions, the values; a last axis has the halves of a pair; whole numbers of any
@@ -82,7 +75,7 @@ def check(
     return report
 
 
-def words(seed: int = 0, kind: str = "u4") -> np.ndarray:
+def words(seed=0, kind="u4"):
     """Random bits with the edge cases in front."""
     rng = np.random.default_rng(seed)
     bits = 8 * int(kind[1])
@@ -94,7 +87,7 @@ def words(seed: int = 0, kind: str = "u4") -> np.ndarray:
     return small.astype(f"u{kind[1]}").view(kind)
 
 
-def floats(seed: int = 0, kind: str = "f4") -> np.ndarray:
+def floats(seed=0, kind="f4"):
     """Random floats over many magnitudes, with zeros, infinities and NaN in front."""
     rng = np.random.default_rng(seed)
     spread = {"f2": 3, "f4": 12, "f8": 40}[kind]
@@ -104,7 +97,7 @@ def floats(seed: int = 0, kind: str = "f4") -> np.ndarray:
         return rng.permutation(x).astype(kind)
 
 
-def each(function, *arrays: np.ndarray) -> np.ndarray:
+def each(function, *arrays):
     """A function of Python's whole numbers, of any size, element by element."""
     rows = zip(*(a.tolist() for a in arrays), strict=True)
     return np.array([int(function(*row)) for row in rows], object)
@@ -132,12 +125,12 @@ def test_one_wrong_bit_sign_or_nan_is_seen():
 # -- integers ------------------------------------------------------------------------------------
 
 
-def quotient(x: int, y: int) -> int:
+def quotient(x, y):
     """Toward zero; by zero all bits are set."""
     return (abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)) if y else -1
 
 
-def field(x: int, start: int, length: int, bits: int, signed: bool) -> int:
+def field(x, start, length, bits, signed):
     """The definition of bfe in the PTX ISA, bit by bit."""
     sign_at = min(start + length - 1, bits - 1)
     sign = (x >> sign_at & 1) if signed and length else 0
@@ -148,12 +141,12 @@ def field(x: int, start: int, length: int, bits: int, signed: bool) -> int:
     return out
 
 
-def inserted(x: int, y: int, start: int, length: int) -> int:
+def inserted(x, y, start, length):
     mask = ((1 << length) - 1) << start
     return (y & ~mask) | ((x << start) & mask)
 
 
-def ones(where: np.ndarray) -> np.ndarray:
+def ones(where):
     """All bits where something holds, and none elsewhere."""
     return -where.astype("i4")
 
@@ -238,7 +231,7 @@ def test_integers_of_32_bits():
     u, v = ((r.astype("i8") << 40) >> 40 for r in (r1, r2))  # the lowest 24 bits
     least, most = -(2**31), 2**31 - 1
 
-    def permuted(a: int, b: int, picks: list[int]) -> int:
+    def permuted(a, b, picks):
         """PTX ISA, prmt: these bytes of the eight of b:a, or their signs."""
         source = (a | b << 32).to_bytes(8, "little")
         chosen = [source[p & 7] if p < 8 else 255 * (source[p & 7] >> 7) for p in picks]
@@ -299,13 +292,13 @@ def test_amounts_wrap_or_are_clamped(mode):
     n[:6] = (0, 31, 32, 33, 256, 300)
     a[6:12], n[6:12] = (0, 1, 31, 32, 256, 257), 8
 
-    def width(v: int) -> int:
+    def width(v):
         return v & 31 if mode == "wrap" else min(v, 32)
 
-    def low(v: int, n: int) -> int:
+    def low(v, n):
         return v & ((1 << width(n)) - 1)
 
-    def signed(v: int, n: int) -> int:
+    def signed(v, n):
         n, v = width(n), low(v, n)
         return v - (1 << n) if n and v >> (n - 1) else v
 
@@ -358,7 +351,7 @@ def test_carries_make_longer_integers():
 MODES = ("rn", "rz", "rm", "rp")
 
 
-def rounded(exact: Fraction, digits: int, mode: str = "rn") -> float:
+def rounded(exact, digits, mode="rn"):
     """An exact number rounded to so many binary digits: rn (ties to even), rz, rm or rp."""
     if not exact:
         return 0.0
@@ -374,9 +367,7 @@ def rounded(exact: Fraction, digits: int, mode: str = "rn") -> float:
     return value if exact > 0 else -value
 
 
-def exactly(
-    function, *arrays: np.ndarray, mode: str = "rn", to: str = "", digits: int = 0
-) -> np.ndarray:
+def exactly(function, *arrays, mode="rn", to="", digits=0):
     """A function in rational arithmetic, rounded once, element by element; masked where what is
     given, or the result, is not finite or not normal."""
     limits = np.finfo(to or arrays[0].dtype)
@@ -389,27 +380,27 @@ def exactly(
     return out
 
 
-def fused(x: Fraction, y: Fraction, z: Fraction) -> Fraction:
+def fused(x, y, z):
     return x * y + z
 
 
-def tiny(x: np.ndarray, least: float = 2.0**-126) -> np.ndarray:
+def tiny(x, least=2.0**-126):
     """What is subnormal flushed to a zero of its sign."""
     return np.where(np.abs(x) < least, np.copysign(x.dtype.type(0), x), x)
 
 
-def saturated(x: np.ndarray) -> np.ndarray:
+def saturated(x):
     return np.nan_to_num(np.clip(x, 0, 1), nan=0.0)
 
 
-def compared(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+def compared(a, b):
     """What each comparison of floats says; the unordered ones are true of NaN."""
     nan = np.isnan(a) | np.isnan(b)
     ordered = {op: function(a, b) & ~nan for op, function in ORDERED.items()}
     return {**ordered, **{f"{op}u": v | nan for op, v in ordered.items()}, "num": ~nan, "nan": nan}
 
 
-def least_and_greatest(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+def least_and_greatest(a, b):
     """What each form of min and max leaves; .xorsign gives it the sign of the product."""
     signs, out = np.where(np.signbit(a) ^ np.signbit(b), -1, 1), {}
     for op, nan in itertools.product(("min", "max"), ("", ".NaN")):
@@ -568,24 +559,24 @@ def test_floats_flushed_saturated_and_approximated():
 # -- half precision ------------------------------------------------------------------------------
 
 
-def bf16(x: np.ndarray) -> np.ndarray:
+def bf16(x):
     """float32 to bfloat16 bits, ties to even."""
     bits = np.asarray(x, "f4").view("u4")
     out = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("u2")
     return np.where(np.isnan(x), 0x7FFF, out).astype("u2")
 
 
-def bf(bits: np.ndarray) -> np.ndarray:
+def bf(bits):
     """Values of bfloat16, or of pairs of them."""
     halves = bits.view("u2").reshape(-1, 2) if bits.itemsize == 4 else bits
     return (halves.astype("u4") << 16).view("f4")
 
 
-def pairs(bits: np.ndarray) -> np.ndarray:
+def pairs(bits):
     return bits.view("f2").reshape(-1, 2)
 
 
-def halves(seed: int, kind: str) -> np.ndarray:
+def halves(seed, kind):
     """Bits of halves or pairs: moderate numbers, and a few of any kind."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((N, 2)).astype("f4")
@@ -604,7 +595,7 @@ def test_half_precision(kind):
     values = (pairs if pair else lambda v: v.view("f2")) if short else bf
     least = 2.0**-14 if short else 2.0**-126
 
-    def half(x: np.ndarray) -> np.ndarray:
+    def half(x):
         return x.astype("f2") if short else bf16(x.astype("f4"))
 
     bits = [halves(seed, kind) for seed in (8, 9, 10)]
@@ -636,7 +627,7 @@ def test_half_precision(kind):
         if not pair:
             wanted["setp.gt.ftz.f16 p1, s1, 0f00000000; selp.u32 r9, 1, 0, p1"] = x > 0
 
-    def counted(where: np.ndarray) -> np.ndarray:
+    def counted(where):
         """Of a pair 1 where the low half holds, and 2 more where the high one does."""
         return where @ np.array([1, 2]) if pair else where
 
@@ -829,7 +820,7 @@ def test_floats_of_8_bits(kind, fraction, bias):
     values[-4] = values[-4] if kind == "e4m3" else np.inf
     finite = values[np.isfinite(values)]
 
-    def encoded(x: np.ndarray) -> np.ndarray:
+    def encoded(x):
         far = np.abs(finite - np.minimum(np.abs(x.astype("f8")), finite[-1])[:, None])
         even = far - 1e-9 * far * (np.arange(len(finite)) % 2 == 0)
         return np.where(np.isnan(x), 0x7F, even.argmin(axis=1) + 128 * np.signbit(x))
@@ -873,7 +864,7 @@ ATOMICS = {
 }  # fmt: skip
 
 
-def as_numbers(kind: str, bits: np.ndarray) -> np.ndarray:
+def as_numbers(kind, bits):
     """Bits as numbers of a PTX type; pairs on a last axis."""
     if kind.startswith("bf16"):
         return bf(bits.view("u2"))
@@ -882,7 +873,7 @@ def as_numbers(kind: str, bits: np.ndarray) -> np.ndarray:
     return bits.view(f"{'i' if kind[0] == 's' else 'u'}{bits.itemsize}")
 
 
-def updated(kind: str, op: str, old: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def updated(kind, op, old, b, c):
     """The bits that an atomic puts in place of others. Source: PTX ISA, atom."""
     x, y = as_numbers(kind, old), as_numbers(kind, b)
     new = {

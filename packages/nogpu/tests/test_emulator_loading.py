@@ -13,12 +13,12 @@ from nogpu import emulator, toolchain
 SOURCE = cuda("tensor_memory/loading")
 
 
-def source(body: str, defined: str = "") -> str:
+def source(body, defined=""):
     """SOURCE with a body, a statement a line."""
     return SOURCE.replace("DEFINED", defined).replace("BODY", body)
 
 
-def findings(text: str, n: int = 0) -> tuple[emulator.Finding, ...]:
+def findings(text, n=0):
     """What is found of a launch of one warp."""
     return emulator.launch(text, "k", 1, 32, [np.zeros(64, np.uint32), n], arch="sm_100a").findings
 
@@ -47,7 +47,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
-def test_what_is_used_too_early_is_told_on_its_line(body: str) -> None:
+def test_what_is_used_too_early_is_told_on_its_line(body):
     text = source(body)
     (found,) = {(f.kind, f.line) for f in findings(text)}
     early = next(i for i, line in enumerate(text.splitlines(), 1) if "// early" in line)
@@ -59,7 +59,7 @@ def test_what_is_used_too_early_is_told_on_its_line(body: str) -> None:
 STORED = 'asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");'
 
 
-def test_who_reads_or_frees_what_is_still_being_stored_is_told() -> None:
+def test_who_reads_or_frees_what_is_still_being_stored_is_told():
     text = source("LOAD(a, 0);\nWAIT;\ny[i] = a;")
     assert not findings(text)
     found = findings(text.replace(STORED, ""))
@@ -74,21 +74,21 @@ GUARDED = (
 
 
 @pytest.mark.parametrize("wait", ["if (n > 3) WAIT;", GUARDED])
-def test_a_wait_in_one_branch_counts_where_that_branch_is_taken(wait: str) -> None:
+def test_a_wait_in_one_branch_counts_where_that_branch_is_taken(wait):
     text = source(f"LOAD(a, 0);\n{wait}\ny[i] = a;  // early")
     assert not findings(text, n=5)
     (found,) = findings(text, n=0)
     assert "// early" in found.text and found.count == 32
 
 
-def test_what_is_used_in_the_next_round_counts_from_the_second_one_on() -> None:
+def test_what_is_used_in_the_next_round_counts_from_the_second_one_on():
     loop = "#pragma unroll 1\nfor (int c = 0; c < 3; ++c) {\nif (i > 15) y[i] = a;\nLOAD(a, c);\n}"
     (found,) = findings(source(loop))
     assert found.count == 2 * 16
     assert not findings(source(loop.replace("c);", "c); WAIT;")))
 
 
-def test_only_lanes_that_use_it_are_told() -> None:
+def test_only_lanes_that_use_it_are_told():
     (found,) = findings(source("LOAD(a, 0);\nif (i > 27) y[i] = a;"))
     assert found.count == 4 and found.threads[0] == (28, 0, 0)
 
@@ -106,7 +106,7 @@ QUIET = {
 
 @pytest.mark.parametrize("n", [0, 5])
 @pytest.mark.parametrize("body", QUIET.values(), ids=QUIET)
-def test_what_is_no_use_is_quiet(body: str, n: int) -> None:
+def test_what_is_no_use_is_quiet(body, n):
     assert not findings(source(body), n)
 
 
@@ -116,12 +116,12 @@ GIVEN = "__device__ void load(unsigned& r, unsigned mine) { LOAD(r, 0); }"
 
 
 @pytest.mark.parametrize("rest", ["wait();\ny[i] = a;", "y[i] = later(a);"])
-def test_a_function_may_wait(rest: str) -> None:
+def test_a_function_may_wait(rest):
     assert not findings(source(f"LOAD(a, 0);\n{rest}", CALLED))
 
 
 @pytest.mark.parametrize("wait", ["WAIT;", ""])
-def test_what_is_compiled_without_optimising_is_quiet(wait: str) -> None:
+def test_what_is_compiled_without_optimising_is_quiet(wait):
     """There every value goes through local memory, which is not followed."""
     text = source(f"load(a, mine);\n{wait}\ny[i] = a;", GIVEN)
     plain = toolchain.compile(text, arch="sm_100a", options=["--device-debug"]).ptx

@@ -22,7 +22,7 @@ def run(body, threads=128, n=4, arch="sm_80", blocks=1, head=HEAD, **options):
     return report, y[0] if blocks == 1 else y
 
 
-def set_up(body: str) -> str:
+def set_up(body):
     """A body that begins with two barriers for 128 threads."""
     return "if (t == 0) { init(&bar, 128); init(&other, 128); } __syncthreads();" + body
 

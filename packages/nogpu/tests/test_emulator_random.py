@@ -24,32 +24,32 @@ struct State { u32 x, y; %s };
 class Writer:
     """Draws statements; `s` is the thread's state, `t` its number, `n` and `in` are arguments."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.rng = Random(seed)
         self.arrays = {name: self.rng.choice(TYPES) for name in ("a", "b")}
         # Arrays that lie in memory at addresses equal for all threads are the rule: loops make
         # them.
         self.even = seed % 3 != 0
 
-    def index(self) -> str:
+    def index(self):
         """An index that the compiler does not know; of an even program, one for all threads."""
         parts = ["n", f"n * {self.rng.randint(1, 5)}", str(self.rng.randrange(SIZE))]
         if not self.even:
             parts += ["t", "s.x", "(s.y >> 3)"]
         return f"(({self.rng.choice(parts)} + {self.rng.randrange(SIZE)}) % {SIZE})"
 
-    def array(self) -> str:
+    def array(self):
         return "s." + self.rng.choice(list(self.arrays))
 
-    def condition(self) -> str:
+    def condition(self):
         by_thread = f"(t % {self.rng.randint(2, 5)} == 1)"
         return self.rng.choice(("(s.x & 1)", "(s.y > s.x)", by_thread, "(n > 3)", "(t < 7)"))
 
-    def value(self) -> str:
+    def value(self):
         one = self.rng.choice(("s.x", "s.y", "(u32)t", "n", f"(u32){self.array()}[{self.index()}]"))
         return f"({one} * {self.rng.randint(1, 9)}u + {self.rng.randrange(99)}u)"
 
-    def statement(self, depth: int = 0) -> str:
+    def statement(self, depth=0):
         a, b, i, j = self.array(), self.array(), self.index(), self.index()
         loop = "_Pragma(UNROLL) for (u32 i = 0; i < n % 5 + 3; ++i)"
         kinds = [
@@ -79,7 +79,7 @@ class Writer:
             ]
         return self.rng.choice(kinds)
 
-    def shuffle(self) -> tuple[str, str]:
+    def shuffle(self):
         """(which lane t reads, its value for the kernel): both of `s.y` of all lanes."""
         by = self.rng.choice((1, 2, 4, 8, 16))
         return self.rng.choice(
@@ -93,7 +93,7 @@ class Writer:
         )
 
 
-def program(seed: int) -> tuple[str, str]:
+def program(seed):
     """(CUDA source of kernel p<seed>, C++ source of function p<seed>)."""
     w = Writer(seed)
     fields = " ".join(f"{kind} {name}[{SIZE}];" for name, kind in w.arrays.items())
@@ -141,7 +141,7 @@ CUDA = '#define UNROLL "unroll 1"\n' + "".join(kernel for kernel, _ in SOURCES)
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+def expected(tmp_path_factory):
     """What g++ makes of all programs, uint32 (program, thread, element); skipped without it."""
     if shutil.which("g++") is None:
         pytest.skip("no g++ here, and it is what the emulator is compared with: this did not run")
@@ -166,16 +166,14 @@ int main() {{
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
-def test_a_random_program_does_in_the_emulator_what_it_does_on_a_cpu(
-    seed: int, expected: np.ndarray
-) -> None:
+def test_a_random_program_does_in_the_emulator_what_it_does_on_a_cpu(seed, expected):
     out = np.zeros((N, PER_THREAD), np.uint32)
     report = emulator.launch(CUDA, f"p{seed}", 1, N, [INPUT, out, PARAMETER])
     assert report.ok, report
     np.testing.assert_array_equal(out, expected[seed])
 
 
-def test_the_programs_are_what_they_are_meant_to_be() -> None:
+def test_the_programs_are_what_they_are_meant_to_be():
     """Most of them hold arrays in memory, and all of them change what they began with."""
     ptx = toolchain.ptx(CUDA)
     assert ptx.count(".local .align") >= PROGRAMS // 2

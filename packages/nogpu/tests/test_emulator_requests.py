@@ -240,7 +240,7 @@ def test_it_says_what_was_given_and_what_to_give(change, error, says):
 def test_arguments_one_by_one_instead_of_a_list():
     o = np.zeros(64, np.float32)
     with pytest.raises(ConfigError, match=r"one list: emulator.launch\(source, entry, grid"):
-        emulator.launch(SOURCE, "twice", 1, 64, A, o, 64)  # type: ignore[arg-type]
+        emulator.launch(SOURCE, "twice", 1, 64, A, o, 64)
 
 
 @pytest.mark.parametrize(

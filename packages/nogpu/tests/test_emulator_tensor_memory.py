@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,16 +25,7 @@ KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "
         "u8": "i8", "s8": "i8"}  # fmt: skip
 
 
-def source(
-    kind: str,
-    *,
-    pair: bool = False,
-    ws: bool = False,
-    left: str = "%2",
-    scales: str = "",
-    mask: str = "",
-    then: str = "",
-) -> str:
+def source(kind, *, pair=False, ws=False, left="%2", scales="", mask="", then=""):
     """SOURCE for one form of the product, and what follows it in the same thread."""
     words = {
         "RANK": "(int)blockIdx.x" if pair else "0", "KIND": kind, "LEFT": left, "SCALES": scales,
@@ -47,7 +37,7 @@ def source(
     return formed(text, pair)
 
 
-def formed(text: str, pair: bool) -> str:
+def formed(text, pair):
     """A text for one block, or for a pair of blocks."""
     group, tail = f"cta_group::{1 + pair}", "mbarrier::arrive::one.shared::cluster"
     commit = (
@@ -63,7 +53,7 @@ def formed(text: str, pair: bool) -> str:
     return text.replace("GROUP", group).replace("MEET", meet).replace("COMMIT", commit)
 
 
-def tile(matrix: np.ndarray, kind: str, swizzle: int, at: int, major: str = "K") -> tuple[Any, ...]:
+def tile(matrix, kind, swizzle, at, major="K"):
     """Words of a tile at an address, and its descriptor with the bits of tcgen05."""
     build = k_major if major == "K" else mn_major
     raw, lead, stride = build(stored(matrix, kind), swizzle, at)
@@ -75,20 +65,20 @@ NOWHERE = np.zeros(4, np.uint32), np.uint64(0)
 """The tile of a matrix that lies in tensor memory."""
 
 
-def in_columns(elements: np.ndarray) -> np.ndarray:
+def in_columns(elements):
     """What the columns from 256 on hold for a matrix A, (128, 32 bytes)."""
     extra = np.zeros((128, 16), np.uint32)
     extra[:, :8] = np.ascontiguousarray(elements).view(np.uint32)
     return extra
 
 
-def code(m: int, n: int, d: str, a: str, b: str, turned: tuple[int, int] = (0, 0)) -> np.uint32:
+def code(m, n, d, a, b, turned=(0, 0)):
     """An instruction descriptor."""
     types = SUMS[d] << 4 | TYPES[a] << 7 | TYPES[b] << 10
     return np.uint32(types | turned[0] << 15 | turned[1] << 16 | n // 8 << 17 | m // 16 << 24)
 
 
-def launched(text: str, a: Any, b: Any, what: Any, **other: Any) -> np.ndarray:
+def launched(text, a, b, what, **other):
     """What lies in tensor memory after a product: uint32 (blocks, lanes, 256)."""
     pair = "cta_group::2" in text
     blocks = 1 + pair
@@ -104,7 +94,7 @@ def launched(text: str, a: Any, b: Any, what: Any, **other: Any) -> np.ndarray:
     return out
 
 
-def sums(words: np.ndarray, kind: str) -> np.ndarray:
+def sums(words, kind):
     """Words of tensor memory as numbers."""
     if kind == "f16":
         return words.astype(np.uint16).view(np.float16).astype(float)
@@ -120,7 +110,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("a", "b", "d", "m", "n", "swizzle", "majors"), FORMS)
-def test_products(a: str, b: str, d: str, m: int, n: int, swizzle: int, majors: str) -> None:
+def test_products(a, b, d, m, n, swizzle, majors):
     left, right = operand(m, a), operand(n, b)
     of_a, of_b = majors.split()
     out = launched(
@@ -134,7 +124,7 @@ def test_products(a: str, b: str, d: str, m: int, n: int, swizzle: int, majors: 
     assert not out[rest].any()
 
 
-def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
+def test_a_matrix_in_tensor_memory_and_lanes_that_stay():
     left, right = operand(128, "f16"), operand(32, "f16")
     text = source("kind::f16", left="[%5]", mask="{%7, %7, %8, %8},")
     text = text.replace('"r"(sums + 264));', '"r"(sums + 264), "r"(0), "r"(0xF0));')
@@ -148,7 +138,7 @@ def test_a_matrix_in_tensor_memory_and_lanes_that_stay() -> None:
 
 
 @pytest.mark.parametrize(("m", "stays"), [(128, 0), (256, 0), (256, 0xF0)])
-def test_a_pair_of_blocks(m: int, stays: int) -> None:
+def test_a_pair_of_blocks(m, stays):
     """stays: bits of the lanes 64 to 95 of the first block and 96 to 127 of the other that do."""
     n, half = 64, m // 2
     left, right = operand(m, "f16"), operand(n, "f16")
@@ -170,7 +160,7 @@ def test_a_pair_of_blocks(m: int, stays: int) -> None:
     assert np.array_equal(np.concatenate(halves), left @ right.T)
 
 
-def test_a_block_of_a_pair_may_end_when_it_has_waited_for_what_arrives_in_it() -> None:
+def test_a_block_of_a_pair_may_end_when_it_has_waited_for_what_arrives_in_it():
     """Without the last barrier of the cluster; and the twin in which the second does not wait."""
     a, b = (tile(np.zeros((rows, 16)), "f16", 128, 0) for rows in (128, 32))
     given = (np.tile(a[0], 2), a[1]), (np.tile(b[0], 2), b[1]), code(256, 64, "f32", "f16", "f16")
@@ -193,7 +183,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("kind", "a", "d", "m", "n"), KEPT)
-def test_products_that_keep_b(kind: str, a: str, d: str, m: int, n: int) -> None:
+def test_products_that_keep_b(kind, a, d, m, n):
     left, right = operand(m, a), operand(n, a)
     tiles = tile(left, a, 32, 0), tile(right, a, 32, 0)
     what = code(m, n, d, a, a) | np.uint32(2 << 30)  # columns may be shifted by up to 16
@@ -210,7 +200,7 @@ def test_products_that_keep_b(kind: str, a: str, d: str, m: int, n: int) -> None
 
 
 @pytest.mark.parametrize("m", [32, 64])
-def test_copies_of_a_in_tensor_memory(m: int) -> None:
+def test_copies_of_a_in_tensor_memory(m):
     left, right = operand(m, "f16"), operand(64, "f16")
     extra = in_columns(np.tile(stored(left, "f16"), (128 // m, 1)))
     a, b = NOWHERE, tile(right, "f16", 64, 0)
@@ -233,7 +223,7 @@ DOWN = ".reg .b32 x; " + "".join(
     [("kind::f16", "", 0), ("kind::f16", DOWN, 1), ("kind::f16.ashift", "", 1)],
     ids=["none", "shifts after each", "by each product"],
 )
-def test_shifts_of_a_between_two_products(kind: str, then: str, moves: int) -> None:
+def test_shifts_of_a_between_two_products(kind, then, moves):
     left, right = operand(128, "f16"), operand(32, "f16")
     given = NOWHERE, tile(right, "f16", 64, 0)
     text, extra = source(kind, left="[%5]", then=then), in_columns(stored(left, "f16"))
@@ -246,7 +236,7 @@ def test_shifts_of_a_between_two_products(kind: str, then: str, moves: int) -> N
             launched(text, *given, code(64, 32, "f32", "f16", "f16"), extra=extra)
 
 
-def mask_of(starts: tuple[int, ...], firsts: tuple[int, ...], shift: int = 0, on: int = 1) -> int:
+def mask_of(starts, firsts, shift=0, on=1):
     """A zero-column mask descriptor: three columns of zeros, four of B; fields of mask 0 first."""
     out = 2 << 40 | 3 << 48 | shift << 56 | on << 39
     for i, (start, first) in enumerate(zip(starts, firsts, strict=True)):
@@ -254,7 +244,7 @@ def mask_of(starts: tuple[int, ...], firsts: tuple[int, ...], shift: int = 0, on
     return out
 
 
-def masked(mask: int) -> str:
+def masked(mask):
     """A product that keeps B, with a mask of its columns."""
     text = source("kind::f16", ws=True).replace(" p; }", " p, %7; }")
     return text.replace('"r"(sums + 264));', f'"r"(sums + 264), "l"({mask}ull));')
@@ -274,9 +264,7 @@ MASKS = [  # M, columns that B may be shifted by, a mask, which columns of 64 ar
 
 @pytest.mark.parametrize("major", ["K", "MN"])
 @pytest.mark.parametrize(("m", "reach", "mask", "zeros"), MASKS)
-def test_columns_of_b_that_are_zero_or_shifted(
-    m: int, reach: int, mask: int, zeros: str, major: str
-) -> None:
+def test_columns_of_b_that_are_zero_or_shifted(m, reach, mask, zeros, major):
     left, right = operand(m, "f16"), operand(64 + 32, "f16")
     text = masked(mask)
     what = code(m, 64, "f32", "f16", "f16", (0, major == "MN")) | np.uint32(reach << 30)
@@ -297,7 +285,7 @@ def test_columns_of_b_that_are_zero_or_shifted(
      (32, 3, mask_of((), (), 17), "17 columns.*it may be 16"),
      (64, 0, 1 << 36, "reserved")],
 )  # fmt: skip
-def test_masks_that_say_nothing_valid(m: int, reach: int, mask: int, says: str) -> None:
+def test_masks_that_say_nothing_valid(m, reach, mask, says):
     text = masked(mask)
     tiles = [tile(operand(96, "f16"), "f16", 32, 0)] * 2
     with pytest.raises(EmulationError, match=says):
@@ -309,7 +297,7 @@ def test_masks_that_say_nothing_valid(m: int, reach: int, mask: int, says: str) 
 WIDTH = {"e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4}
 
 
-def numbers(kind: str) -> np.ndarray:
+def numbers(kind):
     """What each pattern of bits of a float means, up to 8: none is too large for a sum."""
     exponents, fractions = int(kind[1]), int(kind[3])
     e, f = np.divmod(np.arange(1 << exponents + fractions), 1 << fractions)
@@ -318,14 +306,14 @@ def numbers(kind: str) -> np.ndarray:
     return np.asarray(known[known <= 8])
 
 
-def narrow(rows: int, kind: str, k: int = 32) -> tuple[np.ndarray, np.ndarray]:
+def narrow(rows, kind, k=32):
     """A matrix (rows, k) of a float: (bits, values)."""
     known = numbers(kind)
     bits, minus = RNG.integers(0, len(known), (rows, k)), RNG.integers(0, 2, (rows, k))
     return (bits | minus << WIDTH[kind] - 1).astype(np.uint8), known[bits] * (1 - 2 * minus)
 
 
-def contained(bits: np.ndarray, kind: str) -> np.ndarray:
+def contained(bits, kind):
     """Rows of bits as they lie in shared memory: sixteen packed, then rubbish up to 16 bytes."""
     width, pieces = WIDTH[kind], (len(bits), bits.shape[1] // 16)
     each = np.unpackbits(bits[..., None], axis=-1, bitorder="little")[..., :width]
@@ -334,13 +322,13 @@ def contained(bits: np.ndarray, kind: str) -> np.ndarray:
     return np.concatenate([packed, rubbish], axis=-1).reshape(bits.shape)
 
 
-def narrow_tile(bits: np.ndarray, kind: str, major: str = "K") -> tuple[Any, ...]:
+def narrow_tile(bits, kind, major="K"):
     """`tile` of bits (rows, 32)."""
     packed = contained(bits, kind) if major == "K" else contained(bits.T, kind).T
     return tile(packed.view(np.int8), "s8", 128, 0, major)
 
 
-def near(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
+def near(got, a, b):
     """Whether sums are those of a product, to the bits that wgmma keeps of 8-bit floats."""
     want = a @ b.T
     largest = np.maximum(np.abs(a[:, None] * b[None]).max(axis=2), np.abs(want))
@@ -348,12 +336,12 @@ def near(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize(("a", "b"), list(itertools.product(NARROW, NARROW)))
-def test_floats_of_4_6_and_8_bits(a: str, b: str) -> None:
+def test_floats_of_4_6_and_8_bits(a, b):
     (left, x), (right, y) = narrow(128, a), narrow(32, b)
     tiles = narrow_tile(left, a), narrow_tile(right, b)
     form = 32 // 8 << 17 | 128 // 16 << 24
 
-    def product(one: int, other: int) -> np.ndarray:
+    def product(one, other):
         what = np.uint32(SUMS["f32"] << 4 | one << 7 | other << 10 | form)
         return sums(launched(source("kind::f8f6f4"), *tiles, what)[0, :, :32], "f32")
 
@@ -366,7 +354,7 @@ def test_floats_of_4_6_and_8_bits(a: str, b: str) -> None:
             product(NARROW[a], wrong)
 
 
-def scale_values(bits: np.ndarray, kind: str) -> np.ndarray:
+def scale_values(bits, kind):
     """The numbers of scales."""
     if kind == "ue8m0":
         return 2.0 ** (bits.astype(int) - 127)
@@ -383,7 +371,7 @@ SCALED = [  # two types, scales a row, their type, the bytes of their words at w
 
 
 @pytest.mark.parametrize(("kind", "a", "b", "each", "scale", "sub"), SCALED)
-def test_scales(kind: str, a: str, b: str, each: int, scale: str, sub: tuple[int, int]) -> None:
+def test_scales(kind, a, b, each, scale, sub):
     m, n, k = 128, 64, 32 if each == 1 else 64
     (left, x), (right, y) = narrow(m, a, k), narrow(n, b, k)
     if each == 1:
@@ -408,7 +396,7 @@ def test_scales(kind: str, a: str, b: str, each: int, scale: str, sub: tuple[int
 
 
 @pytest.mark.parametrize(("a", "b"), [("e2m1", "e3m2"), ("e2m3", "e2m1"), ("e5m2", "e2m3")])
-def test_narrow_floats_along_m_and_n(a: str, b: str) -> None:
+def test_narrow_floats_along_m_and_n(a, b):
     (left, x), (right, y) = narrow(128, a), narrow(64, b)
     tiles = narrow_tile(left, a, "MN"), narrow_tile(right, b, "MN")
     out = launched(source("kind::f8f6f4"), *tiles, code(128, 64, "f32", a, b, (1, 1)))[0]
@@ -416,7 +404,7 @@ def test_narrow_floats_along_m_and_n(a: str, b: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["e2m1", "e2m3", "e3m2"])
-def test_narrow_floats_in_tensor_memory_have_a_byte_each(kind: str) -> None:
+def test_narrow_floats_in_tensor_memory_have_a_byte_each(kind):
     (left, x), (right, y) = narrow(128, kind), narrow(32, "e4m3")
     given = NOWHERE, narrow_tile(right, "e4m3"), code(128, 32, "f32", kind, "e4m3")
     for shift in (2 if kind == "e2m1" else 0, 1):  # and the wrong twin
@@ -426,7 +414,7 @@ def test_narrow_floats_in_tensor_memory_have_a_byte_each(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "words"), [("e2m1", 2), ("e2m3", 3)])
-def test_padding_of_narrow_floats_is_not_read(kind: str, words: int) -> None:
+def test_padding_of_narrow_floats_is_not_read(kind, words):
     tiles = [narrow_tile(narrow(rows, kind)[0], kind) for rows in (128, 32)]
     text = source("kind::f8f6f4").replace("i += blockDim.x) to", "i += blockDim.x) FILLED to")
     given = *tiles, code(128, 32, "f32", kind, kind)
@@ -454,9 +442,7 @@ ROWS = descriptor(0, 8192, 128, 0) | 1 << 46
 """Of the rows that MOVES has filled: without a swizzle, the second half 8192 bytes further on."""
 
 
-def moving(
-    shape: str, first: int = 0, issued: tuple[str, ...] = (), pair: bool = False, filled: int = 4
-) -> str:
+def moving(shape, first=0, issued=(), pair=False, filled=4):
     """MOVES with statements that one thread issues: %0 is the place, %1 a descriptor."""
     lines = (f'asm volatile("{s}" :: "r"(place), "l"(what));\n' for s in issued)
     text = MOVES.replace("WORK", WORK.replace("ISSUED", "".join(lines)) if issued else "")
@@ -464,7 +450,7 @@ def moving(
     return formed(text, pair)
 
 
-def run(text: str, what: int = 0) -> tuple[Any, np.ndarray]:
+def run(text, what=0):
     """The report, and what each thread loads: uint32 (blocks, 128, 8)."""
     blocks = 1 + ("cta_group::2" in text)
     out = np.zeros((blocks, 128, 8), np.uint32)
@@ -473,7 +459,7 @@ def run(text: str, what: int = 0) -> tuple[Any, np.ndarray]:
     return emulator.launch(text, "k", blocks, 128, args, arch="sm_100a", cluster=cluster), out
 
 
-def moved(shape: str, first: int = 0, issued: tuple[str, ...] = (), **other: Any) -> np.ndarray:
+def moved(shape, first=0, issued=(), **other):
     """What each thread loads where nothing is found."""
     what = other.pop("what", 0)
     report, out = run(moving(shape, first, issued, **other), what)
@@ -481,7 +467,7 @@ def moved(shape: str, first: int = 0, issued: tuple[str, ...] = (), **other: Any
     return out
 
 
-def locate(shape: str, lane: int, i: int) -> tuple[int, int]:
+def locate(shape, lane, i):
     """The lane and the column of tensor memory that register i of a lane means, of eight."""
     return {
         "32x32b.x8": (lane, i),
@@ -495,14 +481,14 @@ def locate(shape: str, lane: int, i: int) -> tuple[int, int]:
     ("shape", "first"),
     [("32x32b.x8", 0), *itertools.product(["16x64b.x8", "16x128b.x4", "16x256b.x2"], [0, 16])],
 )
-def test_registers_of_each_shape(shape: str, first: int) -> None:
+def test_registers_of_each_shape(shape, first):
     (got,) = moved(shape, first)
     for t, i in itertools.product(range(128), range(8)):
         row, column = locate(shape, t % 32, i)
         assert got[t, i] == (t // 32 * 32 + first + row << 16) + column
 
 
-def test_halves_of_two_columns_in_a_register() -> None:
+def test_halves_of_two_columns_in_a_register():
     (got,) = moved("32x32b.x8.pack::16b")
     assert (got == 2 * np.arange(8) + (2 * np.arange(8) + 1 << 16)).all()  # the low halves
 
@@ -518,7 +504,7 @@ COPIES = {
 """Of each shape its words a row, and the row that a lane takes; -1: none."""
 
 
-def unpacked(piece: np.ndarray, bits: int) -> np.ndarray:
+def unpacked(piece, bits):
     """16 elements of 4 or 6 bits, the lowest first, with the sign in bit 5 of 8 each: four words."""
     number = int.from_bytes(piece.tobytes(), "little")
     each = [(number >> bits * i & (1 << bits) - 1) << 6 - bits for i in range(16)]
@@ -532,7 +518,7 @@ FORMS_OF_COPIES = [
 
 
 @pytest.mark.parametrize(("shape", "pair", "bits"), FORMS_OF_COPIES)
-def test_copies(shape: str, pair: bool, bits: int) -> None:
+def test_copies(shape, pair, bits):
     words, row_of = COPIES[shape]
     form = "" if bits == 8 else f".b8x16.b{bits}x16_p{128 - 16 * bits}"
     got = moved(
@@ -553,7 +539,7 @@ def test_copies(shape: str, pair: bool, bits: int) -> None:
 
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize("first", [0, 96])
-def test_a_shift(first: int, pair: bool) -> None:
+def test_a_shift(first, pair):
     place = f"add.u32 x, %0, {(first << 16) + 4};"
     issued = f"{{.reg .b32 x; {place} tcgen05.shift.cta_group::{1 + pair}.down [x];}}"
     got = moved("32x32b.x8", issued=(issued,), pair=pair)
@@ -568,7 +554,7 @@ LAST = "{.reg .b32 x; add.u32 x, %0, 0x1f0000; tcgen05.cp.cta_group::1.4x256b [x
 COPY = "tcgen05.cp.cta_group::1.128x256b [%0], %1;"
 
 
-def test_rows_that_follow_a_shift() -> None:
+def test_rows_that_follow_a_shift():
     (got,) = moved("32x32b.x8", issued=(SHIFT, LAST), what=ROWS)
     want = np.arange(1, 33) << 16
     want[31] = 1 << 31  # the first of the four rows
@@ -588,9 +574,7 @@ UNSOUND = [
 
 
 @pytest.mark.parametrize(("issued", "line", "kind", "says"), UNSOUND)
-def test_what_is_out_of_order_or_place(
-    issued: tuple[str, ...], line: str, kind: str, says: str
-) -> None:
+def test_what_is_out_of_order_or_place(issued, line, kind, says):
     text = moving("32x32b.x8", issued=issued, filled=2 if "b6x16" in issued[0] else 4)
     text = text.replace("c < 32", "c < 4") if kind == "uninitialised" else text
     report, _ = run(text, ROWS)
@@ -622,7 +606,7 @@ MEETING = """asm volatile("{.reg .b64 t; .reg .pred p; mbarrier.arriveORDER.shar
 ORDERS = ["", ".relaxed.cta", ".relaxed.cluster"]
 
 
-def by_mbarriers(text: str, order: str) -> str:
+def by_mbarriers(text, order):
     """A text of `moving` with mbarriers of this order for __syncthreads() until the loads."""
     stores = STORES.format("before")
     head, tail = text.split(stores)
@@ -643,7 +627,7 @@ def by_mbarriers(text: str, order: str) -> str:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("gone", ["neither", "before", "after"])
-def test_a_thread_multiplies_what_another_has_copied(gone: str, order: str) -> None:
+def test_a_thread_multiplies_what_another_has_copied(gone, order):
     text = moving("32x32b.x8", issued=(READ,)).replace(FENCE.format("after", "the stores"), "")
     text = text.replace("    if (threadIdx.x == 0 &&", f"{HANDED}    if (threadIdx.x == 0 &&")
     text = by_mbarriers(text, order).replace(FENCE.format(gone, "the copy"), ";")
@@ -656,7 +640,7 @@ def test_a_thread_multiplies_what_another_has_copied(gone: str, order: str) -> N
     assert bool(found) == bool(says) == bool(report.findings), str(report)
 
 
-def test_two_that_are_in_order_by_what_lies_between() -> None:
+def test_two_that_are_in_order_by_what_lies_between():
     issued = (SHIFT, READ, SHIFT)  # 128 rows are multiplied, of which the shifts move 32
     assert moved("32x32b.x8", issued=issued, what=descriptor(0, 128, 256, 0) | 1 << 46).any()
 
@@ -676,9 +660,7 @@ how often."""
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("issued", "gone", "says", "line", "whose"), MISSING)
-def test_a_fence_is_missed_where_barriers_are_relaxed(
-    issued: str, gone: str, says: str, line: str, whose: tuple[int, int], order: str
-) -> None:
+def test_a_fence_is_missed_where_barriers_are_relaxed(issued, gone, says, line, whose, order):
     whole = by_mbarriers(moving("32x32b.x8", issued=(issued,)), order)
     assert whole.count(gone) == 1
     assert run(whole, ROWS)[0].ok
@@ -690,7 +672,7 @@ def test_a_fence_is_missed_where_barriers_are_relaxed(
 
 
 @pytest.mark.parametrize("issued", [COPY, NEXT])
-def test_barriers_of_a_block_release_and_acquire(issued: str) -> None:
+def test_barriers_of_a_block_release_and_acquire(issued):
     text = moving("32x32b.x8", issued=(issued,))
     for gone in (
         *map(STORES.format, ("before", "after")),
@@ -701,7 +683,7 @@ def test_barriers_of_a_block_release_and_acquire(issued: str) -> None:
     assert run(text, ROWS)[0].ok
 
 
-def test_an_address_of_shared_memory_where_a_generic_one_is_due() -> None:
+def test_an_address_of_shared_memory_where_a_generic_one_is_due():
     whole = moving("32x32b.x8", issued=(COPY,))
     shared = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
     text = whole.replace(shared, shared.replace(".shared::cluster", ""))
@@ -725,7 +707,7 @@ def test_an_address_of_shared_memory_where_a_generic_one_is_due() -> None:
         (READ, "product", [(0, 2, "frees column 496")]),
     ],
 )
-def test_a_wait_that_is_missing(issued: str, what: str, whose: list[tuple[int, int, str]]) -> None:
+def test_a_wait_that_is_missing(issued, what, whose):
     whole = moving("32x32b.x8", issued=(issued,))
     assert whole.count(WAIT) == 1 and run(whole, ROWS)[0].ok
     report, _ = run(whole.replace(WAIT, ""), ROWS)
@@ -750,7 +732,7 @@ NEW = [
 ]
 
 
-def test_ptxas_accepts_each_form() -> None:
+def test_ptxas_accepts_each_form():
     form = 'asm volatile("{{.reg .pred p; setp.ne.b32 p, %0, 0; {}}}" :: "r"(x), "l"(y));'
     body = "".join(map(form.format, NEW))
     text = f'extern "C" __global__ void k(unsigned x, unsigned long long y) {{ {body} }}'
@@ -797,9 +779,7 @@ FILL = [f"mad.lo.u32 r{i}, t, 8, {i}" for i in range(8)]
 GIVE = [f"st.global.b32 [to + {4 * i}], r{i}" for i in range(8)]
 
 
-def bare(
-    *statements: str, threads: int = 32, blocks: int = 1, lines: bool = True, pair: bool = False
-) -> tuple[emulator.Report, np.ndarray]:
+def bare(*statements, threads=32, blocks=1, lines=True, pair=False):
     """The report of a kernel of PTX, each statement on a line of its number, and 8 words a thread."""
     body = ""
     for number, statement in enumerate(statements, 1):
@@ -897,9 +877,7 @@ MISPLACED = {
 
 
 @pytest.mark.parametrize(("statements", "found"), MISPLACED.values(), ids=MISPLACED)
-def test_columns_that_a_block_or_lanes_that_a_warp_has_not(
-    statements: list[str], found: dict[int, str]
-) -> None:
+def test_columns_that_a_block_or_lanes_that_a_warp_has_not(statements, found):
     text = " ".join(statements)
     report, _ = bare(*statements, threads=32 + 32 * ("late" in text), blocks=1 + ("first" in text))
     assert {f.line: f.count for f in report.findings} == dict.fromkeys(found, 1), str(report)
@@ -909,7 +887,7 @@ def test_columns_that_a_block_or_lanes_that_a_warp_has_not(
 
 
 @pytest.mark.parametrize("lines", [True, False])
-def test_columns_are_taken_from_the_end(lines: bool) -> None:
+def test_columns_are_taken_from_the_end(lines):
     """Where a GPU takes them is open; whether PTX names lines or not, what is held is not given."""
     keep = "bar.sync 0; ld.shared.b32 x, [place]; st.global.b32 [to + {}], x; bar.sync 0"
     freed = ["free 480, 32", "free 256, 128", "free 448, 32", "free 384, 64"]
@@ -921,7 +899,7 @@ def test_columns_are_taken_from_the_end(lines: bool) -> None:
     assert out[0].tolist() == [480, 384, 448, 256, 0, 0, 0, 0]
 
 
-def test_both_blocks_of_a_pair_allocate_and_free() -> None:
+def test_both_blocks_of_a_pair_allocate_and_free():
     assert bare("alloc 32", "free 480, 32", blocks=4, pair=True)[0].ok
     lone = bare("@first alloc 32", "@first free 480, 32", blocks=2, pair=True)[0].findings
     assert [(f.line, f.threads) for f in lone] == [(1, ((0, 0, 0),))], "the other never allocates"
@@ -936,7 +914,7 @@ def test_both_blocks_of_a_pair_allocate_and_free() -> None:
 @pytest.mark.parametrize(
     "shape", ["32x32b.x8", "16x64b.x8", "16x128b.x4", "16x256b.x2", "32x32b.x8.unpack::16b"]
 )
-def test_what_each_shape_stores(shape: str) -> None:
+def test_what_each_shape_stores(shape):
     """By warps 1 to 4, the last of which reaches the lanes of the first; eight columns go back."""
     start = 0 if shape == "32x32b.x8" else 4
     own = "shr.u32 x, t, 5; and.b32 x, x, 3; shl.b32 x, x, 21; add.u32 at, x, 448"
@@ -998,7 +976,7 @@ PRODUCTS = [
 
 
 @pytest.mark.parametrize(("made", "kind", "says"), PRODUCTS)
-def test_where_a_product_finds_what_it_takes(made: str, kind: str | None, says: str) -> None:
+def test_where_a_product_finds_what_it_takes(made, kind, says):
     report, _ = bare(*READY, made, *DONE)
     assert bool(kind) != report.ok, str(report)
     if kind:
@@ -1010,7 +988,7 @@ def test_where_a_product_finds_what_it_takes(made: str, kind: str | None, says: 
 @pytest.mark.parametrize(
     "made", [MADE.format(448, "far", OF_128, "late"), "@one tcgen05.cp.cta_group::1.128x256b [448], far"]
 )  # fmt: skip
-def test_what_a_product_or_a_copy_writes_is_there(made: str) -> None:
+def test_what_a_product_or_a_copy_writes_is_there(made):
     """And columns beside it are not."""
     commit, wait, free = DONE
     for at, sound in ((448, True), (449, False)):
@@ -1029,7 +1007,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("form", "says"), REFUSED)
-def test_what_is_refused(form: str, says: str) -> None:
+def test_what_is_refused(form, says):
     with pytest.raises(EmulationError, match=says):
         bare(f"tcgen05.{form}")
 
@@ -1071,7 +1049,7 @@ SAID = [
 ]  # fmt: skip
 
 
-def multiply(form: str, codes: list[int]) -> emulator.Report:
+def multiply(form, codes):
     """The report of one thread's products in a block without tensor memory, a descriptor a line."""
     scales, ws = SCALES * ("scale" in form), "ws." * form.startswith("ws")
     form, pair = form.removeprefix("ws ").removesuffix(" pair"), form.endswith(" pair")
@@ -1080,7 +1058,7 @@ def multiply(form: str, codes: list[int]) -> emulator.Report:
     return bare(*steps, threads=1, blocks=1 + pair, pair=pair)[0]
 
 
-def sized(form: str, bits: int, sizes: dict[int, tuple[int, ...]]) -> list[int]:
+def sized(form, bits, sizes):
     """Descriptors with each of these M and N."""
     at = 27 if "scale" in form else 24
     return [
@@ -1091,7 +1069,7 @@ def sized(form: str, bits: int, sizes: dict[int, tuple[int, ...]]) -> list[int]:
 
 
 @pytest.mark.parametrize(("form", "bits", "valid", "wrong"), TOLD, ids=[t[0] for t in TOLD])
-def test_sizes_of_a_product(form: str, bits: int, valid: Any, wrong: Any) -> None:
+def test_sizes_of_a_product(form, bits, valid, wrong):
     codes = sized(form, bits, valid)
     assert {f.line for f in multiply(form, codes).findings} == {*range(1, len(codes) + 1)}
     for what in sized(form, bits, wrong):
@@ -1100,7 +1078,7 @@ def test_sizes_of_a_product(form: str, bits: int, valid: Any, wrong: Any) -> Non
 
 
 @pytest.mark.parametrize(("form", "valid", "wrong"), SAID, ids=[t[0] for t in SAID])
-def test_fields_of_an_instruction_descriptor(form: str, valid: Any, wrong: Any) -> None:
+def test_fields_of_an_instruction_descriptor(form, valid, wrong):
     size = 64 << 14 | (1 << 27 if "scale" in form else 128 << 20)
     report = multiply(form, [size | bits for bits in valid])
     assert {f.line for f in report.findings} == {*range(1, len(valid) + 1)}, str(report)
@@ -1115,7 +1093,7 @@ CANCELS = cuda("cancels")
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 15])
-def test_every_block_runs_once_by_whoever_takes_it(at_once: int) -> None:
+def test_every_block_runs_once_by_whoever_takes_it(at_once):
     done = np.zeros(15, np.int32)
     args = [done, np.int32(5)]
     report = emulator.launch(CANCELS, "k", (5, 3), 32, args, arch="sm_100a", lanes=32 * at_once)
@@ -1162,9 +1140,7 @@ ret;
 ASKS = ".loc 1 8 1\n@asks clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes{}.b128 [{}], [bar];"
 
 
-def taking(
-    grid: tuple[int, int, int], cluster: int, at_once: int, ask: str, later: str = ""
-) -> tuple[emulator.Report, np.ndarray]:
+def taking(grid, cluster, at_once, ask, later=""):
     """The report, and how often the work of each block was done."""
     done = np.zeros(grid[::-1], np.int32)
     text = TAKES.replace("ASK", ask).replace("LATER", later)
@@ -1178,9 +1154,7 @@ def taking(
 @pytest.mark.parametrize(
     ("grid", "cluster", "at_once"), [((2, 3, 4), 1, 1), ((2, 3, 4), 1, 5), ((4, 3, 2), 2, 2), ((8, 1, 3), 4, 8)],
 )  # fmt: skip
-def test_a_cluster_takes_the_place_of_another(
-    grid: tuple[int, int, int], cluster: int, at_once: int
-) -> None:
+def test_a_cluster_takes_the_place_of_another(grid, cluster, at_once):
     """Along each axis; the answer goes to every block, or only the one that asked hears of it."""
     everybody = ".multicast::cluster::all"
     report, done = taking(grid, cluster, at_once, ASKS.format(everybody, "answer"))
@@ -1196,7 +1170,7 @@ def test_a_cluster_takes_the_place_of_another(
      ("answer + 32", "out-of-bounds", "at byte 32 of shared memory: a block has 40 bytes"),
      ("answer - 16", "out-of-bounds", "at byte -16 of"), ("answer + 16", "", "")],
 )  # fmt: skip
-def test_where_an_answer_may_lie(place: str, kind: str, says: str) -> None:
+def test_where_an_answer_may_lie(place, kind, says):
     report, _ = taking((2, 1, 1), 1, 1, ASKS.format("", place))
     found = [f for f in report.findings if "asks for an answer" in f.message]
     assert len(found) == bool(says), str(report)
@@ -1205,7 +1179,7 @@ def test_where_an_answer_may_lie(place: str, kind: str, says: str) -> None:
         assert says in f.message
 
 
-def test_asking_on_after_a_refusal() -> None:
+def test_asking_on_after_a_refusal():
     again = ASKS.format("", "answer").replace(" 8 1", " 9 1")
     report, _ = taking((3, 1, 1), 1, 1, ASKS.format("", "answer"), again)
     (found,) = [f for f in report.findings if f.line == 9 and "asks for another" in f.message]
@@ -1217,7 +1191,7 @@ FIRST_OF_A_PAIR = cuda("tensor_memory/first_of_a_pair")
 
 
 @pytest.mark.parametrize("mask", ["0xFEFFFFFF", "0xFFFFFFFF"])
-def test_an_address_without_bit_24_means_the_first_block_of_a_pair(mask: str) -> None:
+def test_an_address_without_bit_24_means_the_first_block_of_a_pair(mask):
     out = np.zeros(1, np.int32)
     text = FIRST_OF_A_PAIR.replace("MASK", mask).replace("threadIdx.x < 0", "out == nullptr")
     report = emulator.launch(text, "k", 2, 32, [out], arch="sm_100a")

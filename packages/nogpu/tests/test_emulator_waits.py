@@ -27,7 +27,7 @@ extern "C" __global__ void chain(volatile int* turn, int* seen, int step)
 """
 
 
-def chain(blocks: int, step: int, **options):
+def chain(blocks, step, **options):
     """Each block waits for the one `step` below it; the report, and which of them got through."""
     turn, seen = np.zeros(blocks, np.int32), np.full(blocks, -1, np.int32)
     report = emulator.launch(CHAIN, "chain", blocks, 32, [turn, seen, step], **options)
@@ -413,7 +413,7 @@ ARRIVE = cuda("waits/arrive")
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 @pytest.mark.parametrize("threads", [64, 96])  # the whole block, or some of its warps
-def test_who_waits_knows_what_those_did_that_were_counted(threads: int, schedule: str) -> None:
+def test_who_waits_knows_what_those_did_that_were_counted(threads, schedule):
     """And not the other way round: who was counted may write again only where both have met."""
     put, meets = "s[lane] = lane;", 'asm volatile("bar.sync 2, 64;" ::: "memory");'
     for before, after, left_out in ((put, "", "none"), ("", put, "none"), (put, "", meets)):
@@ -426,7 +426,7 @@ def test_who_waits_knows_what_those_did_that_were_counted(threads: int, schedule
             assert report.ok and (out.reshape(3, 32) == np.arange(32)[::-1]).all()
 
 
-def test_who_waits_knows_what_each_of_those_did_that_were_counted() -> None:
+def test_who_waits_knows_what_each_of_those_did_that_were_counted():
     source = """
     extern "C" __global__ void k(int* out)
     {

@@ -24,9 +24,7 @@ BASE = 1024  # address of a block's first byte of shared memory: see test_shared
 HEAD = cuda("warpgroups/head")
 
 
-def mma(
-    name: str, n: int, words: str, letter: str, tail: str, *, count: int, a: str = "desc"
-) -> str:
+def mma(name, n, words, letter, tail, *, count, a="desc"):
     """A function of one wgmma.mma_async. letter: of D's registers; tail: the last numbers."""
     regs = 4 if a == "regs" else 1
     kind = {"f": "float", "r": "unsigned"}[letter]

@@ -10,7 +10,7 @@ from foreign_kernels import cuda
 from test_emulator_warpgroups import fp8, mma
 
 from nogpu import emulator
-from nogpu.emulator import Report, TensorMap
+from nogpu.emulator import TensorMap
 
 RNG = np.random.default_rng(5)
 
@@ -18,29 +18,27 @@ HEAD = cuda("hopper/head")
 F16 = "k16.f32.f16.f16", "f", ", 1, 1, 0, 0"
 
 
-def run(
-    source: str, grid: Any, threads: int, args: list[Any], shared: int, **options: Any
-) -> Report:
+def run(source, grid, threads, args, shared, **options):
     return emulator.launch(source, "k", grid, threads, args, shared, arch="sm_90a", **options)
 
 
-def small(*shape: int) -> np.ndarray:
+def small(*shape):
     """Whole numbers that each type of element holds, and whose products sum without rounding."""
     return RNG.integers(-2, 3, shape).astype("f4")
 
 
-def twin(source: str, old: str, new: str) -> str:
+def twin(source, old, new):
     """The kernel with one fault."""
     assert source.count(old) == 1, (source.count(old), old)
     return source.replace(old, new)
 
 
-def right(report: Report, got: np.ndarray, want: np.ndarray) -> None:
+def right(report, got, want):
     assert report.ok, report
     np.testing.assert_array_equal(got, want)
 
 
-def raced(report: Report) -> None:
+def raced(report):
     assert "race" in {f.kind for f in report.findings}, report
 
 
@@ -50,7 +48,7 @@ def raced(report: Report) -> None:
 PING_PONG = HEAD + mma("mma_32", 32, *F16, count=16) + cuda("hopper/ping_pong")
 
 
-def ping_pong(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
+def ping_pong(source):
     A, B = small(128, 96), small(128, 96)
     C = np.zeros((128, 128), "f4")
     maps = [TensorMap(A.astype("f2"), (64, 32), 64), TensorMap(B.astype("f2"), (32, 32), 64)]
@@ -67,7 +65,7 @@ def test_ping_pong_and_barriers_by_the_number_of_the_warpgroup():
 SPLIT_K = HEAD + mma("mma_16", 16, *F16, count=8) + cuda("hopper/split_k")
 
 
-def split_k(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
+def split_k(source):
     A, B, C = small(64, 96), small(16, 96), np.zeros((64, 16), "f4")
     maps = [TensorMap(A.astype("f2"), (64, 8)), TensorMap(B.astype("f2"), (16, 8))]
     return run(source, (1, 1, 3), 128, [*maps, C, 32], 0), C, A @ B.T
@@ -89,7 +87,7 @@ WEIGHTS = (
 )
 
 
-def weights(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
+def weights(source):
     W, X, Y = small(64, 48), small(16, 48), np.zeros((64, 16), "f4")
     scale = 2.0 ** RNG.integers(-3, 4, 64).astype("f4")
     given = [W.astype("i1"), TensorMap(X.astype("f2"), (16, 16), 32), scale, Y, 48]
@@ -114,7 +112,7 @@ KINDS: dict[str, tuple[str, str, str, int, Any]] = {
 }
 
 
-def batched(kind: str, source: str) -> tuple[Report, np.ndarray, np.ndarray]:
+def batched(kind, source):
     words, tail, out, size, to = KINDS[kind]
     A, B = small(3, 64, 64), small(3, 16, 64)
     C = np.zeros((3, 64, 16), "f4" if out == "float" else "i4")
@@ -158,7 +156,7 @@ ATTENTION = (
 )
 
 
-def attention(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
+def attention(source):
     Q, K, V = (RNG.standard_normal((n, 16)).astype("f2") for n in (64, 48, 48))
     out = np.zeros((64, 16), "f2")
     maps = [
@@ -190,7 +188,7 @@ CLUSTER = (
 )
 
 
-def cluster(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
+def cluster(source):
     A, B = small(256, 64), small(32, 64)
     C, total = np.zeros((256, 32), "f4"), np.zeros((2, 32), "f4")
     maps = [TensorMap(A.astype("f2"), (64, 64), 128), TensorMap(B.astype("f2"), (16, 64), 128)]
@@ -217,7 +215,7 @@ WRAPPED = (
 )
 
 
-def wrapped(source: str) -> tuple[Report, np.ndarray, np.ndarray]:
+def wrapped(source):
     A, B, C = small(64, 16), small(16, 16), np.zeros((64, 16), "f4")
     maps = [TensorMap(A.astype("f2"), (64, 16), 32), TensorMap(B.astype("f2"), (16, 16), 32)]
     return run(source, 1, 128, [*maps, C], 0), C, A @ B.T

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +17,13 @@ MAIN = "/k.cu"
 
 
 @pytest.fixture
-def by_ir(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_ir(monkeypatch):
     """clang compiles in this test as far as LLVM IR."""
     monkeypatch.setenv("TILE_COMPILER", "clang")
     monkeypatch.setenv("TILE_CLANG_IR", "1")
 
 
-def module(body: str, parameters: str = "ptr %x, ptr %y", more: str = "") -> str:
+def module(body, parameters="ptr %x, ptr %y", more=""):
     """A kernel `k` in LLVM IR; its lines stand in a file k.cu, !7 is line 5."""
     return f"""
 {more}
@@ -40,7 +38,7 @@ attributes #0 = {{ "nvvm.maxntid"="32" }}
 """
 
 
-def ptx(body: str, *rest: str) -> str:
+def ptx(body, *rest):
     return ir.ptx(module(body, *rest), MAIN, "sm_80")
 
 
@@ -49,7 +47,7 @@ def ptx(body: str, *rest: str) -> str:
 PROGRAM = cuda("ir_program")
 
 
-def launched(source: str, route: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+def launched(source, route, monkeypatch):
     """A report and y. route: "0" clang's own PTX, "1" by LLVM IR, "nvrtc"."""
     monkeypatch.setenv("TILE_COMPILER", "nvrtc" if route == "nvrtc" else "clang")
     monkeypatch.setenv("TILE_CLANG_IR", route)
@@ -212,12 +210,12 @@ def test_what_a_readers_text_may_ask_for_gives_nvrtcs_bits(name, monkeypatch):
 
 
 @pytest.fixture
-def calls() -> Iterator[list[tuple[list[str], list[str]]]]:
+def calls():
     """A runner that has clang run by a process, and what it was asked."""
     commands: list[tuple[list[str], list[str]]] = []
     own = clang.command()
 
-    def run(arguments: list[str], folders: list[str]) -> tuple[int, str, str]:
+    def run(arguments, folders):
         commands.append((arguments, folders))
         process = clang.subprocess.run([*own, *arguments[1:]], capture_output=True, text=True)
         return process.returncode, process.stdout, process.stderr

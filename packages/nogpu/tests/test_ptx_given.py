@@ -17,17 +17,17 @@ extern "C" __global__ void twice(const float* x, float* y, int n) {
 """
 
 
-def ptx() -> str:
+def ptx():
     return nogpu.compile(SOURCE, arch="sm_80").ptx
 
 
-def run(source: str, n: int = 100) -> tuple[np.ndarray, nogpu.Report]:
+def run(source, n=100):
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     report = nogpu.launch(source, "twice", 2, 64, [x, y, n], arch="sm_80")
     return y, report
 
 
-def test_ptx_runs_as_its_source_does() -> None:
+def test_ptx_runs_as_its_source_does():
     (y, given), (want, own) = run(ptx()), run(SOURCE)
     assert (y == want).all() and not given.findings
     counts = [(r.line, r.op, r.requests, r.sectors) for r in given.by_line()]
@@ -36,13 +36,13 @@ def test_ptx_runs_as_its_source_does() -> None:
     assert "compiled by" not in str(given)
 
 
-def test_a_fault_of_ptx_is_found_on_the_line_that_it_names() -> None:
+def test_a_fault_of_ptx_is_found_on_the_line_that_it_names():
     findings = run(ptx(), n=128)[1].findings
     assert len(findings) == 2
     assert {(f.kind, f.line, f.text) for f in findings} == {("out-of-bounds", 4, "")}
 
 
-def test_ptx_that_lacks_the_kernel_or_is_none() -> None:
+def test_ptx_that_lacks_the_kernel_or_is_none():
     with pytest.raises(UnknownNameError, match="no kernel 'thrice'"):
         nogpu.launch(ptx(), "thrice", 1, 32, [], arch="sm_80")
     with pytest.raises(EmulationError):
@@ -61,5 +61,5 @@ def test_ptx_that_lacks_the_kernel_or_is_none() -> None:
         ("/" * 100_000, False),
     ],
 )
-def test_what_is_ptx(source: str, is_one: bool) -> None:
+def test_what_is_ptx(source, is_one):
     assert is_ptx(source) == is_one

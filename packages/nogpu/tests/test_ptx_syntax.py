@@ -9,7 +9,7 @@ import pytest
 
 from nogpu.emulator.ptx import accumulators, blocks, causes, ends, waits
 from nogpu.emulator.ptx import syntax as P
-from nogpu.emulator.ptx.program import Program, SharedSymbol, demangle
+from nogpu.emulator.ptx.program import SharedSymbol, demangle
 from nogpu.emulator.ptx.sites import calls_of
 from nogpu.errors import EmulationError
 
@@ -24,16 +24,16 @@ DECLARED = """.reg .pred p, %p<3>; .reg .b32 a, b, c, d, %r<4>; .reg .b64 x, y; 
 R, N, S = P.Register, P.Immediate, P.Symbol
 
 
-def kernel(body: str, before: str = "", params: str = "") -> P.Function:
+def kernel(body, before="", params=""):
     """A kernel of these instructions, in whose module this stands before."""
     return P.parse(kernel_text(body, before, params), "kernel.cu").functions["k"]
 
 
-def kernel_text(body: str, before: str = "", params: str = "") -> str:
+def kernel_text(body, before="", params=""):
     return f"{HEAD}{before}\n.visible .entry k({params})\n{{ {DECLARED}\n{body}\n}}\n"
 
 
-def double(value: float) -> P.Immediate:
+def double(value):
     return N(int.from_bytes(struct.pack("<d", value), "little"), "f64")
 
 
@@ -227,7 +227,7 @@ def test_a_parameter_has_a_type_an_alignment_and_bytes():
     ]  # fmt: skip
 
 
-def lines(text: str, main: str = "kernel.cu") -> list[tuple[int, ...]]:
+def lines(text, main="kernel.cu"):
     """Of each instruction its line, and those of the calls that led there."""
     words = {"@M": "inlined_at 2", "@H": "inlined_at 1", "M": ".loc 2", "H": ".loc 1"}
     for short, whole in words.items():
@@ -298,7 +298,7 @@ MODULE = """.target sm_100a
 """
 
 
-def program(body: str, target: str = "sm_100a") -> Program:
+def program(body, target="sm_100a"):
     """A translated kernel of these instructions, beside variables and functions."""
     module = MODULE.replace("sm_100a", target)
     return blocks.translate(P.parse(kernel_text(USED + body, module, PARAMS)), "k")
@@ -398,7 +398,7 @@ def test_arrays_that_are_stored_to_are_known_by_their_pointers(body):
 
 
 def test_an_element_has_its_indices_where_the_shape_is_known():
-    def text(offset: int, size: int = 24, *shape: int) -> str:
+    def text(offset, size=24, *shape):
         return SharedSymbol("t", 0, size, 4, shape).index_text(offset)
 
     assert [text(o, 24, 2, 3) for o in (0, 4, 20, 23, 24, -4)] == [

@@ -33,9 +33,7 @@ __global__ void last(int* a) {
 """
 
 
-def outcome(
-    pytester: pytest.Pytester, source: str, call: str, name: str = "k.cu"
-) -> pytest.RunResult:
+def outcome(pytester, source, call, name="k.cu"):
     """Run a test of one call of the fixture, in a folder with the source beside it."""
     pytester.path.joinpath(name).write_text(source)
     pytester.makepyfile(

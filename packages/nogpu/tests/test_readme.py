@@ -15,7 +15,7 @@ from nogpu import pytest_plugin
 README = Path(__file__).parents[1] / "README.md"
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language):
     """Code of the README in a language."""
     return re.findall(rf"(?s)```{language}\n(.*?)```", README.read_text(encoding="utf-8"))
 
@@ -50,7 +50,7 @@ def test_the_workflow_runs_pytest_in_ten_lines():
     ]
 
 
-def undocumented(text: str) -> set[str]:
+def undocumented(text):
     """Public names without a row of their own."""
     return set(nogpu.__all__) - set(re.findall(r"(?m)^\| `(\w+)", text))
 

@@ -7,7 +7,6 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,11 +24,11 @@ from nogpu.errors import SourceError
 
 
 @pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Any:
+def shell(tmp_path, capsys, monkeypatch):
     """Runs a text with words of the command line: the status, what it printed, its errors."""
     monkeypatch.chdir(tmp_path)
 
-    def run(text: str, *words: str) -> tuple[int, str, str]:
+    def run(text, *words):
         Path("my.cu").write_text(text, encoding="utf-8")
         status = main(["run", "my.cu", *words])
         return status, *capsys.readouterr()
@@ -37,7 +36,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) 
     return run
 
 
-def program(kernel: str, launch: str, sizes: str = "n, n, n") -> str:
+def program(kernel, launch, sizes="n, n, n"):
     """A whole program around a kernel, as one is written for a GPU."""
     a, b, c = sizes.split(", ")
     return f"""#include <cstdio>
@@ -74,7 +73,7 @@ LAUNCH = "dim3 block(256); add<<<blocks_for(n, block.x), block>>>(a, b, c, n);"
 GOOD = program(ADD, LAUNCH)
 
 
-def test_a_clean_program_says_what_it_took_and_from_where(shell: Any) -> None:
+def test_a_clean_program_says_what_it_took_and_from_where(shell):
     status, out, _ = shell(GOOD)
     assert status == 0, out
     assert "grid 4x1x1" in out and "block 256x1x1" in out and "n = 1000" in out
@@ -87,7 +86,7 @@ def test_a_clean_program_says_what_it_took_and_from_where(shell: Any) -> None:
 
 
 @pytest.mark.parametrize("zeros", ["", " = {0}", " = {}"])
-def test_a_launch_by_its_configuration(shell: Any, zeros: str) -> None:
+def test_a_launch_by_its_configuration(shell, zeros):
     launch = f"""cudaLaunchConfig_t config{zeros};
     config.gridDim = dim3(4); config.blockDim = dim3(256);
     cudaLaunchKernelEx(&config, add, (const float*)a, (const float*)b, c, n);"""
@@ -125,7 +124,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_beginners_mistake_is_found_on_its_line(name: str, shell: Any) -> None:
+def test_a_beginners_mistake_is_found_on_its_line(name, shell):
     kernel, launch, (word, right, wrong), kind, line = MISTAKES[name]
     status, out, err = shell(program(kernel.replace(word, right), launch), "--seconds", "8")
     assert status == 0, out + err
@@ -137,7 +136,7 @@ def test_a_beginners_mistake_is_found_on_its_line(name: str, shell: Any) -> None
     assert any(f["kind"] == kind and line in f["text"] for f in found), found
 
 
-def test_an_uncoalesced_load_is_named_beside_its_count(shell: Any) -> None:
+def test_an_uncoalesced_load_is_named_beside_its_count(shell):
     text = program(COLUMN, "column<<<1, 64>>>(a, c, n);", "n * 16, n, n")
     _, out, _ = shell(text.replace("STRIDE", "1"))
     assert "uncoalesced" not in out
@@ -156,7 +155,7 @@ def broken(a): return a / missing
 """
 
 
-def test_a_wrong_grid_leaves_wrong_results(shell: Any) -> None:
+def test_a_wrong_grid_leaves_wrong_results(shell):
     Path("want.py").write_text(WANT)
     for name, status in (("add", 0), ("every", 0), ("named", 1), ("rest", 1)):
         assert shell(GOOD, "--expect", f"want.py:{name}")[0] == status, name
@@ -175,7 +174,7 @@ def test_a_wrong_grid_leaves_wrong_results(shell: Any) -> None:
         assert status == 2 and words in err, err
 
 
-def test_float64_for_a_pointer_to_float_is_refused(shell: Any, tmp_path: Path) -> None:
+def test_float64_for_a_pointer_to_float_is_refused(shell, tmp_path):
     np.save("a.npy", np.ones(1000))
     status, _, err = shell(GOOD, "--arg", "a=a.npy")
     assert status == 2 and "float64" in err and "astype" in err
@@ -194,7 +193,7 @@ __global__ void low(const float* x, float* y, uint n) {
 """
 
 
-def test_a_bare_kernel_runs_by_a_line_of_its_own(shell: Any) -> None:
+def test_a_bare_kernel_runs_by_a_line_of_its_own(shell):
     status, out, err = shell(BARE)
     assert status == 0, out + err
     assert "grid 2x1x1" in out and "from //! in line 1" in out
@@ -211,7 +210,7 @@ def test_a_bare_kernel_runs_by_a_line_of_its_own(shell: Any) -> None:
     assert err.index("my.cu(6)") < 400
 
 
-def test_what_nothing_tells_is_asked_for(shell: Any) -> None:
+def test_what_nothing_tells_is_asked_for(shell):
     text = "__global__ void f(float* a, int* b) { a[threadIdx.x] = b[0]; }\n"
     status, _, err = shell(text)
     assert status == 2 and "--arg a=1000" in err
@@ -237,7 +236,7 @@ def test_what_nothing_tells_is_asked_for(shell: Any) -> None:
     assert "no variable" in shell(GOOD, "--set", "mm=3")[2]
 
 
-def test_the_facts_as_json(shell: Any) -> None:
+def test_the_facts_as_json(shell):
     _, out, _ = shell(GOOD, "--json")
     facts = json.loads(out)
     assert facts["schema"] == 1 and facts["status"] == "clean" and facts["file"] == "my.cu"
@@ -261,7 +260,7 @@ int main() {
 """
 
 
-def test_launches_share_their_arrays_and_are_limited(shell: Any) -> None:
+def test_launches_share_their_arrays_and_are_limited(shell):
     _, out, _ = shell(STEPS, "--json")
     facts = json.loads(out)
     assert len(facts["launches"]) == 16 and "16 of 21 launches are run" in facts["host"]
@@ -277,7 +276,7 @@ def test_launches_share_their_arrays_and_are_limited(shell: Any) -> None:
     assert kinds[0] == {"uninitialised"} and kinds[1] == set()
 
 
-def test_what_has_run_is_shown_though_a_later_launch_cannot(shell: Any) -> None:
+def test_what_has_run_is_shown_though_a_later_launch_cannot(shell):
     status, out, err = shell(STEPS.replace("<1, 33>", "<1, 2048>"), "--launches", "21")
     assert status == 2 and out.count("\n== step: ") == 20 and "2048 threads" in err
     assert out.count("compiled by") == 1 and "null" not in out
@@ -285,7 +284,7 @@ def test_what_has_run_is_shown_though_a_later_launch_cannot(shell: Any) -> None:
     assert status == 2 and not out and "2048 threads" in err  # data comes whole or not at all
 
 
-def test_the_page_has_the_source_with_counts_and_faults(shell: Any) -> None:
+def test_the_page_has_the_source_with_counts_and_faults(shell):
     assert shell(GOOD.replace("i < n) c", "i <= n) c"), "--html", "out.html")[0] == 1
     page = Path("out.html").read_text(encoding="utf-8")
     assert not re.search(r"<script|<link|\b(?:src|href)=", page)
@@ -296,13 +295,13 @@ def test_the_page_has_the_source_with_counts_and_faults(shell: Any) -> None:
     assert "<vector>" in "".join(rows)
 
 
-def test_the_page_opens_light_and_dark(shell: Any) -> None:
+def test_the_page_opens_light_and_dark(shell):
     playwright = pytest.importorskip("playwright.sync_api")
     if not Path("/usr/bin/chromium").is_file():
         pytest.skip("there is no Chromium")
     shell(GOOD, "--html", "out.html")
 
-    def look() -> list[str]:
+    def look():
         """Colours of the background, light and dark."""
         backs = []
         with playwright.sync_playwright() as p:
@@ -324,7 +323,7 @@ def test_the_page_opens_light_and_dark(shell: Any) -> None:
 # -- host code ------------------------------------------------------------------------------------
 
 
-def followed(text: str, **values: Any) -> list[Launched]:
+def followed(text, **values):
     """The launches of a program."""
     one = Program(text, values, {})
     one.run()
@@ -334,7 +333,7 @@ def followed(text: str, **values: Any) -> list[Launched]:
 HOST = cuda("run/host")
 
 
-def test_host_code_is_followed_to_its_launches() -> None:
+def test_host_code_is_followed_to_its_launches():
     first, second, third = followed(HOST)
     assert first.entry == "lab::tile<16, double>" and first.grid == (32, 2, 1)
     assert first.block == (16, 16, 1) and first.shared == 64 and first.fills[0] == 0
@@ -348,7 +347,7 @@ def test_host_code_is_followed_to_its_launches() -> None:
     assert followed(HOST.replace("lab::tile<8, double><<<s, 8>>>", member))[2].grid == (1, 64, 1)
 
 
-def test_a_long_loop_over_data_is_left_and_changes_nothing_else() -> None:
+def test_a_long_loop_over_data_is_left_and_changes_nothing_else():
     loop = "for (long i = 0; i < 1000000000; ++i) { h[i] = i; count += 1; }"
     text = "__global__ void k(int n) {}\nint main() { int count = 0, n = 7; float* h; LOOP k<<<n, 1>>>(count); }"
     [kept] = followed(text.replace("LOOP", ""))
@@ -360,7 +359,7 @@ def test_a_long_loop_over_data_is_left_and_changes_nothing_else() -> None:
 HOPPER = cuda("run/hopper")
 
 
-def test_a_tensor_map_is_taken_from_the_host_code(shell: Any) -> None:
+def test_a_tensor_map_is_taken_from_the_host_code(shell):
     Path("want.py").write_text(
         "import numpy as np\n"
         "def bits(x): return (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)\n"
@@ -381,7 +380,7 @@ def test_a_tensor_map_is_taken_from_the_host_code(shell: Any) -> None:
     assert "an array of 2 axes" in shell(text, *words)[2]  # a map of two axes for a copy of three
 
 
-def test_an_array_behind_a_map_that_nobody_sets(shell: Any) -> None:
+def test_an_array_behind_a_map_that_nobody_sets(shell):
     text = HOPPER.replace("ROWS", "32")
     copied = "    cudaMemcpy(p, host, 32 * 128 * sizeof(bf16), cudaMemcpyHostToDevice);\n"
     assert copied in text and shell(text)[0] == 0
@@ -389,7 +388,7 @@ def test_an_array_behind_a_map_that_nobody_sets(shell: Any) -> None:
     assert status == 1 and "swizzle 0, never set" in out and "p[0] is copied for" in out, out + err
 
 
-def test_an_expected_map_is_compared_in_the_order_of_its_memory() -> None:
+def test_an_expected_map_is_compared_in_the_order_of_its_memory():
     base = np.arange(32, dtype=np.float32)
     view = base.reshape(4, 2, 4).transpose(1, 0, 2)
     for have, right in ((TensorMap(view, (1, 1, 4)), True), (view, False)):
@@ -397,7 +396,7 @@ def test_an_expected_map_is_compared_in_the_order_of_its_memory() -> None:
         assert bound == 0.5 and np.array_equal(got.reshape(-1), base) == right
 
 
-def test_what_a_file_includes_is_read_with_it(shell: Any) -> None:
+def test_what_a_file_includes_is_read_with_it(shell):
     Path("deep").mkdir()
     Path("deep/add.cuh").write_text("#pragma once\n" + ADD.replace("i < n)", "i <= n)"))
     text = GOOD.replace(ADD, '#include "deep/add.cuh"')
@@ -423,7 +422,7 @@ def rows(data, pitch):
 """
 
 
-def test_variables_of_the_device_structures_and_methods_are_followed(shell: Any) -> None:
+def test_variables_of_the_device_structures_and_methods_are_followed(shell):
     file = Path("want.py")
     file.write_text(RIGHT, encoding="utf-8")
     status, out, err = shell(DEVICE, "--expect", "want.py:use", "--json")
@@ -465,15 +464,13 @@ def test_variables_of_the_device_structures_and_methods_are_followed(shell: Any)
          "its bytes are the third number in <<<>>>"),
     ],
 )  # fmt: skip
-def test_what_is_not_followed_is_refused_by_name(
-    old: str, new: str, words: str, shell: Any
-) -> None:
+def test_what_is_not_followed_is_refused_by_name(old, new, words, shell):
     assert old in DEVICE
     status, out, err = shell(DEVICE.replace(old, new))
     assert status == 2 and words in err, out + err
 
 
-def test_a_kernel_of_another_name_and_memory_of_the_host_are_refused(shell: Any) -> None:
+def test_a_kernel_of_another_name_and_memory_of_the_host_are_refused(shell):
     status, _, err = shell(GOOD.replace("add<<<", "ad<<<"))
     assert status == 2 and "ad is launched, and no kernel here has that name. Did you mean" in err
     status, _, err = shell(GOOD.replace("(a, b, c, n);", "(a, h.data(), c, n);"))
@@ -482,7 +479,7 @@ def test_a_kernel_of_another_name_and_memory_of_the_host_are_refused(shell: Any)
     assert pinned != GOOD and shell(pinned)[0] == 0
 
 
-def test_the_address_of_a_function_is_refused_by_name(shell: Any) -> None:
+def test_the_address_of_a_function_is_refused_by_name(shell):
     text = """typedef int (*Op)(int);
     __device__ int twice(int x) { return 2 * x; }
     __device__ Op twice_ = twice;
@@ -496,7 +493,7 @@ def test_the_address_of_a_function_is_refused_by_name(shell: Any) -> None:
     assert status == 2 and "it is what twice_ holds on the device, and no option" in err, out + err
 
 
-def test_an_index_out_of_random_numbers_is_named_as_such(shell: Any) -> None:
+def test_an_index_out_of_random_numbers_is_named_as_such(shell):
     text = """__global__ void k(const int* at, float* y) { y[at[threadIdx.x] * GAP] = 1; }
     int main() {
         int* at; float* y;
@@ -511,7 +508,7 @@ def test_an_index_out_of_random_numbers_is_named_as_such(shell: Any) -> None:
     assert "if the index" not in out and "random, not the host's (--arg at=FILE.npy)" in out
 
 
-def test_an_index_of_bf16_numbers_is_not_named_as_random(shell: Any) -> None:
+def test_an_index_of_bf16_numbers_is_not_named_as_random(shell):
     text = """#include <cuda_bf16.h>
     __global__ void k(const TYPE* a, float* y) { y[threadIdx.x] = (float)a[threadIdx.x + 1]; }
     int main() {
@@ -532,7 +529,7 @@ CLUSTER = cuda("run/cluster")
     "how", ["given[1].val.clusterDim.x = 2; given[1].val.clusterDim.y = given[1].val.clusterDim.z = 1;",
             "given[1].val.clusterDim = {2, 1, 1};"],
 )  # fmt: skip
-def test_a_cluster_among_the_attributes_of_a_launch(how: str, shell: Any) -> None:
+def test_a_cluster_among_the_attributes_of_a_launch(how, shell):
     Path("want.py").write_text("import numpy as np\ndef k(): return np.full(4, 2)\n")
     status, out, err = shell(CLUSTER.replace("HOW", how), "--expect", "want.py:k")
     assert status == 0 and "cluster 2x1x1" in out, out + err
@@ -541,7 +538,7 @@ def test_a_cluster_among_the_attributes_of_a_launch(how: str, shell: Any) -> Non
     assert "cluster" in shell(CLUSTER.replace("HOW", unknown))[2]
 
 
-def test_tuples_and_pairs_of_the_host_library_run_on_the_device(shell: Any) -> None:
+def test_tuples_and_pairs_of_the_host_library_run_on_the_device(shell):
     text = """#include <tuple>
     #include <utility>
     __global__ void k(int* y) {
@@ -565,7 +562,7 @@ def test_tuples_and_pairs_of_the_host_library_run_on_the_device(shell: Any) -> N
 TENSOR = cuda("run/tensor")
 
 
-def test_the_architecture_of_tensor_memory_is_taken_from_the_text(shell: Any) -> None:
+def test_the_architecture_of_tensor_memory_is_taken_from_the_text(shell):
     Path("want.py").write_text("import numpy as np\ndef k(): return np.arange(32) + 1\n")
     status, out, err = shell(TENSOR, "--expect", "want.py:k")
     assert status == 0 and "for sm_100a" in out, out + err

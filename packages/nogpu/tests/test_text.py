@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from foreign_kernels import cuda
 
@@ -13,12 +11,12 @@ from nogpu.errors import CompileError
 PROGRAM = cuda("whole_program")
 
 
-def compiled(source: str) -> set[str]:
+def compiled(source):
     options = (f"--pre-include={text.PRELUDE}",)
     return set(toolchain.compile(source, options=options).kernels)
 
 
-def test_a_whole_program_compiles_without_its_host() -> None:
+def test_a_whole_program_compiles_without_its_host():
     with pytest.raises(CompileError):
         toolchain.compile(PROGRAM)
     cut = text.device_code(PROGRAM)
@@ -26,7 +24,7 @@ def test_a_whole_program_compiles_without_its_host() -> None:
     assert compiled(cut.text) == {"add"}  # of the template nobody asked for an instance
 
 
-def test_every_line_keeps_its_number_and_what_is_left_out_is_named() -> None:
+def test_every_line_keeps_its_number_and_what_is_left_out_is_named():
     cut = text.device_code(PROGRAM)
     old, new = PROGRAM.splitlines(), cut.text.splitlines()
     assert len(old) == len(new)
@@ -45,7 +43,7 @@ def test_every_line_keeps_its_number_and_what_is_left_out_is_named() -> None:
         assert what.removesuffix("()").split()[-1] in old[line - 1], (line, what)
 
 
-def test_device_code_alone_is_left_as_it_is() -> None:
+def test_device_code_alone_is_left_as_it_is():
     source = (
         "#include <mma.h>\n__device__ int f(int a) { return a; }\n__global__ void k(int* p) { *p ="
         " f(1); }\n"
@@ -53,7 +51,7 @@ def test_device_code_alone_is_left_as_it_is() -> None:
     assert text.device_code(source) == text.Pasted(source, ("k",), ())
 
 
-def test_a_broken_program_goes_to_the_compiler_as_it_stands() -> None:
+def test_a_broken_program_goes_to_the_compiler_as_it_stands():
     for source in (
         "__global__ void k(int* p) { *p = 1;",
         "}}}",
@@ -66,7 +64,7 @@ def test_a_broken_program_goes_to_the_compiler_as_it_stands() -> None:
         assert text.device_code(source).text == source
 
 
-def test_a_header_that_is_there_stays(tmp_path: Path) -> None:
+def test_a_header_that_is_there_stays(tmp_path):
     (tmp_path / "mine.cuh").write_text("")
     source = '#include "mine.cuh"\n__global__ void k() {}'
     assert text.device_code(source, (str(tmp_path),)) == text.Pasted(source, ("k",), ())
@@ -87,7 +85,7 @@ def test_a_header_that_is_there_stays(tmp_path: Path) -> None:
         ("a /* open", "a        "),
     ],
 )
-def test_comments_go_and_literals_stay(source: str, kept: str) -> None:
+def test_comments_go_and_literals_stay(source, kept):
     assert text.without_comments(source) == kept
 
 
@@ -104,13 +102,13 @@ def test_comments_go_and_literals_stay(source: str, kept: str) -> None:
         ("typedef struct { int x; } P;", "type", "struct"),
     ],
 )
-def test_declarations_are_told_apart(source: str, kind: str, name: str) -> None:
+def test_declarations_are_told_apart(source, kind, name):
     (piece,) = text.pieces(source)
     assert (piece.kind, piece.name) == (kind, name)
     assert source[piece.start : piece.end] == source
 
 
-def test_the_prelude_goes_with_cudas_own_headers() -> None:
+def test_the_prelude_goes_with_cudas_own_headers():
     headers = (
         "cuda_fp16.h", "cuda_bf16.h", "mma.h", "cuda/std/cstdint", "cuda/std/climits",
         "cuda/std/limits",
@@ -125,7 +123,7 @@ def test_the_prelude_goes_with_cudas_own_headers() -> None:
     assert compiled(both) != set()
 
 
-def test_what_calls_or_names_a_function_of_the_hosts_goes_with_it() -> None:
+def test_what_calls_or_names_a_function_of_the_hosts_goes_with_it():
     program = """namespace a { __global__ void k() {}
 void run() { k<<<1, 1>>>(); }
 int twice(int n) { return 2 * n; }
@@ -143,7 +141,7 @@ void all(int n) { if (n) run(); }
     assert [gone.what for gone in kept.left_out] == ["plain()"]
 
 
-def test_the_prelude_warns_of_nothing() -> None:
+def test_the_prelude_warns_of_nothing():
     again = "#define FLT_MAX 1.0f\n__global__ void k(CUtensorMap m, float* x) { *x = FLT_MAX; }\n"
     options = (f"--pre-include={text.PRELUDE}",)
     assert "warning" not in toolchain.compile(again, options=options).log
@@ -152,7 +150,7 @@ def test_the_prelude_warns_of_nothing() -> None:
     assert "warning" not in refused.value.log
 
 
-def test_host_variables_that_are_computed_and_instances_of_host_functions_are_left_out() -> None:
+def test_host_variables_that_are_computed_and_instances_of_host_functions_are_left_out():
     host = (
         "int N = 1024;\nint tiles = (N / 2) * N;\n"
         "template <class T> void start(T* a) { k<<<1, 1>>>(a); }\n"

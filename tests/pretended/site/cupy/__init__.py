@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -16,7 +15,7 @@ __version__ = "14.0.1"
 _used_bytes = 0
 
 
-def _need_room(nbytes: int) -> None:
+def _need_room(nbytes):
     """Raise OutOfMemoryError as CuPy does where an array does not fit."""
     total = machines.here().properties["totalGlobalMem"]
     if _used_bytes + nbytes > total:
@@ -25,7 +24,7 @@ def _need_room(nbytes: int) -> None:
         raise OutOfMemoryError(nbytes, _used_bytes)
 
 
-def _allocate(nbytes: int, owner: Any) -> None:
+def _allocate(nbytes, owner):
     """Count the memory of an array, until nobody holds it."""
     global _used_bytes
     _need_room(nbytes)
@@ -33,7 +32,7 @@ def _allocate(nbytes: int, owner: Any) -> None:
     weakref.finalize(owner, _release, nbytes)
 
 
-def _release(nbytes: int) -> None:
+def _release(nbytes):
     global _used_bytes
     _used_bytes -= nbytes
 
@@ -42,7 +41,7 @@ _arrays: dict[int, list[weakref.ref[ndarray]]] = {}
 """Arrays of the device by address, as long as somebody holds them."""
 
 
-def _at(address: int) -> ndarray:
+def _at(address):
     """The array that begins at an address: of several the largest."""
     live = [x for ref in _arrays.get(address, []) if (x := ref()) is not None]
     _arrays[address] = [weakref.ref(x) for x in live]
@@ -53,7 +52,7 @@ class _Owner:
     """Stands for a piece of device memory."""
 
 
-def _bare(x: Any) -> Any:
+def _bare(x):
     return x._host if isinstance(x, ndarray) else x
 
 
@@ -62,7 +61,7 @@ class ndarray(NDArrayOperatorsMixin):
 
     __array_priority__ = 100
 
-    def __init__(self, host: np.ndarray, owner: Any = None) -> None:
+    def __init__(self, host, owner=None):
         self._host = host
         if owner is None:
             owner = _Owner()
@@ -72,28 +71,28 @@ class ndarray(NDArrayOperatorsMixin):
         beside[:] = [ref for ref in beside if ref() is not None]
         beside.append(weakref.ref(self))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         if name.startswith("__"):  # an array of the host tells NumPy where its numbers lie
             raise AttributeError(name)
         found = getattr(self.__dict__["_host"], name)  # shape, dtype, strides, flags, size ...
         if not callable(found):
             return found
 
-        def method(*args: Any, **named: Any) -> Any:
+        def method(*args, **named):
             named = {k: _bare(v) for k, v in named.items()}
             return _made(found(*(_bare(a) for a in args), **named))
 
         return method
 
     @property
-    def data(self) -> SimpleNamespace:
+    def data(self):
         return SimpleNamespace(ptr=self._host.ctypes.data)
 
     @property
-    def T(self) -> ndarray:
+    def T(self):
         return ndarray(self._host.T, self._owner)
 
-    def get(self, stream: Any = None, out: Any = None, blocking: bool = True) -> Any:
+    def get(self, stream=None, out=None, blocking=True):
         from cupy import cuda
 
         stream = stream or cuda.get_current_stream()
@@ -105,7 +104,7 @@ class ndarray(NDArrayOperatorsMixin):
             stream.synchronize()
         return out
 
-    def set(self, arr: np.ndarray, stream: Any = None) -> None:
+    def set(self, arr, stream=None):
         from cupy import cuda
 
         if not isinstance(arr, np.ndarray) or arr.shape != self.shape or arr.dtype != self.dtype:
@@ -115,13 +114,13 @@ class ndarray(NDArrayOperatorsMixin):
         (stream or cuda.get_current_stream())._copy(arr.nbytes, "h2d")
         self._host[...] = arr
 
-    def view(self, dtype: Any) -> ndarray:
+    def view(self, dtype):
         return ndarray(self._host.view(dtype), self._owner)
 
-    def reshape(self, *shape: Any) -> ndarray:
+    def reshape(self, *shape):
         return ndarray(self._host.reshape(*shape), self._owner)
 
-    def __getitem__(self, index: Any) -> ndarray:
+    def __getitem__(self, index):
         if isinstance(index, ndarray) and self.ndim == 2:
             products.rows_of[:] = [index._host]
         index = tuple(map(_bare, index)) if isinstance(index, tuple) else _bare(index)
@@ -129,25 +128,25 @@ class ndarray(NDArrayOperatorsMixin):
         own = None if found.base is None else self._owner
         return ndarray(found, own)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index, value):
         _refuse_host(value)
         index = tuple(map(_bare, index)) if isinstance(index, tuple) else _bare(index)
         self._host[index] = _bare(value)
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_, **__):
         raise TypeError(
             "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct"
             " a NumPy array explicitly."
         )
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+    def __array_ufunc__(self, ufunc, method, *inputs, **named):
         for x in (*inputs, *named.get("out", ())):
             _refuse_host(x)
         if "out" in named:
             named["out"] = tuple(map(_bare, named["out"]))
         return _made(getattr(ufunc, method)(*map(_bare, inputs), **named))
 
-    def __array_function__(self, function: Any, _types: Any, args: Any, named: Any) -> Any:
+    def __array_function__(self, function, _types, args, named):
         return _made(function(*map(_bare, args), **{k: _bare(v) for k, v in named.items()}))
 
 
@@ -155,17 +154,17 @@ for _name in ("len", "float", "int", "bool", "repr", "str"):  # as of the number
     setattr(ndarray, f"__{_name}__", lambda self, _of=f"__{_name}__": getattr(self._host, _of)())
 
 
-def _refuse_host(x: Any) -> None:
+def _refuse_host(x):
     if isinstance(x, np.ndarray) and x.ndim:
         raise TypeError(f"Unsupported type {type(x)}")
 
 
-def _made(x: Any) -> Any:
+def _made(x):
     """An array of the device, from what NumPy made of its arrays."""
     return ndarray(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x
 
 
-def asarray(a: Any, dtype: Any = None) -> ndarray:
+def asarray(a, dtype=None):
     if isinstance(a, ndarray) and (dtype is None or a.dtype == dtype):
         return a
     from cupy import cuda
@@ -175,14 +174,14 @@ def asarray(a: Any, dtype: Any = None) -> ndarray:
     return ndarray(host)
 
 
-def _new(maker: Any) -> Any:
-    def make(*args: Any, **named: Any) -> ndarray:
+def _new(maker):
+    def make(*args, **named):
         return ndarray(maker(*map(_bare, args), **named))
 
     return make
 
 
-def _touched(shape: Any, dtype: Any = np.float64, order: str = "C") -> np.ndarray:
+def _touched(shape, dtype=np.float64, order="C"):
     _need_room(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
     return np.zeros(shape, dtype, order)
 
@@ -191,8 +190,8 @@ empty, zeros, ones, full = _new(_touched), _new(np.zeros), _new(np.ones), _new(n
 empty_like = zeros_like = _new(np.zeros_like)
 
 
-def _applied(function: Any) -> Any:
-    def apply(*args: Any, **named: Any) -> Any:
+def _applied(function):
+    def apply(*args, **named):
         for x in args:
             _refuse_host(x)
         return _made(function(*map(_bare, args), **{k: _bare(v) for k, v in named.items()}))
@@ -204,7 +203,7 @@ sqrt, square, abs, isnan, where = map(_applied, (np.sqrt, np.square, np.abs, np.
 inf, nan = np.inf, np.nan
 
 
-def dot(a: ndarray, b: ndarray, out: ndarray | None = None) -> ndarray:
+def dot(a, b, out=None):
     """The library's product."""
     from cupy import cuda
 
@@ -219,7 +218,7 @@ def dot(a: ndarray, b: ndarray, out: ndarray | None = None) -> ndarray:
     return out
 
 
-def get_default_memory_pool() -> Any:
+def get_default_memory_pool():
     from cupy.cuda import memory
 
     return memory.MemoryPool()
@@ -231,7 +230,7 @@ from cupy.cuda.kernels import RawKernel, RawModule  # noqa: E402
 __all__ = ["RawKernel", "RawModule", "asarray", "cuda", "ndarray"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name):
     raise AttributeError(
         f"the pretended CuPy has no {name}; add it in tests/pretended/site/cupy if a page uses it"
     )

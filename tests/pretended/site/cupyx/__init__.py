@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 
-def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray:
+def empty_pinned(shape, dtype=float, order="C"):
     return np.empty(shape, dtype, order)

@@ -4,6 +4,6 @@
 class CompileException(Exception):
     """The compiler's log."""
 
-    def __init__(self, msg: str, source: str, name: str, options: tuple[str, ...]) -> None:
+    def __init__(self, msg, source, name, options):
         self._msg, self.source, self.name, self.options = msg, source, name, options
         super().__init__(msg)

@@ -14,29 +14,29 @@ _TYPES = {code: np.dtype(kind) for code, kind in _OF_CODE.items()}
 
 
 class CUBLASError(RuntimeError):
-    def __init__(self, status: int) -> None:
+    def __init__(self, status):
         self.status = status
         super().__init__("CUBLAS_STATUS_NOT_SUPPORTED")
 
 
-def create() -> int:
+def create():
     return 1
 
 
-def getVersion(_: int) -> int:
+def getVersion(_):
     return 120804
 
 
-def _matrix(address: int, rows: int, cols: int, kind: int) -> np.ndarray:
+def _matrix(address, rows, cols, kind):
     dtype = _TYPES[kind]
     memory = (ctypes.c_char * (rows * cols * dtype.itemsize)).from_address(address)
     return np.frombuffer(memory, dtype).reshape(rows, cols)
 
 
 def gemmEx(
-    handle: int, ta: int, tb: int, m: int, n: int, k: int, alpha: int, A: int, a_type: int, lda: int,
-    B: int, b_type: int, ldb: int, beta: int, C: int, c_type: int, ldc: int, compute: int, algo: int,
-) -> None:  # fmt: skip
+    handle, ta, tb, m, n, k, alpha, A, a_type, lda,
+    B, b_type, ldb, beta, C, c_type, ldc, compute, algo,
+):  # fmt: skip
     """C^T = B^T A^T as cuBLAS sees it: here the row-major product (n, k) by (k, m)."""
     from cupy import cuda
 

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.pretended import machines
 
 
 class Device:
     """The one GPU."""
 
-    def __init__(self, device: int | None = None) -> None:
+    def __init__(self, device=None):
         self.id = 0
         self.pci_bus_id = "0000:00:04.0"
 
     @property
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self):
         p = machines.here().properties
         return {"AsyncEngineCount": p["asyncEngineCount"]}
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         from cupy.cuda import runtime
 
         runtime.deviceSynchronize()
 
-    def __enter__(self) -> Device:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         pass
 
 
-def get_cublas_handle() -> int:
+def get_cublas_handle():
     from cupy.cuda import cublas
 
     return cublas.create()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,9 @@ class CUDADriverError(RuntimeError):
 
 
 def launchKernel(
-    f: int, grid_x: int, grid_y: int, grid_z: int, block_x: int, block_y: int, block_z: int,
-    shared_mem: int, stream: int, params: int, extra: int,
-) -> None:  # fmt: skip
+    f, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+    shared_mem, stream, params, extra,
+):  # fmt: skip
     """cuLaunchKernel: arguments by an array of pointers, each as long as declared."""
     from cupy import cuda
     from cupy.cuda.kernels import functions
@@ -32,7 +31,7 @@ def launchKernel(
         queue.captured.append(work)
 
 
-def _value(kind: str, at: int) -> Any:
+def _value(kind, at):
     """The argument at an address: an array of the device, or a number."""
     import cupy
 

@@ -8,8 +8,8 @@ from cupy.cuda.kernels import Function, from_cubin
 class Module:
     """A cubin that was compiled in this process."""
 
-    def load(self, cubin: bytes) -> None:
+    def load(self, cubin):
         self._made = from_cubin(cubin)
 
-    def get_function(self, name: str) -> Function:
+    def get_function(self, name):
         return Function(self._made, name)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,12 +30,12 @@ class Made:
 _by_cubin: dict[str, Made] = {}
 
 
-def remember(cubin: bytes, made: Made) -> None:
+def remember(cubin, made):
     """Keep what a cubin was compiled from."""
     _by_cubin[hashlib.sha256(cubin).hexdigest()] = made
 
 
-def from_cubin(cubin: bytes) -> Made:
+def from_cubin(cubin):
     """What a cubin was compiled from. Raises as the driver does if it is for another GPU."""
     from cupy.cuda.driver import CUDADriverError
 
@@ -49,7 +47,7 @@ def from_cubin(cubin: bytes) -> Made:
     return made
 
 
-def _arch() -> str:
+def _arch():
     p = machines.here().properties
     return f"sm_{p['major']}{p['minor']}"
 
@@ -58,18 +56,18 @@ class RawModule:
     """CuPy's: from source, or from a file of machine code."""
 
     def __init__(
-        self, *, code: str | None = None, path: str | None = None, options: Sequence[str] = (),
-        backend: str = "nvrtc", name_expressions: Sequence[str] | None = None, **_: Any,
-    ) -> None:  # fmt: skip
+        self, *, code=None, path=None, options=(),
+        backend="nvrtc", name_expressions=None, **_,
+    ):  # fmt: skip
         self._code, self._path = code, path
         self.options = tuple(options)
         self.name_expressions = tuple(name_expressions or ())
 
-    def compile(self, log_stream: Any = None) -> None:
+    def compile(self, log_stream=None):
         """Compile or read now, and not when the first function is asked for."""
         self._made()
 
-    def _made(self) -> Made:
+    def _made(self):
         clock.wait_until(clock.now() + int(9e7 * clock.drawn("load", self._path or self._code)))
         if self._path is not None:
             return from_cubin(Path(self._path).read_bytes())
@@ -91,7 +89,7 @@ class RawModule:
             raise CompileException(error.log, self._code, made.name, self.options) from None
         return made
 
-    def get_function(self, name: str) -> Function:
+    def get_function(self, name):
         from cupy.cuda.driver import CUDADriverError
 
         made = self._made()
@@ -107,41 +105,39 @@ functions: dict[int, Function] = {}
 class RawKernel:
     """CuPy's: one kernel from source, compiled at its first call."""
 
-    def __init__(self, code: str, name: str, options: Sequence[str] = (), **_: Any) -> None:
+    def __init__(self, code, name, options=(), **_):
         self._module, self.name = RawModule(code=code, options=options), name
 
-    def compile(self) -> None:
+    def compile(self):
         self._module.compile()
 
-    def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
+    def __call__(self, grid, block, args, *, shared_mem=0):
         self._module.get_function(self.name)(grid, block, args, shared_mem=shared_mem)
 
 
 class Function:
     """A kernel, ready to launch."""
 
-    def __init__(self, made: Made, name: str) -> None:
+    def __init__(self, made, name):
         self._made, self.name = made, name
         self.max_dynamic_shared_size_bytes = 48 << 10
         self.ptr = len(functions) + 1
         functions[self.ptr] = self
 
     @property
-    def kernel(self) -> Function:
+    def kernel(self):
         """Itself: what CuPy's RawKernel is made of."""
         return self
 
     @property
-    def types(self) -> list[str]:
+    def types(self):
         """The declared types of the parameters, in order."""
         found = re.search(rf"\b{self.name}\s*\(([^)]*)\)", self._made.source)
         assert found, self.name
         bare = (re.sub(r"\bconst\b|__restrict__", "", p).strip() for p in found[1].split(","))
         return [re.sub(r"\s*\w+$", "", p).strip() for p in bare]
 
-    def __call__(
-        self, grid: Any, block: Any, args: Sequence[Any], *, shared_mem: int = 0, stream: Any = None
-    ) -> None:
+    def __call__(self, grid, block, args, *, shared_mem=0, stream=None):
         import cupy
         from cupy import cuda
 
@@ -173,7 +169,7 @@ class Function:
             seconds = 1e-5 + 1e-3 * clock.drawn(self.name, str(grid))
         stream._work(seconds)
 
-    def _emulate(self, grid: Any, block: Any, args: list[Any], shared: int) -> None:
+    def _emulate(self, grid, block, args, shared):
         """Run in the emulator. Elements of C that nobody writes stay what they were."""
         from nogpu import emulator
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from tests.pretended import machines
 
@@ -11,54 +10,54 @@ memcpyHostToDevice, memcpyDeviceToHost = 1, 2
 
 
 class CUDARuntimeError(RuntimeError):
-    def __init__(self, status: int, name: str = "cudaErrorNoDevice", says: str = "") -> None:
+    def __init__(self, status, name="cudaErrorNoDevice", says=""):
         self.status = status
         super().__init__(f"{name}: {says}")
 
 
-def _need_device() -> None:
+def _need_device():
     if not machines.here().gpu:
         raise CUDARuntimeError(100, says="no CUDA-capable device is detected")
 
 
-def getDevice() -> int:
+def getDevice():
     _need_device()
     return 0
 
 
-def getDeviceProperties(_: int) -> dict[str, Any]:
+def getDeviceProperties(_):
     _need_device()
     return dict(machines.here().properties)
 
 
-def deviceGetAttribute(attribute: int, _: int) -> int:
+def deviceGetAttribute(attribute, _):
     found = {13: "clockRate", 36: "memoryClockRate"}.get(attribute)
     return int(machines.here().properties[found]) if found else 0
 
 
-def driverGetVersion() -> int:
+def driverGetVersion():
     return 12080
 
 
-def runtimeGetVersion() -> int:
+def runtimeGetVersion():
     return 12080
 
 
-def deviceSynchronize() -> None:
+def deviceSynchronize():
     from cupy import cuda
 
     for stream in list(cuda._streams.values()):
         stream.synchronize()
 
 
-def memcpy(to: int, source: int, nbytes: int, kind: int) -> None:
+def memcpy(to, source, nbytes, kind):
     from cupy import cuda
 
     memcpyAsync(to, source, nbytes, kind, cuda.Stream.null.ptr)
     cuda.Stream.null.synchronize()
 
 
-def memcpyAsync(to: int, source: int, nbytes: int, kind: int, stream: int) -> None:
+def memcpyAsync(to, source, nbytes, kind, stream):
     from cupy import cuda
 
     ctypes.memmove(to, source, nbytes)
