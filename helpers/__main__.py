@@ -375,7 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("error: interrupted; what was recorded so far is in the file", file=sys.stderr)
+        print("error: interrupted; what was finished is kept", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output, `head` say, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

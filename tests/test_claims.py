@@ -121,15 +121,29 @@ def test_what_is_wrong_with_a_page_is_found_with_its_line(name):
 
 
 def test_lint_names_page_and_line(book, capsys):
-    assert (
-        main(book) == 0
-        and capsys.readouterr().out == "1 pages: every marked sentence has its condition\n"
-    )
+    assert main(book) == 0
+    assert capsys.readouterr().out == "1 pages: claims have conditions, numbers are glued\n"
     (book / "12_page.md").write_text(PAGE.replace("equal=", "other="), encoding="utf-8")
     assert main(book) == 1
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("12_page.md:4: no cell states the condition equal, of '{term}`warps")
     assert second == '12_page.md:11: no words are marked with {holds="other"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("It takes 22.7 ms, not 9 ms.", ["22.7 ms", "9 ms"]),
+        ("It reaches 12 % of it\nand 300 GB/s.", ["12 %", "300 GB/s"]),
+        ("## Exercises\n\nIt takes 5 ms.\n", []),
+        ("It takes {glue:text}`ms:.1f` ms on 32 lanes of 4 bytes.", []),
+    ],
+)
+def test_a_typed_number_is_named(text, typed, book, capsys):
+    (book / "12_page.md").write_text(text, encoding="utf-8")
+    assert main(book) == bool(typed)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("'")[1] for line in lines if "is typed: glue it" in line] == typed
 
 
 # -- the pages of this book ----------------------------------------------------------------------

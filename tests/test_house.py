@@ -440,32 +440,6 @@ def test_links_to_files_resolve(name):
 
 # --- chapters -------------------------------------------------------------------------------------
 
-UNITS = r"(?:ms|µs|us|ns|s|[GT]FLOP/s|[GT]FLOPS|[GT]B/s|[MG]Hz|W|%)"
-TYPED = re.compile(r"(?<![\w.])\d[\d.,]*\s*" + UNITS + r"(?![\w/])")
-
-
-def prose(text):
-    """Line number and text of a chapter's prose: no code, no roles, no exercises."""
-    text = re.sub(r"\A---\n.*?\n---\n", lambda m: "\n" * m[0].count("\n"), text, flags=re.DOTALL)
-    text = re.sub(r"(?ms)^```.*?^```$", lambda m: "\n" * m[0].count("\n"), text)
-    text = re.sub(r"\{[\w:]+\}`[^`]*`", "x", text)
-    kept = []
-    asking = False
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("## "):
-            asking = line.strip() in ("## Exercises", "## Check yourself")
-        if not asking:
-            kept.append((number, line))
-    return kept
-
-
-def typed_numbers(text):
-    """Measured-looking numbers that the prose types instead of gluing them."""
-    return [
-        f"{number}: {found[0]}" for number, line in prose(text) if (found := TYPED.search(line))
-    ]
-
-
 CREDITED = frozenset(f"{n:02}" for n in range(4, 24))
 """The chapters of the climb; the last one has a section of its own on whose ideas these are."""
 
@@ -499,11 +473,6 @@ def contract(text, number, aside=""):
             if what not in exercise:
                 lacking.append(f"{what} in exercise {name}")
     return lacking
-
-
-@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
-def test_prose_types_no_measured_number(path):
-    assert typed_numbers(path.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
@@ -574,11 +543,6 @@ def test_a_set_sorted_by_chance_is_told():
     assert by_chance(cell.replace(", key=KEY", "")) == []
 
 
-def test_every_chapter_is_in_the_table_of_contents():
-    listed = re.findall(r"book/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted(path.stem for path in (ROOT / "book").glob("*.md"))
-
-
 def test_chapter_numbers_are_those_of_the_files():
     """The book numbers chapters by their place; texts and kernels call them by their file."""
     numbers = chapter_numbers(ROOT)
@@ -598,11 +562,7 @@ def test_a_deeper_page_stands_below_its_chapter_and_each_links_the_other():
             assert re.search(rf"\{{doc\}}`[^`]*<{other}>`", text), (page, other)
 
 
-def test_a_typed_number_and_a_thin_chapter_are_refused():
-    assert typed_numbers("It takes 22.7 ms.") == ["1: 22.7 ms"]
-    assert typed_numbers("It reaches 12 % of it and 300 GB/s.") != []
-    assert typed_numbers("## Exercises\n\nIt takes 5 ms.\n") == []
-    assert typed_numbers("It takes {glue:text}`ms:.1f` ms on 32 lanes of 4 bytes.") == []
+def test_a_thin_chapter_is_refused():
     assert len(contract("# A\n\n### Exercise 05.1: x\n", "05")) > 7
     pages = texts_of("05")
     assert contract(pages[0], "05", "".join(pages[1:])) == []

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import types
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from nogpu.errors import ConfigError, ExportError, UnknownNameError
 from tests.common import ROOT, chapters
 from tools import reading
 from tools.notebooks import commands, exporting, running, storing, watching
+from tools.notebooks.books import check_contents
 
 FRONT = "---\nkernelspec: {name: python3}\n---\n"
 CONFIG = """\
@@ -302,9 +304,9 @@ def test_marks_of_claims_are_dropped(book):
 IMAGES = {
     "![](figures/x.svg)": "the image `figures/x.svg` without an alt text",
     "![ ](figures/x.svg)": "the image `figures/x.svg` without an alt text",
-    "![alt](figures/y.svg)": "the image `figures/y.svg` is outside",
+    "![alt](figures/y.svg)": "the image book/figures/y.svg does not exist",
     "![alt](01_here.md)": "the image `01_here.md` is outside",
-    "![alt](https://example.org/x.svg)": "the image `https://example.org/x.svg` is outside",
+    "![alt](https://example.org/x.svg)": "the image book/https://example.org/x.svg does not exist",
     '![alt](figures/x.svg){width="50%"}': "the attribute `width` is outside",
 }
 
@@ -357,7 +359,7 @@ def test_ids_follow_the_text_alone(book):
 # --- wrong twins: each construct outside the subset --------------------------------------------
 
 OUTSIDE = {
-    "image that is not there": "![alt](figures/x.svg)",
+    "image of another kind": "![alt](references.bib)",
     "class of a span": "[words]{.red}",
     "attribute of a literal": "`x`{.red}",
     "mark without a condition": '[words]{holds="key"}',
@@ -844,9 +846,32 @@ def test_a_notebook_is_run_in_a_kernel_of_its_own(book):
 
 
 @pytest.mark.parametrize(
+    ("contents", "fault"),
+    [
+        (lambda toc: toc, ""),
+        (lambda toc: toc.replace("02_other", "02_others"),
+         r"_toc.yml:11: book/02_others.md does not exist. Did you mean 'book/02_other'"),
+        (lambda toc: toc.replace("      - file: book/glossary\n", ""), "book/glossary.md is not in _toc.yml"),
+        (lambda toc: toc.replace("book/intro", "book/introduction"), "_toc.yml:2: book/introduction.md does not"),
+    ],
+)  # fmt: skip
+def test_the_contents_name_every_page_and_no_other(book, contents, fault):
+    for name in ("intro", "01_here"):
+        (book / "book" / f"{name}.md").write_text("# A page\n")
+    (book / "_toc.yml").write_text(contents(TOC))
+    with pytest.raises(ExportError, match=fault) if fault else nullcontext():
+        check_contents(book)
+    check_contents()
+
+
+@pytest.mark.parametrize(
     ("code", "complaint"),
     [
         ("1 / 0", r"cell 2 fails .*CellExecutionError(?s:.)*ZeroDivisionError"),
+        (
+            "from nogpu.errors import DataError\nraise DataError('no such record')",
+            r"cell 2 fails [^\n]*\nDataError: no such record$",
+        ),
         (
             "import sys\nsys.stderr.write('x')",
             "cell 2, which begins 'import sys', writes to stderr",

@@ -61,7 +61,7 @@ def seen(copy, name):
 def test_a_renamed_rung_is_the_same_and_can_be_named_back(old, new, copy):
     before, was = contents(copy), seen(copy, old)
     assert f"{old}.json: gone" in (output := run(copy, "tools.rename", old, new))
-    assert "To be looked at" in output and "make lint notebooks figures" in output
+    assert "To be looked at" in output and "make figures notebooks lint" in output
     assert seen(copy, new) == was and "NAME" in was[1]
     assert "no kernel is called" in run(copy, "helpers", "trace", old, "-m", "8", "-n", "8", "-k", "8", status=2)  # fmt: skip
     run(copy, "tools.compiled", "--check")
@@ -86,7 +86,7 @@ def test_where_the_renamed_book_does_not_load_nothing_changes(copy):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("block_2d", "tiled_16", "'tiled_16' is taken: "),
+        ("block_2d", "tiled_16", "'tiled_16' is a rung already"),
         ("block_2d", "cdiv", "is taken"),
         ("block_2d", "2d", "names no kernel"),
         ("block_2d", "lambda", "no keyword"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from helpers.ladder.kernel import ROOT
 from helpers.notebook.addresses import Repository, repository
-from nogpu.errors import ExportError
+from nogpu.errors import ExportError, near_matches
 from tools.notebooks.markdown import Page, pieces, plain
 
 
@@ -120,6 +120,24 @@ def _shared(root: Path, files: tuple[tuple[Path, int, int], ...]) -> Book:
                 )
             known[label] = target
     return book
+
+
+def check_contents(root: Path = ROOT) -> None:
+    """Raises ExportError where _toc.yml names a page that is not there, or leaves one out, which
+    Sphinx would, too."""
+    lines = enumerate((root / "_toc.yml").read_text(encoding="utf-8").splitlines(), 1)
+    listed = {
+        found[1]: n for n, line in lines if (found := re.search(r"(?:file|root): *(\S+)", line))
+    }
+    have = [path.relative_to(root).with_suffix("").as_posix() for path in root.glob("book/*.md")]
+    for name in (name for name in listed if name not in have):
+        raise ExportError(
+            f"_toc.yml:{listed[name]}: {name}.md does not exist. {near_matches(name, have)}"
+        )
+    if left := sorted(set(have) - set(listed)):
+        raise ExportError(
+            f"{left[0]}.md is not in _toc.yml, so the book would be built without it. Name it there"
+        )
 
 
 def chapter_numbers(root: Path) -> dict[str, int]:

@@ -23,7 +23,7 @@ from helpers.notebook.addresses import checked_address, repository, set_reposito
 from nogpu.disk import replace_file
 from nogpu.errors import ExportError, UnknownNameError
 from tools.notebooks import running, storing, watching
-from tools.notebooks.books import Book, read_book
+from tools.notebooks.books import Book, check_contents, read_book
 from tools.notebooks.exporting import Exporter
 from tools.notebooks.running import Notebook, Run
 
@@ -310,6 +310,7 @@ def configure_notebooks(command: ArgumentParser) -> None:
 
 def run_notebooks(args: Namespace) -> int:
     """Write the notebooks whose chapters changed, compare them, or move the book."""
+    check_contents()
     if args.check:
         faults = stale()
         for fault in faults:

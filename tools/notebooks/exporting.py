@@ -308,7 +308,12 @@ class Exporter:
             advice = "Say between the brackets what it shows: ![words](figures/name.svg)."
             raise self.fail(line, f"the image `{name}` without an alt text", advice)
         file = self.book.root / "book" / name
-        if file.suffix not in IMAGES or not file.is_file():
+        if not file.is_file():
+            raise ExportError(
+                f"{self.page.path}:{line + 1}: the image book/{name} does not exist. Say where it "
+                "lies below book/: ![words](figures/name.svg)"
+            )
+        if file.suffix not in IMAGES:
             advice = f"Give a file below book/, with the ending {', '.join(IMAGES)}."
             raise self.fail(line, f"the image `{name}`", advice)
         at = find(source, re.escape(f"![{child.content}](") + r"\s*(?=" + re.escape(name) + ")")

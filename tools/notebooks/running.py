@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from helpers.ladder.kernel import ROOT
-from nogpu.errors import ExportError
+from nogpu.errors import WHOLE, ExportError, TileError
 from tools.notebooks import watching
 
 Notebook = dict[str, Any]
@@ -66,6 +66,13 @@ class Run:
     seconds: int
 
 
+def _errors(kind: type[TileError]) -> Iterator[type[TileError]]:
+    """It and its subclasses: errors that say all that there is to say."""
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _errors(one)
+
+
 def run(notebook: Notebook, folder: Path) -> Run:
     """The same notebook with the outputs of a run in a fresh kernel in this folder.
 
@@ -104,11 +111,15 @@ def run(notebook: Notebook, folder: Path) -> Run:
         try:
             client.execute(env=environment())
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            says = str(error)
+            if isinstance(error, CellExecutionError) and not os.environ.get(WHOLE):
+                own = error.ename in {kind.__name__ for kind in _errors(TileError)}
+                says = f"{error.ename}: {error.evalue}" if own else says
             done = sum(1 for (cell,) in code_cells(ran) if cell["execution_count"])
             raise ExportError(
                 f"{source_of(notebook)}: code cell {done} fails in the notebook "
                 f"({type(error).__name__}). Mend it and run `make notebooks` again.\n"
-                f"{COLOUR.sub('', str(error))}"
+                f"{COLOUR.sub('', says)}"
             ) from None
         read = watching.inputs(log)
     for number, (cell, after) in enumerate(code_cells(made, ran), 1):

@@ -3,15 +3,17 @@
 import ast
 import importlib
 import inspect
+import os
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Any, Literal
 
-from helpers.ladder.kernel import ROOT
+from helpers.page.claims import BOOK, PAGE
 from helpers.page.exercises.answers import close_to
 from helpers.page.exercises.results import Check, Result, raised
 from nogpu.errors import UnknownNameError, near_matches
@@ -82,7 +84,7 @@ def number(id: str, title: str, right: float, **options: Any) -> None:
     exercise(id, kind="number")(checker)
 
 
-CHAPTERS = ROOT / "helpers" / "chapters"
+CHAPTERS = BOOK.parent / "helpers" / "chapters"
 """Where chapters keep their checks.
 
 They are found here by their place, as they stand above this room and are named nowhere in it.
@@ -167,7 +169,9 @@ def _literals(page: str) -> Iterator[Any]:
 def starter(id: str) -> str:
     """The exercise as its page gives it, up to the first hint or solution; empty without a page."""
     chapter = id.split(".")[0]
-    for page in (ROOT / "book").glob(f"*{chapter}_*.md"):  # the chapter, and its Deeper page
+    here = BOOK / os.environ.get(PAGE, "-")
+    # The folder is listed last: a page that has listed it runs again with every new page.
+    for page in chain([here] * here.is_file(), BOOK.glob(f"*{chapter}_*.md")):
         parts = page.read_text(encoding="utf-8").split(f"\n### Exercise {id}")
         if len(parts) > 1:
             return re.split(r"(?m)^(?::::\{dropdown\}|#{2,3} )", parts[1])[0]
