@@ -214,7 +214,7 @@ HERE = "float* d;\ncudaMalloc(&d, 16);\n{}\n"
         (f"cudaMemcpy(d, x + 3, 8{IN});", "out-of-bounds", f"cudaMemcpy(d, x + 3, 8{IN});", "reads bytes 12 to 20 of x"),
         ("cudaMemset((char*)d - 1, 0, 1);", "out-of-bounds", "cudaMemset((char*)d - 1, 0, 1);", "bytes -1 to 0 of"),
         ("step<<<1, 2048>>>(d, n);", "refused-launch", "step<<<1, 2048>>>(d, n);", "is refused: a block has 1024"),
-        ("void* args[] = {&x, &n};\ncudaLaunchKernel((void*)step, 1, 32, args, 0, 0);", "out-of-bounds", KERNEL.splitlines()[0], "memory of the host"),
+        ("void* args[] = {&x, &n};\ncudaLaunchKernel((void*)step, 1, 32, args, 0, 0);", "out-of-bounds", "cudaLaunchKernel((void*)step, 1, 32, args, 0, 0);", "memory of the host"),
         ("cudaFree(d + 1);", "invalid-free", "cudaFree(d + 1);", "is given what was not asked for"),
         ("cudaFree(x);", "invalid-free", "cudaFree(x);", "is given what was not asked for"),
         ("cudaStreamCreate(0);", "invalid-free", "cudaStreamCreate(0);", "is given what is no stream"),

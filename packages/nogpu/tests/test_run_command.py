@@ -479,6 +479,47 @@ def test_a_kernel_of_another_name_and_memory_of_the_host_are_refused(shell):
     assert pinned != GOOD and shell(pinned)[0] == 0
 
 
+PAIR = """__global__ void a(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 0; }
+__global__ void b(float* x, int n) { if (threadIdx.x <= n) x[threadIdx.x] = 1; }
+void again(float* x) { b<<<1, 128>>>(x, 64); }
+#define LAUNCH(kernel, blocks) kernel<<<blocks, 128>>>(x, 64)
+int main(int argc, char** argv) {
+    float* x; cudaMalloc(&x, 256); a<<<1, 64>>>(x, 64);
+    BODY
+}
+"""
+LEFT = "not followed, so not run: "
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("try { again(x); } catch (const E& e) { a<<<2, 1>>>(x, 1); } catch (...) {}", 1, "launch in line 3"),
+        ("goto next; a<<<2, 1>>>(x, 1); next: b<<<1, 128>>>(x, 64);", 1, "launch in line 7"),
+        ("int i = 0; more: if (i++ < 2) goto more; if (i == 3) { goto out; } return 0; out: again(x);", 1, "== b"),
+        ("for (;;) { switch (argc) { case 1: goto out; } } out: again(x);", 1, "== b"),
+        ("LAUNCH(b, 1);", 1, "launch in line 7"),
+        ("for (auto& [name, f] : table) f<<<1, 128>>>(x, 64);", 2, LEFT + "a kernel in line 7 (--kernel"),
+        ("for (auto& [i, j] : table) a<<<1, 64>>>(x, 64);", 0, LEFT + "a in line 7 (--kernel"),
+        ("for (auto& [i, j] : table) a<<<1, 64>>>(x, 64); again(x);", 1, LEFT + "a in line 7"),
+        ("if (rand()) a<<<2, 64>>>(x, 64); else LAUNCH(b, 1);", 2, LEFT + "b in line 7"),
+        ("std::thread t([&] { b<<<1, 128>>>(x, 64); });", 2, LEFT + "b in line 7"),
+        ("each(v, [&](int i) { b<<<1, 128>>>(x, i); });", 2, LEFT + "b in line 7"),
+        ("cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0);", 2, LEFT + "f in line 7"),
+        ("lost<<<1, 1>>>(x); again(x);", 2, "lost is launched, and no kernel here has that name; " + LEFT + "lost in"),
+        ("for (int i = 2; i < 20; i++) a<<<i, 64>>>(x, 64); again(x);", 2, "16 of 20 launches are run"),
+        ("if (argc > 1) again(x);", 0, "not come to, so not run: b in line 3 (--kernel"),
+    ],
+)  # fmt: skip
+def test_a_launch_that_is_not_run_is_never_unsaid(body, status, words, shell):
+    got, out, err = shell(PAIR.replace("BODY", body))
+    assert got == status and words in out and ("error: not every kernel" in err) == (status == 2), (
+        out + err
+    )
+    assert "== a: 1 of 2" not in out or "rand" in body
+    assert shell(PAIR.replace("BODY", body), "--kernel", "a")[0] == 0
+
+
 def test_the_address_of_a_function_is_refused_by_name(shell):
     text = """typedef int (*Op)(int);
     __device__ int twice(int x) { return 2 * x; }

@@ -177,20 +177,13 @@ class _Followed(Program):
     did: Did
 
     def launch(self, name: str, given: Any, grid: Any, block: Any, shared: Any, cluster: Any,
-               args: Sequence[Any], scope: Any, line: int = 0) -> None:  # fmt: skip
+               args: Sequence[Any], scope: Any) -> None:  # fmt: skip
         self._launched.clear()
         before = len(self.events)
-        super().launch(name, given, grid, block, shared, cluster, args, scope, line)
+        super().launch(name, given, grid, block, shared, cluster, args, scope)
         for event in self.events[before:]:
             if isinstance(event, Launched):
-                _launched(self.did, event, self._stream(scope, line), line)
-
-    def _stream(self, scope: Any, line: int) -> Any:
-        """The stream that a launch names, by its text."""
-        at = sum(map(len, self.did.text.splitlines(keepends=True)[: line - 1]))
-        found = re.compile(r"<<<(.*?)>>>", re.DOTALL).search(self.did.text, at)
-        given: Any = self.reader(f"f({found[1]})").expression()[2] if line and found else ()
-        return self.value(given[3], scope) if len(given) > 3 else 0
+                _launched(self.did, event, self.stream, event.line)
 
 
 def _launched(did: Did, event: Launched, stream: Any, line: int) -> None:

@@ -17,7 +17,18 @@ from functools import cached_property
 from typing import Any
 
 from nogpu.command.library import CONSTANTS, FUNCTIONS, METHODS, construct
-from nogpu.command.syntax import CASTS, Node, NotReadError, Reader, expand, preprocess, tokens, walk
+from nogpu.command.syntax import (
+    CASTS,
+    LAUNCH,
+    Node,
+    NotReadError,
+    Reader,
+    expand,
+    placed,
+    preprocess,
+    tokens,
+    walk,
+)  # fmt: skip
 from nogpu.command.values import (
     FLOATS,
     SIZES,
@@ -57,7 +68,9 @@ _NOT_FOLLOWED = Unknown("it is an element of an array, whose contents are not fo
 
 
 class Left(Exception):
-    """A statement leaves those around it: by "break", "continue" or "return", with a value."""
+    """A statement leaves those around it: by "break", "continue", "goto" with a label, or "return"
+    with a value.
+    """
 
 
 @dataclass
@@ -121,7 +134,10 @@ class Program:
         }
         self._resolved: dict[str, str] = {}
         self._launched: set[str] = set()
-        self._lines: dict[int, int] = {}  # of launches, by tree
+        self.at: str = ""  # the word of the launch that is made
+        self.stream: Any = 0  # and its stream
+        self._made: set[int] = set()  # such words, by id
+        self._missed: set[int] = set()  # and those of launches that were left out
         found, space_at = list(pieces(text)), _spaces(text)
         self.types = frozenset(
             [p.name for p in found if p.kind == "type"]
@@ -171,9 +187,10 @@ class Program:
             return bool(truth(self.value(Reader(words).expression(), Scope())))
         return True
 
-    def reader(self, text: str) -> Reader:
-        """A reader of a text, with the program's macros, types and templates."""
-        return Reader(expand(tokens(text), self.macros), self.types, self.templates)
+    def reader(self, text: str, line: int = 0) -> Reader:
+        """A reader of a text, with the program's macros, types and templates. line: of the text."""
+        words = placed(text, line) if line else tokens(text)
+        return Reader(expand(words, self.macros), self.types, self.templates)
 
     # -- running
 
@@ -194,6 +211,42 @@ class Program:
             self.cut_short = str(stop)
         except RecursionError:
             self.cut_short = "the host code calls itself too deeply"
+        if self.cut_short:
+            self._miss([f.tree for f in self._every if f.tree])
+
+    @property
+    def _every(self) -> list[Function]:
+        """All functions and methods of the host."""
+        return [f for fs in (*self.functions.values(), *self.methods.values()) for f in fs]
+
+    def unmade(self) -> Iterator[tuple[str, int, bool]]:
+        """Launches that were not made: kernel, line, and whether one was left out where the program
+        comes to it.
+        """
+        for function in self._every:
+            if function.tree or re.search("<<<|Launch", function.body):
+                for word, kernel in self._launches(self._tree(function)):
+                    if id(word) not in self._made:
+                        yield kernel, getattr(word, "line", 0), id(word) in self._missed
+
+    def _launches(self, node: Any) -> Iterator[tuple[str, str]]:
+        """The word of each launch in a tree, and the kernel that it names."""
+        for part in walk(node):
+            match part:
+                case "launch", about, _, _, word:
+                    names = [n[1] for n in walk(about) if n[0] == "name"]
+                case "call", ("name", word, _), about if LAUNCH.match(word):
+                    names = [n[1] for n in walk(about) if n[0] == "name"]
+                case "skip", every, word if word:
+                    names = ["a kernel", *every]
+                case _:
+                    continue
+            known = [n for n in names if self._seen(self.kernels, n, "")]
+            yield word, min(known or names[:1] or ["a kernel"])
+
+    def _miss(self, node: Any) -> None:
+        """The launches of a tree are left out."""
+        self._missed.update(id(word) for word, _ in self._launches(node))
 
     def _outside(self, function: Function) -> Iterator[Any]:
         """What nobody here passes to a function."""
@@ -296,12 +349,7 @@ class Program:
     def _tree(self, function: Function) -> Node:
         """The statements of a function."""
         if function.tree is None:
-            function.tree = "block", self.reader(function.body).statements()
-            launches = {id(n): n for n in walk(function.tree) if n[0] == "launch"}
-            places = [m.start() for m in re.finditer("<<<", function.body)]
-            if len(places) == len(launches):  # else a macro holds one
-                for node, at in zip(launches, places, strict=True):
-                    self._lines[node] = function.line + function.body.count("\n", 0, at)
+            function.tree = "block", self.reader(function.body, function.line).statements()
         return function.tree
 
     # -- types
@@ -413,10 +461,9 @@ class Program:
     def _do(self, node: Node, scope: Scope) -> None:
         match node:
             case "block", statements:
-                inner = scope.inner()
-                for statement in statements:
-                    self.do(statement, inner)
-            case "skip", names:
+                self._block(statements, scope.inner())
+            case "skip", names, _:
+                self._miss(node)
                 self.written(self._cell(name, scope) for name in names)
             case "expr", inner:
                 self.value(inner, scope)
@@ -430,8 +477,10 @@ class Program:
             case "if", test, yes, no:
                 holds = truth(self.value(test, scope))
                 follow = self._matters(yes) if isinstance(holds, Unknown) else holds
-                if isinstance(holds, Unknown) and not follow:
-                    self._leave_out(yes, scope)
+                if isinstance(holds, Unknown):
+                    self._miss(no)
+                    if not follow:
+                        self._leave_out(yes, scope)
                 self.do(yes if follow else no, scope)
             case "while", *_:
                 self._loop(node, scope)
@@ -449,10 +498,25 @@ class Program:
                         break
             case "switch", over, (_, body):
                 self._switch(self.value(over, scope), body, scope)
+            case "goto", label:
+                raise Left("goto", label)
             case "return" | "break" | "continue" as how, inner:
                 raise Left(how, self.value(inner, scope) if inner else None)
 
-    def _turn(self, body: Node, scope: Scope, beyond: str = "return") -> bool:
+    def _block(self, statements: Sequence[Node], scope: Scope) -> None:
+        """Run statements, from a label among them on where one goes there."""
+        at = 0
+        while at < len(statements):
+            try:
+                self.do(statements[at], scope)
+                at += 1
+            except Left as left:
+                label = "label", left.args[1]
+                if left.args[0] != "goto" or label not in statements:
+                    raise
+                at = statements.index(label)
+
+    def _turn(self, body: Node, scope: Scope, beyond: str = "return goto") -> bool:
         """Run a loop's body once; whether the loop goes on. beyond: what leaves more than it."""
         try:
             self.do(body, scope)
@@ -486,7 +550,7 @@ class Program:
             if statement[0] == "case":
                 one = statement[1]
                 on = on or (value not in labels if one is None else self.value(one, scope) == value)
-            elif on and not self._turn(statement, inner, "return continue") and not each:
+            elif on and not self._turn(statement, inner, "return continue goto") and not each:
                 break
 
     def _initial(
@@ -516,6 +580,8 @@ class Program:
             return made
         if base not in SIZES and (record := self.record(base, values, scope)) is not None:
             return record
+        if base != "auto":  # a thread, say
+            self._miss(init)
         return values[0] if values else Record(base) if base not in SIZES else unset
 
     def _settled(self, name: str, value: Any, kind: str, stars: int, scope: Scope) -> Any:
@@ -558,6 +624,7 @@ class Program:
 
     def _leave_out(self, node: Any, scope: Scope) -> None:
         """A statement was left out: what it sets is unknown, arrays may have been written."""
+        self._miss(node)
         for part in walk(node):
             if part[0] == "name":
                 self.written([self._cell(part[1], scope)])
@@ -568,10 +635,15 @@ class Program:
                     cell.value = Unknown(f"{part[2][1]} is changed by what was not followed")
 
     def written(self, values: Iterable[Any]) -> None:
-        """Arrays that code which is not followed was given: it may have written them."""
+        """Arrays that code which is not followed was given: it may have written them.
+
+        And it may have called functions.
+        """
         for value in map(plain, values):
             if isinstance(value, Pointer):
                 value.array.fill = "random"
+            elif isinstance(value, tuple) and value[0] == "lambda":
+                self._miss(value[2])
 
     # -- expressions
 
@@ -648,16 +720,17 @@ class Program:
                 return self.size_of(kind, scope)
             case "sizeof_value", inner:
                 return self._size_of_value(inner, scope)
-            case "launch", callee, config, given:
-                line = self._lines.get(id(node), 0)
+            case "launch", callee, config, given, word:
                 match callee if callee[0] == "name" else self.value(callee, scope):
                     case "name" | "kernel", name, texts:
                         pass
                     case _:
-                        raise Stop(f"line {line} launches what is not known here")
-                grid, block, shared, *_ = [*(self.value(x, scope) for x in config), 0, 0, 0]
+                        raise Stop(f"line {word.line} launches what is not known here")
+                grid, block, *more = (self.value(x, scope) for x in config)
+                shared, stream, *_ = *more, 0, 0
                 args = [self.value(x, scope) for x in given]
-                return self.launch(name, texts, grid, block, shared, None, args, scope, line)
+                self.at, self.stream = word, stream
+                return self.launch(name, texts, grid, block, shared, None, args, scope)
             case "init", parts:
                 return [self.value(x, scope) for x in parts]
             case "comma", first, last:
@@ -789,6 +862,8 @@ class Program:
             target = self._cell(given[0][1], scope)
             if target is not None and target.stars == 1 and not isinstance(target.value, Cell):
                 self.mistake = f"{last} takes the address of {given[0][1]}: &{given[0][1]}"
+        if LAUNCH.match(last):
+            self.at, self.stream = name, 0
         if last in FUNCTIONS:
             return FUNCTIONS[last](self, values, scope, last)
         kind = name + (f"<{','.join(texts)}>" if texts else "")
@@ -803,6 +878,8 @@ class Program:
         if self.base(name, scope) in SIZES and len(values) == 1:
             return self._settled("", values[0], name, 0, scope)
         self.written(values)
+        if LAUNCH.match(last):
+            self._missed.add(id(name))
         success = re.match(r"cu(?:da|blas|rand|fft|sparse|solver|dnn)?[A-Z]", last)
         return 0 if success else Unknown(f"{name}() is not followed")
 
@@ -824,7 +901,7 @@ class Program:
 
     def launch(
         self, name: str, given: Any, grid: Any, block: Any, shared: Any, cluster: Any,
-        args: Sequence[Any], scope: Scope, line: int = 0,
+        args: Sequence[Any], scope: Scope,
     ) -> None:  # fmt: skip
         """Note a launch. given: texts of template arguments, or None."""
         if sum(isinstance(e, Launched) for e in self.events) >= MOST_LAUNCHES:
@@ -835,6 +912,7 @@ class Program:
         full = self._seen(self.kernels, name, scope.space)
         if not full:
             raise Stop(f"{name} is launched, and no kernel here has that name")
+        self._made.add(id(self.at))
         texts = [self._template_text(t, scope) for t in given or ()]
         texts += self._deduced(self.kernels[full], len(texts), args)
         entry = full + (f"<{', '.join(texts)}>" if texts else "")
@@ -845,6 +923,7 @@ class Program:
             self._launched.add(known)
             arrays = [a.pointer if isinstance(a, Map) else a for a in map(plain, args)]
             fills = tuple(a.array.fill if isinstance(a, Pointer) else None for a in arrays)
+            line = getattr(self.at, "line", 0)
             self.events.append(
                 Launched(entry, grid, block, shared, cluster, tuple(args), line, fills)
             )

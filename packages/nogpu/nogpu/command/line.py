@@ -20,7 +20,8 @@ def configure(command: argparse.ArgumentParser) -> None:
     """Arguments of `run`, but for --json."""
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.epilog = (
-        f"{TELL}\n\nExit status: 0 clean, 1 findings or wrong results, 2 it cannot run."
+        f"{TELL}\n\nExit status: 0 clean, 1 findings or wrong results, 2 it cannot run, or "
+        "one of the kernels that it launches was not."
     )
     command.add_argument("file", type=Path, help="a .cu file, as it is")
     for option in fields(Options):
@@ -61,7 +62,9 @@ def run(args: argparse.Namespace) -> int:
         args.html.write_text(shown.as_html(facts, text), encoding="utf-8")
     if args.json:
         print(json.dumps(facts, indent=1, default=int))
-    return 1 if facts["status"] == "findings" else 0
+    if facts["status"] == "not followed":
+        print(f"error: not every kernel was run: {facts['host']}", file=sys.stderr)
+    return {"clean": 0, "findings": 1}.get(facts["status"], 2)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

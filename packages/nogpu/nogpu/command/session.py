@@ -30,6 +30,7 @@ SCHEMA = 1
 MOST_THREADS = 1 << 18
 """A launch of more threads runs a sample of its blocks, unless all are asked for."""
 SAMPLED_THREADS = 1 << 15
+_MOST_NAMED = 6  # launches that are not run
 _LEFT_OUT = "not compiled: "
 WIDEST = 32
 """Bytes that one lane asks for at most: what is wider is a box or a tile of an engine."""
@@ -52,6 +53,7 @@ def run(
     if program.mistake:
         raise ConfigError(program.mistake)
     wanted = _wanted(program, options, source, [kernel for kernel, _, _ in lines if kernel])
+    not_run, missed = _not_run(program, wanted, options.kernel)
     if unused := sorted(set(values) - program.used - set(program.macros)):
         raise ConfigError(
             f"--set {unused[0]}: the host code has no variable of that name, or never comes to it"
@@ -63,8 +65,11 @@ def run(
     guess = "nothing here calls the function that launches, so a guess: "
     facts: dict[str, Any] = {
         "schema": SCHEMA, "file": source.name, "arch": arch, "compiler": toolchain.compiler(),
-        "status": "clean",
-        "host": guess + ", ".join(program.guessed) if program.guessed else program.cut_short,
+        "status": "not followed" if missed else "clean",
+        "host": "; ".join(filter(None, [
+            guess + ", ".join(program.guessed) if program.guessed else program.cut_short,
+            *map(source.say, not_run),
+        ])),
         "launches": launches,
     }  # fmt: skip
     for event in wanted:
@@ -151,11 +156,35 @@ def _wanted(
     return [Launched(entry, nowhere, nowhere, 0, None, (), 0) for entry in entries]
 
 
+def _not_run(program: Program, wanted: Sequence[Any], kernel: str) -> tuple[list[str], bool]:
+    """Launches of the file that are not run, in words, and whether one of them leaves a kernel
+    without any, where the host code comes to it.
+    """
+    run, every = (
+        {_name(e.entry) for e in events if isinstance(e, Launched) and _named(e.entry, kernel)}
+        for events in (wanted, program.events)
+    )
+    out, missed = list[str](), not every <= run
+    launches = [one for one in program.unmade() if _named(one[0], kernel)]
+    for left_out, why in ((True, "not followed"), (False, "not come to")):
+        some = sorted({(line, name) for name, line, left in launches if left == left_out})
+        missed |= left_out and any(_name(name) not in run for _, name in some)
+        words = [f"{name} in line {line}" for line, name in some[:_MOST_NAMED]]
+        words += ["and more"] * (len(some) > _MOST_NAMED)
+        if some:
+            out.append(f"{why}, so not run: {', '.join(words)} (--kernel NAME runs one alone)")
+    return out, missed
+
+
 def _named(entry: str, wanted: str) -> bool:
     """Whether a kernel, or an instance, is the one that is wanted; "" wants any."""
     full = entry.replace(" ", "")
-    name = full.split("<")[0]
-    return wanted.replace(" ", "") in ("", full, name, name.split("::")[-1])
+    return wanted.replace(" ", "") in ("", full, full.split("<")[0], _name(full))
+
+
+def _name(entry: str) -> str:
+    """A kernel's name without namespaces and template arguments."""
+    return entry.split("<")[0].split("::")[-1]
 
 
 def _sample(setting: Setting, blocks: str, whole: bool) -> int | None:

@@ -476,7 +476,7 @@ def settle(program: Program, launched: Launched, options: Options, memory: Memor
     Raises ConfigError, with what to type, for what nothing says.
     """
     entry = launched.entry
-    where = f"the launch in line {launched.line}" if launched.line else "its launch, in a macro"
+    where = f"the launch in line {launched.line}"
     kernel, formals = program.formals(entry)
     words = _described(options, program.source, kernel.name)
     names = [f.name for f in formals]

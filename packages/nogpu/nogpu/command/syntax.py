@@ -1,7 +1,8 @@
 """Host C++ as trees: as much of it as launches need, what is not understood is left out.
 
 A tree is a tuple whose first element says what it is. Statements that cannot be read become
-("skip", names in it), so that whoever follows the program knows what may have changed.
+("skip", names in it, the word of a launch in it), so that whoever follows the program knows what
+may have changed, and what was not launched.
 """
 
 from __future__ import annotations
@@ -16,14 +17,38 @@ from nogpu.text import blank
 
 Node = tuple[Any, ...]
 
-tokens: Callable[[str], list[str]] = re.compile(
+_TOKENS = re.compile(
     r"""\s*(?:((?:0[xX][0-9a-fA-F']+|0[bB][01']+|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\w*
         |[A-Za-z_]\w*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'
         |<<<|>>>|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||::|\.\.\.|[-+*/%&|^]=|[^\s\w]))""",
     re.VERBOSE,
-).findall
+)
+tokens: Callable[[str], list[str]] = _TOKENS.findall
 """The tokens of a text."""
 NAME = re.compile(r"[A-Za-z_]\w*")
+LAUNCH = re.compile(r"<<<|cu(?:da)?Launch\w*Kernel")
+"""A token that makes a launch."""
+
+
+class Word(str):
+    """A token, and the line that it stands in; of what a macro makes, where the macro is used."""
+
+    line = 0
+
+
+def _placed(word: str, line: int) -> Word:
+    made = Word(word)
+    made.line = line
+    return made
+
+
+def placed(text: str, line: int) -> list[str]:
+    """The tokens of a text that begins in a line."""
+    words, before = list[str](), 0
+    for match in _TOKENS.finditer(text):
+        line += text.count("\n", before, before := match.start(1))
+        words.append(_placed(match[1], line))
+    return words
 
 
 class NotReadError(Exception):
@@ -94,7 +119,9 @@ def expand(
                 rest = given[len(macro.parameters) - 1 :]
                 by_name["__VA_ARGS__"] = [w for part in rest for w in (",", *part)][1:]
             body = [w for part in body for w in by_name.get(part, [part])]
-        out += expand(body, macros, inside | {word})
+        made = expand(body, macros, inside | {word})
+        line = getattr(word, "line", 0)
+        out += [w if isinstance(w, Word) else _placed(w, line) for w in made] if line else made
     return out
 
 
@@ -210,7 +237,8 @@ class Reader:
             if depth == 0 and (word == ";" or (word == "}" and self.peek() not in (";", ",", ")"))):
                 break
         self.at = max(self.at, start + 1)
-        return "skip", frozenset(w for w in self.words[start : self.at] if NAME.match(w))
+        words = self.words[start : self.at]
+        return "skip", frozenset(filter(NAME.match, words)), next(filter(LAUNCH.match, words), "")
 
     def statement(self) -> Node:
         """One statement; one that is not understood becomes ("skip", its names)."""
@@ -225,6 +253,9 @@ class Reader:
         word, node = self.peek(), None
         if word in ("using", "typedef", "template"):
             return self._skipped()
+        if NAME.match(word) and word != "default" and self.words[self.at + 1 :][:1] == [":"]:
+            self.at += 2
+            return "label", word
         if word in ("{", ";"):
             self.take()
             return "block", self.statements("}") if word == "{" else []
@@ -243,6 +274,14 @@ class Reader:
         elif word == "do":
             body = self._closed(self.statement(), "while")
             node = "while", self._condition(), body, ("value", 0), True
+        elif word == "try":
+            node = self.statement()
+            while self.accept("catch"):
+                self.at = split(self.words, self.at + 1)[1]
+                self.statement()  # nothing is thrown
+            return node
+        elif word == "goto":
+            node = "goto", self.name()
         elif word in ("case", "default"):
             return "case", self._closed(self.expression() if word == "case" else None, ":")
         else:
@@ -442,7 +481,7 @@ class Reader:
                 return node
             if word == "<<<":
                 config = self._closed(self.arguments(">>>"), "(")
-                node = "launch", node, config, self.arguments(")")
+                node = "launch", node, config, self.arguments(")"), word
             elif word in _CLOSE:
                 node = "call", node, self.arguments(_CLOSE[word])
             elif word == "[":
@@ -457,7 +496,7 @@ class Reader:
 
 
 _KEYWORDS = ("if", "for", "while", "switch", "do", "case", "default", "return", "break",
-             "continue")  # fmt: skip
+             "continue", "goto", "try")  # fmt: skip
 
 
 def number(word: str) -> int | float:
