@@ -579,6 +579,38 @@ def test_a_cluster_among_the_attributes_of_a_launch(how, shell):
     assert "cluster" in shell(CLUSTER.replace("HOW", unknown))[2]
 
 
+COOPERATIVE = """#include <cooperative_groups.h>
+__global__ void turn(float* x, int n) {
+    auto grid = cooperative_groups::this_grid();
+    int i = grid.thread_rank();
+    float v = i < n ? x[n - 1 - i] : 0;
+    grid.sync();
+    if (i < n) x[i] = v;
+}
+int main() {
+    int n = 512; float* x; cudaMalloc(&x, n * sizeof(float)); cudaMemset(x, 0, n * sizeof(float));
+    void* args[] = {&x, &n};
+    cudaLaunchAttribute each[1]; each[0].id = cudaLaunchAttributeCooperative; each[0].val.cooperative = 1;
+    cudaLaunchConfig_t config = {0}; config.gridDim = 4; config.blockDim = 128; config.attrs = each;
+    LAUNCH;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("launch", "status"),
+    [
+        ("cudaLaunchCooperativeKernel((void*)turn, dim3(4), dim3(128), args, 0, 0)", 0),
+        ("cudaLaunchKernelEx(&config, turn, x, n)", 0),
+        ("each[0].val.cooperative = 0; cudaLaunchKernelEx(&config, turn, x, n)", 1),
+    ],
+)
+def test_a_cooperative_launch_is_one(launch, status, shell):
+    got, out, err = shell(COOPERATIVE.replace("LAUNCH", launch), "--blocks", "4" if status else "2")
+    assert got == status and ("trap" in out) == (status == 1), out + err
+    assert ("   cooperative" in out) == (status == 0) and "from the launch in line 14" in out
+
+
 def test_tuples_and_pairs_of_the_host_library_run_on_the_device(shell):
     text = """#include <tuple>
     #include <utility>

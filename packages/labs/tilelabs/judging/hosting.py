@@ -177,10 +177,10 @@ class _Followed(Program):
     did: Did
 
     def launch(self, name: str, given: Any, grid: Any, block: Any, shared: Any, cluster: Any,
-               args: Sequence[Any], scope: Any) -> None:  # fmt: skip
+               args: Sequence[Any], scope: Any, cooperative: bool = False) -> None:  # fmt: skip
         self._launched.clear()
         before = len(self.events)
-        super().launch(name, given, grid, block, shared, cluster, args, scope)
+        super().launch(name, given, grid, block, shared, cluster, args, scope, cooperative)
         for event in self.events[before:]:
             if isinstance(event, Launched):
                 _launched(self.did, event, self.stream, event.line)

@@ -901,7 +901,7 @@ class Program:
 
     def launch(
         self, name: str, given: Any, grid: Any, block: Any, shared: Any, cluster: Any,
-        args: Sequence[Any], scope: Scope,
+        args: Sequence[Any], scope: Scope, cooperative: bool = False,
     ) -> None:  # fmt: skip
         """Note a launch. given: texts of template arguments, or None."""
         if sum(isinstance(e, Launched) for e in self.events) >= MOST_LAUNCHES:
@@ -918,14 +918,14 @@ class Program:
         entry = full + (f"<{', '.join(texts)}>" if texts else "")
         grid, block = triple(grid), triple(block)
         places = [(id(a.array), a.offset) if isinstance(a, Pointer) else a for a in args]
-        known = repr((entry, grid, block, shared, places))
+        known = repr((entry, grid, block, shared, cooperative, places))
         if known not in self._launched:  # else a turn of a loop, for the time: it is run once
             self._launched.add(known)
             arrays = [a.pointer if isinstance(a, Map) else a for a in map(plain, args)]
             fills = tuple(a.array.fill if isinstance(a, Pointer) else None for a in arrays)
             line = getattr(self.at, "line", 0)
             self.events.append(
-                Launched(entry, grid, block, shared, cluster, tuple(args), line, fills)
+                Launched(entry, grid, block, shared, cluster, tuple(args), line, fills, cooperative)
             )
             self.written(a for a, f in zip(arrays, fills, strict=True) if not isinstance(f, Map))
 

@@ -22,6 +22,7 @@ from nogpu.command.values import (
     compute,
     plain,
     triple,
+    truth,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -262,23 +263,26 @@ def _launch_ex(program: Program, values: Sequence[Any], scope: Scope, name: str)
     named = _kernel(kernel, isinstance(config, Record), name)
     grid, block = config["gridDim"].value, config["blockDim"].value
     shared = config["dynamicSmemBytes"].value if "dynamicSmemBytes" in config else 0
-    cluster = None
+    cluster, cooperative = None, False
+    program.stream = config["stream"].value if "stream" in config else 0
     attributes = plain(config["attrs"]) if "attrs" in config else []
     for each in map(plain, attributes if isinstance(attributes, list) else [attributes]):
         match each:
             case {"val": Cell(value={"clusterDim": Cell(value=dims)})}:
                 axes = [dims[axis].value for axis in "xyz"] if isinstance(dims, Record) else dims
                 cluster = triple(axes)
-    program.launch(*named, grid, block, shared, cluster, args, scope)
+            case {"val": Cell(value={"cooperative": Cell(value=chosen)})}:
+                cooperative = truth(chosen) is True
+    program.launch(*named, grid, block, shared, cluster, args, scope, cooperative)
 
 
 @_sets("cudaLaunchKernel cudaLaunchCooperativeKernel")
 def _launch_kernel(program: Program, values: Sequence[Any], scope: Scope, name: str) -> Any:
     """Arguments by their addresses."""
-    kernel, grid, block, pointers, shared = (*values, 0)[:5]
+    kernel, grid, block, pointers, shared, program.stream = (*values, 0, 0)[:6]
     named = _kernel(kernel, isinstance(pointers, list), name)
     args = [plain(plain(x)) for x in pointers]
-    program.launch(*named, grid, block, shared, None, args, scope)
+    program.launch(*named, grid, block, shared, None, args, scope, "Cooperative" in name)
 
 
 _VECTOR = re.compile(

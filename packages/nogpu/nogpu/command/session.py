@@ -206,7 +206,7 @@ def _one(
     """Run one launch. variables: of the device, as launches before it left them."""
     started, sizes = time.perf_counter(), [f"{n} ({v.nbytes} bytes)" for n, v in variables.items()]
     unset = [a.formal.name for a in setting.arguments if a.unset]
-    sample = _sample(setting, options.blocks, bool(want))
+    sample = _sample(setting, "all" if setting.cooperative else options.blocks, bool(want))
     try:
         report = launch(
             source.text, setting.kernel, setting.grid, setting.block,
@@ -214,6 +214,7 @@ def _one(
             name=source.name, samples=True, uninitialised=unset, expect=want,
             sample_blocks=sample,
             max_seconds=options.seconds, cluster=setting.cluster, variables=variables,
+            cooperative=setting.cooperative,
         )  # fmt: skip
     except CompileError as error:
         hint = _hint(str(error), source.text)
@@ -223,7 +224,16 @@ def _one(
         raise type(error)(source.say(str(error))) from None
     facts = {
         name: getattr(setting, name)
-        for name in ("kernel", "grid", "block", "shared_bytes", "cluster", "line", "guessed")
+        for name in (
+            "kernel",
+            "grid",
+            "block",
+            "shared_bytes",
+            "cluster",
+            "cooperative",
+            "line",
+            "guessed",
+        )
     }
     sized = {a.formal.name for a in setting.arguments if setting.guessed and a.source != "--arg"}
     drawn = [a.formal.name for a in setting.arguments if a.drawn]

@@ -132,6 +132,7 @@ class Setting:
     guessed: bool
     arguments: list[Argument]
     sources: dict[str, str]  # of grid, block, shared and cluster
+    cooperative: bool = False
 
 
 @dataclass
@@ -541,7 +542,7 @@ def settle(program: Program, launched: Launched, options: Options, memory: Memor
     return Setting(
         entry, triple(shape["grid"]), triple(shape["block"]), triple(shape["shared"])[0],
         triple(shape["cluster"]) if shape["cluster"] else None, launched.line, guessed,
-        arguments, sources,
+        arguments, sources, launched.cooperative,
     )  # fmt: skip
 
 

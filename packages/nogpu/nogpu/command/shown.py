@@ -17,6 +17,7 @@ def _setting(launch: Facts) -> list[tuple[str, str]]:
     words = {what: f"{what} {size}" for what, size in sizes.items() if size}
     if launch["shared_bytes"]:
         words["shared"] = f"dynamic shared {launch['shared_bytes']} bytes"
+    words |= {"cooperative": "cooperative"} if launch["cooperative"] else {}
     rows = [(text, launch["from"].get(what, "")) for what, text in words.items()]
     rows += [(name, "the host, or launches before") for name in launch["variables"]]
     return rows + [(f"{a['name']} = {a['value']}", a["from"]) for a in launch["arguments"]]

@@ -99,6 +99,7 @@ class Launched:
     args: tuple[Any, ...]
     line: int
     fills: tuple[Any, ...] = ()  # of the arrays among the arguments, as it begins
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)
