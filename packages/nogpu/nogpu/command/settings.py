@@ -49,6 +49,7 @@ same words may stand in the file: //! grid=4 block=256 n=1000 a=n b=empty:n"""
 MOST_BYTES = 2 << 30
 """Of all arrays of a run."""
 _FILLS = {"random": "random", "zeros": 0, "ones": "ones", "arange": "arange", "empty": "empty"}
+_POINTERS = re.compile(r"\*\W*(?:(?:const|__restrict__)\W*)*\*|(?<!\()\*[^*]*\[")
 _LAUNCH = ("grid", "block", "shared", "cluster")
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
@@ -338,7 +339,8 @@ class _Values:
             array, known = value.array, formal.type in C_TYPES
             kind = array.kind if array.shape else formal.type if known else value.kind or array.kind
             inside = None if known else self.program.layout(formal.type, self.scope)
-            if any(m.stars for m in inside[0]) if inside else array.kind.endswith("*"):
+            nested = any(m.stars for m in inside[0]) if inside else array.kind.endswith("*")
+            if nested or _POINTERS.search(formal.text):
                 raise ConfigError(
                     f"{formal.text!r} has elements that hold pointers, which are not followed in "
                     "memory: pass each array to the kernel as an argument"
