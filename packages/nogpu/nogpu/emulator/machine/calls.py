@@ -250,11 +250,18 @@ def _formatted(state: State, pattern: str, memory: Any, place: int, lane: int) -
     def word(at: int) -> int:
         return int(memory.data[at >> 2, lane]) if 0 <= at <= memory.nbytes - 4 else 0
 
+    def star(_: re.Match[str]) -> str:
+        """A width or a precision that is an argument."""
+        nonlocal place
+        place = -(-place // 4) * 4 + 4
+        return str((word(place - 4) ^ 1 << 31) - (1 << 31))
+
     def replace(match: re.Match[str]) -> str:
         nonlocal place
-        letter, spec = match.group(1), match.group(0)
+        letter = match.group(1)
         if letter == "%":
             return "%"
+        spec = re.sub(r"\.-\d+", "", re.sub(r"\*", star, match.group(0)))  # below zero: none
         flags = re.sub(r"(hh|h|ll|l|z|j|t|L)(?=[a-zA-Z]$)", "", spec)
         if any(len(n) > 4 or int(n) > _MAX_FIELD for n in _SIZE.findall(flags)):
             raise ValueError(f"{spec}: more than {_MAX_FIELD} characters")
