@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,26 @@ def test_members_of_a_structure_lie_as_c_lays_them(members):
     assert (number, last) == (b"\xff" * 4, np.array([1, 2], "i4").tobytes())
     with pytest.raises(EmulationError, match=r"takes .* bytes, the value given has"):
         made.by_value([(*members, 1, 1), 0, (1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "remedy"),
+    [
+        ("float2", "c8", "x.view('float32')"), ("float", "c8", "x.view('float32')"),
+        ("double2", "c8", "x.astype('complex128').view('float64')"),
+        ("float2", "c16", "x.astype('complex64').view('float32')"),
+        ("uint4", "f2", "x.view('uint32')"), ("int4", "i1", "x.view('int32')"),
+        ("int4", "i8", "x.astype('int32')"), ("float4", "f2", "x.astype('float32')"),
+        ("int", "f4", "x.astype('int32')"),
+    ],
+)  # fmt: skip
+def test_an_array_of_other_elements_is_to_be_converted_or_viewed(kind, given, remedy):
+    source = f"__global__ void k(const {kind}* x, int* y) {{ y[0] = sizeof(x[0]); }}"
+    x = np.ones(8, given)
+    with pytest.raises(EmulationError, match=re.escape(remedy) + "$"):
+        emulator.launch(source, "k", 1, 1, [x, np.zeros(1, "i4")])
+    x = eval(remedy, {"x": x})
+    assert emulator.launch(source, "k", 1, 1, [x, np.zeros(1, "i4")]).ok
 
 
 @pytest.mark.parametrize("members", ["float* p; int n", "int n; float* p"])

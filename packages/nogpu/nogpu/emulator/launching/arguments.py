@@ -83,7 +83,7 @@ class _Arrays:
             assert formal is not None
             raise EmulationError(
                 f"{label} of {name} is {formal.text!r}, which takes {allowed[0]}; an array of "
-                f"{value.dtype} was given. Convert it with x.astype({allowed[0]!r})"
+                f"{value.dtype} was given. {_converted(value.dtype, formal.type, allowed[0])}"
             )
         address = value.__array_interface__["data"][0]
         shared = self.by_address.get(address)
@@ -239,6 +239,20 @@ class _Place:
             widest = max(widest, len(piece))
         raw += bytes(-len(raw) % widest)
         return bytes(raw)
+
+
+def _converted(given: np.dtype[Any], kind: str, wanted: str) -> str:
+    """How to make an array of a C type's elements. Complex numbers are two floats in memory, and
+    vectors of whole numbers move bits of any kind.
+    """
+    bits = 8 * np.dtype(wanted).itemsize
+    if given.kind == "c" and wanted in ("float32", "float64"):
+        cast = "" if given.itemsize == bits // 4 else f".astype('complex{2 * bits}')"
+        return f"Give its real and imaginary parts with x{cast}.view({wanted!r})"
+    packed = given.kind not in "iu" or given.itemsize <= bits // 8
+    if packed and kind[-1] in "234" and wanted.lstrip("u").startswith("int"):
+        return f"Give the same bits with x.view({wanted!r})"
+    return f"Convert it with x.astype({wanted!r})"
 
 
 def _kind(value: Any) -> str:
