@@ -147,6 +147,35 @@ def test_an_array_of_other_elements_is_to_be_converted_or_viewed(kind, given, re
     assert emulator.launch(source, "k", 1, 1, [x, np.zeros(1, "i4")]).ok
 
 
+STRUCTURE = """#define N 3
+struct Q { int z; };
+struct P { char c; float s[N], *q; int2 pair; short m[2][2]; const float* p; UNKNOWN };
+__global__ void k(P p, float* y) {
+    if (threadIdx.x < 3) y[threadIdx.x] = p.p[0] * p.s[threadIdx.x] + p.q[0] + p.pair.y + p.m[1][0] + p.c;
+}"""
+
+
+@pytest.mark.parametrize(("unknown", "more"), [("", ()), ("Q z[2];", (0, 0))])
+def test_an_array_for_a_member_that_is_one_is_its_elements(unknown, more):
+    source = STRUCTURE.replace("UNKNOWN", unknown)
+    m = np.array([[1, 2], [3, 4]], "i2")
+    for s, pair, four in (
+        ((np.array([1, 2, 3], "f4"),), (np.array([5, 6], "i4"),), (m,)),
+        ((1.0, 2.0, 3.0), (np.int32([5, 6]),), (m.reshape(4),)),
+        ((np.float32([1, 2, 3]),), (5, 6), tuple(m.reshape(4))),
+    ):
+        y, ten, q = np.zeros(3, "f4"), np.full(1, 10, "f4"), np.full(1, 100, "f4")
+        report = emulator.launch(
+            source, "k", 1, 4, [(np.int8(1), *s, q, *pair, *four, ten, *more), y]
+        )
+        assert report.ok and list(y) == [120, 130, 140]
+    for wrong in (np.zeros(3), np.zeros(2, "f4"), np.zeros((3, 1), "f4")):
+        with pytest.raises(
+            EmulationError, match=r"p\.s of k is an array of shape \(3,\), of float32, in"
+        ):
+            emulator.launch(source, "k", 1, 4, [(np.int8(1), wrong, q, 5, 6, m, ten, *more), y])
+
+
 @pytest.mark.parametrize("members", ["float* p; int n", "int n; float* p"])
 def test_a_structure_that_holds_a_pointer_is_not_handed_to_a_gpu(members):
     plain = "struct S { int n; int m; }; __global__ void k(S s, int* y) { *y = s.n + s.m; }"

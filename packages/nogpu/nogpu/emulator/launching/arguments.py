@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nogpu.bfloat16 import bfloat16_bits
-from nogpu.emulator.launching.declarations import C_TYPES, Formal
+from nogpu.emulator.launching.declarations import C_TYPES, Formal, Member
 from nogpu.emulator.machine.memory import Buffer, Heap
 from nogpu.emulator.machine.tensor_maps import MAP_BYTES, Placed, TensorMap, encoded, memory
 from nogpu.emulator.ptx import syntax as P
@@ -211,14 +212,24 @@ class _Place:
         return (int(value) & ((1 << bits) - 1)).to_bytes(bits // 8, "little")
 
     def _structure(self, values: Sequence[Any], arrays: _Arrays) -> bytes:
-        """A C structure from a tuple: ints are int, floats are float, arrays are pointers."""
+        """A C structure from a tuple: ints are int, floats are float, arrays are pointers, or the
+        elements of a member that is an array.
+        """
         members = self.formal.members if self.formal else ()
-        names = members if len(members) == len(values) else range(len(values))
         raw, widest = bytearray(), 1
-        for i, (member, value) in enumerate(zip(names, values, strict=True)):
+        for i, value in enumerate(values):
             if isinstance(value, np.ndarray) and value.ndim:
+                gaps = ((m.at - len(raw), m) for m in members if m.at is not None)
+                gap, member = next((g for g in gaps if g[0] >= 0), (0, None))
+                if member and member.shape and not member.pointer:
+                    raw += bytes(gap) + self._elements(member, value)
+                    widest = max(widest, member.align)
+                    continue
+                if member is None and len(members) == len(values):
+                    member = members[i]
                 raw += bytes(-len(raw) % 8)
-                buffer = arrays.add(value, None, f"{self.label}.{member}", self.name)
+                label = f"{self.label}.{member.name if member else i}"
+                buffer = arrays.add(value, None, label, self.name)
                 arrays.pointers[self.at + len(raw)] = buffer
                 piece = buffer.base.to_bytes(8, "little")
             elif isinstance(value, np.generic):
@@ -239,6 +250,18 @@ class _Place:
             widest = max(widest, len(piece))
         raw += bytes(-len(raw) % widest)
         return bytes(raw)
+
+    def _elements(self, member: Member, value: Array) -> bytes:
+        """Bytes of a member that is an array, from an array."""
+        count, allowed = math.prod(member.shape), C_TYPES[member.type]
+        if value.dtype.name not in allowed or value.shape not in (member.shape, (count,)):
+            raise EmulationError(
+                f"{self.label}.{member.name} of {self.name} is an array of shape {member.shape}, "
+                f"of {allowed[0]}, in the structure itself; an array of shape {value.shape} of "
+                f"{value.dtype} was given. Give one that fits, or its {count} numbers one by one "
+                "among the members"
+            )
+        return value.tobytes()
 
 
 def _converted(given: np.dtype[Any], kind: str, wanted: str) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from nogpu.emulator.ptx.program import Program
 from nogpu.text import closing, pieces, places_of_lines, without_comments
 
 _QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
+_QUALIFIED = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
 _CONSTANT = re.compile(
     r"\b(?:constexpr|const)\s+(?:int|unsigned|size_t|auto)\s+(\w+)\s*=\s*([^;]+);"
@@ -45,6 +47,19 @@ C_TYPES: Mapping[str, tuple[str, ...]] = {
 """NumPy element types that fit a C type; vector types take arrays of their element."""
 
 
+class Member(NamedTuple):
+    """Of a structure. shape: of its elements, () of one; at, align: bytes; at is None behind a
+    member of unknown size.
+    """
+
+    name: str
+    type: str
+    pointer: bool
+    shape: tuple[int, ...]
+    at: int | None
+    align: int
+
+
 @dataclass(frozen=True)
 class Formal:
     """A parameter as the source declares it."""
@@ -53,7 +68,7 @@ class Formal:
     type: str  # without const, volatile, restrict and the stars
     pointers: int
     text: str
-    members: tuple[str, ...] = ()  # of a structure, where its definition can be read
+    members: tuple[Member, ...] = ()  # of a structure, where its definition can be read
 
 
 def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Formal] | None:
@@ -88,9 +103,7 @@ def split_commas(text: str) -> list[str]:
 
 
 def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
-    plain = re.sub(
-        r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text
-    )
+    plain = _QUALIFIED.sub(" ", text)
     plain = re.sub(r"=.*$", "", plain, flags=re.DOTALL)
     pointers = plain.count("*") + plain.count("[")
     plain = re.sub(r"\[.*?\]", " ", plain).replace("*", " ").replace("&", " ")
@@ -99,22 +112,43 @@ def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
     kind = " ".join(kinds)
     kind = re.sub(r"\b(struct|class|typename|std::|::)\b", "", kind).strip()
     kind = resolve_type(kind, source, defines)
-    return Formal(name, kind, pointers, " ".join(text.split()), _members(kind, source))
+    return Formal(
+        name, kind, pointers, " ".join(text.split()), _members(kind, source, tuple(defines.items()))
+    )
 
 
 @lru_cache(maxsize=256)
-def _members(kind: str, source: str) -> tuple[str, ...]:
-    """Member names of a structure whose definition holds nothing but members."""
+def _members(kind: str, source: str, defines: tuple[tuple[str, str], ...]) -> tuple[Member, ...]:
+    """Members of a structure whose definition holds nothing but members."""
     word = re.escape(kind)
     match = re.search(rf"\bstruct\s+{word}\s*{{([^{{}}]*)}}", source) or re.search(
         rf"\btypedef\s+struct\s*\w*\s*{{([^{{}}]*)}}\s*{word}\s*;", source
     )
     if not match:
         return ()
-    names = []
+    values = {**dict(_MACRO.findall(source)), **dict(_CONSTANT.findall(source)), **dict(defines)}
+    members, end = list[Member](), 0
+    known = True  # every size so far
     for declaration in match.group(1).split(";"):
-        names += re.findall(r"(\w+)\s*(?=,|$)", declaration.strip())
-    return tuple(names)
+        plain, base = _QUALIFIED.sub(" ", declaration), ""
+        for part in split_commas(plain):
+            found = re.fullmatch(r"(.*?)([\s*]*)\b(\w+)\s*((?:\[[^\]]*\]\s*)*)(?:=.*)?", part, re.S)
+            if not found:
+                known = False
+                continue
+            base = " ".join(found[1].split()) or base
+            pointer, of = "*" in found[2], resolve_type(base, source, dict(defines))
+            size = 8 if pointer else _bytes(of)
+            wide = int(of[-1]) if size and not pointer and of[-1] in "234" else 1
+            sizes = [_evaluate(d, values) or 0 for d in re.findall(r"\[([^\]]*)\]", found[4])]
+            shape = (*sizes, *[wide] * (wide > 1))
+            align = max(min(size // wide if wide == 3 else size, 16), 1)
+            end += -end % align
+            known = known and size > 0
+            members.append(Member(found[3], of, pointer, shape, end if known else None, align))
+            end += size * math.prod(sizes)
+            known = known and all(sizes)
+    return tuple(members)
 
 
 def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
