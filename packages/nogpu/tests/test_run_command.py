@@ -523,6 +523,25 @@ def test_a_launch_that_is_not_run_is_never_unsaid(body, status, words, shell):
     assert shell(PAIR.replace("BODY", body), "--kernel", "a")[0] == 0
 
 
+MAIN = "int main() { float* x; double* y; cudaMalloc(&x, 40); cudaMalloc(&y, 80); BODY }"
+
+
+@pytest.mark.parametrize(
+    ("call", "entry"),
+    [
+        ("launch(y, 2.0, 10)", "scale<double, 4>"), ("launch(x, 2.0f, 10)", "scale<float, 4>"),
+        ("launch<float, 8>(x, 2, 10)", "scale<float, 8>"), ("outer(y)", "scale<double, 4>"),
+    ],
+)  # fmt: skip
+def test_a_template_of_the_host_takes_its_types_from_its_arguments(call, entry):
+    text = """template <typename T, int N> __global__ void scale(T* x, T s, int n) {}
+    template <typename T, int N = 4> void launch(T* x, T s, int n) { scale<T, N><<<n, sizeof(T)>>>(x, s, n); }
+    template <class U> void outer(const U* x) { launch((U*)x, U(3), 10); }
+    """
+    [got] = followed(text + MAIN.replace("BODY", call + ";"))
+    assert got.entry == entry and got.block == (8 if "double" in entry else 4, 1, 1)
+
+
 def test_the_address_of_a_function_is_refused_by_name(shell):
     text = """typedef int (*Op)(int);
     __device__ int twice(int x) { return 2 * x; }

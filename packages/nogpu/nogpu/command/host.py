@@ -280,6 +280,7 @@ class Program:
             scope.update(owner)
             scope["this"] = Cell(Cell(owner))
             scope = scope.inner()
+        given = [*given, *self._deduced(function, len(given), values)]
         self._bind(function.templates, given, scope)
         for i, formal in enumerate(function.formals):
             name, default = formal.name, formal.text.partition("=")[2]
@@ -294,9 +295,6 @@ class Program:
                 continue
             value = self._settled(name, value, formal.type, formal.pointers, scope)
             scope[name] = Cell(value, formal.type, formal.pointers)
-            for template, _ in function.templates[len(given) :]:
-                if template in formal.type.split() and isinstance(value, Pointer):
-                    scope[template] = Cell(("type", value.kind or value.array.kind))
         if owner is not None:
             for name, text in re.findall(r"[:,]\s*(\w+)\s*\(([^()]*)\)", _behind(function.head)):
                 if name in owner and text.strip():
@@ -930,7 +928,7 @@ class Program:
             self.written(a for a, f in zip(arrays, fills, strict=True) if not isinstance(f, Map))
 
     def _deduced(self, kernel: Function, have: int, args: Sequence[Any]) -> Iterator[str]:
-        """Template arguments that a launch leaves to its arguments."""
+        """Template arguments that a launch or a call leaves to its arguments."""
         for name, _ in kernel.templates[have:]:
             kinds = [
                 (a.kind or getattr(a, "array", a).kind) if isinstance(a, Pointer | Record)
