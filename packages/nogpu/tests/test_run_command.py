@@ -523,7 +523,27 @@ def test_a_launch_that_is_not_run_is_never_unsaid(body, status, words, shell):
     assert shell(PAIR.replace("BODY", body), "--kernel", "a")[0] == 0
 
 
+DEFINE = """#define DEFINE(name) HEAD(name)
+#define HEAD(name) __global__ void name(float* x) { x[0] = 1; }
+#define UNUSED __global__
+"""
 MAIN = "int main() { float* x; double* y; cudaMalloc(&x, 40); cudaMalloc(&y, 80); BODY }"
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "words"),
+    [
+        (DEFINE + "HEAD(f)\n", "f<<<1, 1>>>(x);", "no kernel: the macro HEAD defines kernels"),
+        (DEFINE + "DEFINE(f)\n", "f<<<1, 1>>>(x);", "no kernel: the macro DEFINE defines kernels"),
+        ("#define KERNEL __global__\nKERNEL void f(float* x) {}\n", "", "no kernel: the macro KERNEL"),
+        (DEFINE, "", "no kernel: mark one"),
+        (DEFINE + "HEAD(f)\n__global__ void g(float* x) { x[0] = 2; }\n", "g<<<1, 1>>>(x); f<<<1, 1>>>(x);",
+         "f is launched, and no kernel here has that name: the macro HEAD"),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_the_text_does_not_show_is_refused(text, body, words, shell):
+    status, out, err = shell(text + MAIN.replace("BODY", body))
+    assert status == 2 and words in err, out + err
 
 
 @pytest.mark.parametrize(

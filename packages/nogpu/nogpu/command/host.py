@@ -219,6 +219,19 @@ class Program:
         """All functions and methods of the host."""
         return [f for fs in (*self.functions.values(), *self.methods.values()) for f in fs]
 
+    @property
+    def by_macro(self) -> str:
+        """What is said of a macro that the text uses to define kernels; "" where there is none."""
+        names = {"__global__"}
+        while more := {n for n, m in self.macros.items() if n not in names and names & {*m.body}}:
+            names |= more
+        text = set(tokens(self.text))
+        used = next((n for n in self.macros if n in names & text), "")
+        return used and (
+            f": the macro {used} defines kernels, which is not followed. Write them out (a "
+            "compiler's -E shows them)"
+        )
+
     def unmade(self) -> Iterator[tuple[str, int, bool]]:
         """Launches that were not made: kernel, line, and whether one was left out where the program
         comes to it.
@@ -909,7 +922,7 @@ class Program:
                 given = texts or given
         full = self._seen(self.kernels, name, scope.space)
         if not full:
-            raise Stop(f"{name} is launched, and no kernel here has that name")
+            raise Stop(f"{name} is launched, and no kernel here has that name{self.by_macro}")
         self._made.add(id(self.at))
         texts = [self._template_text(t, scope) for t in given or ()]
         texts += self._deduced(self.kernels[full], len(texts), args)

@@ -116,8 +116,12 @@ def _wanted(
     kernel, kernels = options.kernel, program.kernels
     if not kernels:
         raise ConfigError(
-            f"{source.name} has no kernel: mark one with __global__ void name(...). "
-            "A file of device functions alone has nothing to launch"
+            f"{source.name} has no kernel"
+            + (
+                program.by_macro
+                or ": mark one with __global__ void name(...). A file of device "
+                "functions alone has nothing to launch"
+            )
         )
     events = [e for e in program.events if not isinstance(e, Launched) or _named(e.entry, kernel)]
     launches = [i for i, e in enumerate(events) if isinstance(e, Launched)]
