@@ -539,11 +539,20 @@ MAIN = "int main() { float* x; double* y; cudaMalloc(&x, 40); cudaMalloc(&y, 80)
         (DEFINE, "", "no kernel: mark one"),
         (DEFINE + "HEAD(f)\n__global__ void g(float* x) { x[0] = 2; }\n", "g<<<1, 1>>>(x); f<<<1, 1>>>(x);",
          "f is launched, and no kernel here has that name: the macro HEAD"),
+        ("__global__ void f(float* x) {}\n__global__ void f(double* x) {}\n", "f<<<1, 1>>>(y);",
+         "f has overloads, (float* x) and (double* x), and which"),
     ],
 )  # fmt: skip
 def test_a_kernel_that_the_text_does_not_show_is_refused(text, body, words, shell):
     status, out, err = shell(text + MAIN.replace("BODY", body))
     assert status == 2 and words in err, out + err
+
+
+def test_a_specialisation_of_a_kernel_is_no_overload(shell):
+    text = """template <typename T> __global__ void f(T* x) { x[0] = 1; }
+    template <> __global__ void f<double>(double* x) { x[1] = 1; }
+    """
+    assert shell(text + MAIN.replace("BODY", "f<<<1, 1>>>(x); f<double><<<1, 1>>>(y);"))[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ class Program:
         self.events: list[Launched | Filled | Assigned] = []
         self.functions: dict[str, list[Function]] = {}
         self.kernels: dict[str, Function] = {}
+        self.overloads: dict[str, list[Function]] = {}  # kernels of one name, by parameters
         self.structs: dict[str, str] = {}
         self.methods: dict[str, list[Function]] = {}  # by structure
         self.globals = Scope()
@@ -162,6 +163,10 @@ class Program:
         elif piece.kind == "function":
             function = self._function(space, piece)
             if piece.kernel:
+                others = self.overloads.setdefault(name, [])
+                types = [(f.type, f.pointers) for f in function.formals]
+                if all(types != [(f.type, f.pointers) for f in other.formals] for other in others):
+                    others += [function] * (not re.match(r"template\s*<\s*>", function.head))
                 self.kernels[name] = function
             elif _of_host(piece.head):
                 self.functions.setdefault(name, []).append(function)
@@ -963,7 +968,13 @@ class Program:
         full = self._seen(self.kernels, name, "")
         if not full:
             raise ConfigError(f"{entry}: its parameters cannot be read in the source")
-        kernel = self.kernels[full]
+        kernel, every = self.kernels[full], self.overloads[full]
+        if len(every) > 1:
+            heads = " and ".join(f"({', '.join(x.text for x in f.formals)})" for f in every)
+            raise ConfigError(
+                f"{full} has overloads, {heads}, and which one a launch means is not followed: "
+                "give each a name of its own"
+            )
         texts = [self.base(t, self.globals) for t in split_commas(given.removesuffix(">"))]
         by_name = dict(zip((n for n, _ in kernel.templates), texts, strict=False))
         return kernel, [replace(f, type=by_name.get(f.type, f.type)) for f in kernel.formals]
