@@ -35,6 +35,10 @@ _HEADERS = (
 """A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them.
 """
 
+_LIBRARIES = re.compile(
+    r"cu(?:rand|blas|fft|sparse|solver|dnn|tlass|te(?=/)|tensor)|nccl|nvshmem|nvToolsExt|npp|optix"
+)
+
 
 @dataclass(frozen=True)
 class KernelResources:
@@ -307,6 +311,12 @@ def _header_hint(log: str, tool: Nvrtc) -> str:
         return (
             f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, "
             "assert and the functions of mathematics need no header), or include <cuda/std/...>\n"
+        )
+    if missing and (library := _LIBRARIES.match(missing[1])):
+        return (
+            f"{missing[1]} is of {library[0]}, which is not part of nogpu (<cuda_fp16.h>, <mma.h>, "
+            "<cooperative_groups.h>, <cuda/...> and <cub/block/...> are): write what the kernel "
+            "needs of it into the file, or give it as an argument\n"
         )
     return ""
 

@@ -541,6 +541,8 @@ MAIN = "int main() { float* x; double* y; cudaMalloc(&x, 40); cudaMalloc(&y, 80)
          "f is launched, and no kernel here has that name: the macro HEAD"),
         ("__global__ void f(float* x) {}\n__global__ void f(double* x) {}\n", "f<<<1, 1>>>(y);",
          "f has overloads, (float* x) and (double* x), and which"),
+        ("#include <curand_kernel.h>\n__global__ void f(float* x) { x[0] = 1; }\n", "f<<<1, 1>>>(x);",
+         "curand_kernel.h is of curand, which is not part of nogpu (<cuda_fp16.h>"),
     ],
 )  # fmt: skip
 def test_a_kernel_that_the_text_does_not_show_is_refused(text, body, words, shell):
