@@ -512,6 +512,7 @@ LEFT = "not followed, so not run: "
         ("lost<<<1, 1>>>(x); again(x);", 2, "lost is launched, and no kernel here has that name; " + LEFT + "lost in"),
         ("for (int i = 2; i < 20; i++) a<<<i, 64>>>(x, 64); again(x);", 2, "16 of 20 launches are run"),
         ("if (argc > 1) again(x);", 0, "not come to, so not run: b in line 3 (--kernel"),
+        ("if (argc > 1) a<<<1, 1>>>(x, 1); again(x);", 1, "no GPU was used\n\n== a"),
     ],
 )  # fmt: skip
 def test_a_launch_that_is_not_run_is_never_unsaid(body, status, words, shell):

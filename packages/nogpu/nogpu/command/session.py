@@ -172,7 +172,9 @@ def _not_run(program: Program, wanted: Sequence[Any], kernel: str) -> tuple[list
     launches = [one for one in program.unmade() if _named(one[0], kernel)]
     for left_out, why in ((True, "not followed"), (False, "not come to")):
         some = sorted({(line, name) for name, line, left in launches if left == left_out})
-        missed |= left_out and any(_name(name) not in run for _, name in some)
+        never = [one for one in some if _name(one[1]) not in run]
+        missed |= left_out and bool(never)
+        some = some if left_out else never
         words = [f"{name} in line {line}" for line, name in some[:_MOST_NAMED]]
         words += ["and more"] * (len(some) > _MOST_NAMED)
         if some:
