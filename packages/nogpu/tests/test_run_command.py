@@ -558,6 +558,19 @@ def test_a_specialisation_of_a_kernel_is_no_overload(shell):
     assert shell(text + MAIN.replace("BODY", "f<<<1, 1>>>(x); f<double><<<1, 1>>>(y);"))[0] == 0
 
 
+def test_methods_that_are_defined_behind_their_class_are_followed():
+    text = """__global__ void k(float* x, int n) {}
+    void each(int turns) {}
+    struct Solver { float* x; int n; Solver(int n); void step(int turns); void each(int turns); };
+    Solver::Solver(int many) : n(many) { cudaMalloc(&x, n * sizeof(float)); }
+    void Solver::step(int turns) { each(turns + 1); }
+    void Solver::each(int turns) { k<<<turns, 128>>>(x, n); }
+    int main() { Solver s(100); s.step(2); each(5); }
+    """
+    [got] = followed(text)
+    assert got.grid == (3, 1, 1) and got.args[1] == 100 and got.args[0].array.bytes == 400
+
+
 @pytest.mark.parametrize(
     ("call", "entry"),
     [

@@ -350,7 +350,8 @@ class Program:
     def _method(self, owner: Any, name: str, values: Sequence[Any]) -> Function | None:
         """A method of a structure that takes as many values."""
         kind = self._seen(self.methods, owner.kind.partition("<")[0], "")
-        known = (f for f in self.methods.get(kind, ()) if f.name == name)
+        inside = [f for f in self.methods.get(kind, ()) if f.name == name]
+        known = [*inside, *self.functions.get(f"{kind}::{name}", ())]  # or defined behind it
         return next((f for f in known if len(f.formals) == len(values)), None)
 
     def _bind(
@@ -859,6 +860,9 @@ class Program:
                 inner, cells = outer.inner(), [Cell(self.value(x, scope)) for x in given]
                 inner.update(zip(names, cells, strict=False))
                 return self._returned(body, inner)
+        this = plain(scope["this"].value) if "this" in scope else None
+        if isinstance(this, Record) and (method := self._method(this, name, given)):
+            return self.call(method, [self.value(x, scope) for x in given], (), this)
         if function := self._lookup(name, len(given), scope):
             references = ["&" in f.text for f in function.formals] + [False] * len(given)
             values = [
@@ -885,9 +889,6 @@ class Program:
         kind = name + (f"<{','.join(texts)}>" if texts else "")
         if (made := construct(self, "", kind, values, scope)) is not None:
             return made
-        this = plain(scope["this"].value) if "this" in scope else None
-        if isinstance(this, Record) and (method := self._method(this, name, values)):
-            return self.call(method, values, (), this)
         kind = texts[0] if last in ("make_unique", "make_shared") and texts else kind
         if (record := self.record(self.base(kind, scope), values, scope)) is not None:
             return record
