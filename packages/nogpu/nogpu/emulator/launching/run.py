@@ -138,7 +138,8 @@ def launch(
     grid, block
         Up to three numbers.
     args
-        A contiguous NumPy array for each pointer, a number for a scalar, a tuple for a structure.
+        A contiguous NumPy array for each pointer, a number for a scalar, a tuple for a structure:
+        its members in order, and for one that is an array, an array or its numbers one by one.
     shared_bytes
         Dynamic shared memory a block.
     name
