@@ -219,6 +219,29 @@ extern "C" __global__ void k(int* x, int shift)
     assert (found.line, found.index, found.count) == (6, "x[0]", 256)
 
 
+ONE_PLACE = [
+    # what every thread stores to y[0], or does there, and whether that is a race
+    ('asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" :: "l"(y), "r"(i) : "memory");', False),
+    ('asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(y), "r"(i) : "memory");', False),
+    ('asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" :: "l"(y), "r"(i)); atomicAdd(y, 1);', False),
+    ('asm volatile("st.volatile.global.u32 [%0], %1;" :: "l"(y), "r"(i) : "memory");', True),
+    ("y[0] = i;", True),
+    ('if (i > 31) asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" :: "l"(y), "r"(i)); else if (!i) y[0] = 5;', True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("grid", "block"), [(1, 64), (2, 32), (64, 1)])
+@pytest.mark.parametrize(("body", "races"), ONE_PLACE)
+def test_atomic_stores_to_one_place_do_not_race_with_each_other(body, races, grid, block):
+    """Source: PTX ISA, Memory Consistency Model: morally strong operations are no data race."""
+    source = f"""extern "C" __global__ void k(int* y)
+    {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"""
+    for schedule in ("ascending", "permuted"):
+        y = np.zeros(1, np.int32)
+        report = emulator.launch(source, "k", grid, block, [y], arch="sm_80", schedule=schedule)
+        assert kinds(report) == ({"race"} if races else set()), report
+
+
 def test_the_last_thread_writes_what_all_have_read():
     source = """
 extern "C" __global__ void k(float* x, float* y, int last)

@@ -7,6 +7,7 @@ flag that one instruction sets for many threads, always to one value, is no race
 
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones, volatile
 loads and stores) do not race with each other, only with others; two volatile stores do.
+Source: PTX ISA, Memory Consistency Model (data races: conflicts that are not morally strong).
 """
 
 from __future__ import annotations
@@ -266,7 +267,7 @@ class GlobalJudge:
         last.writer_site[place] = site.index
         if last.strong is not None:
             last.strong[place] = kind
-        if site.op != "atomic":
+        if site.op != "atomic" and kind != 2:
             after = last.writer[place]
             bad = after != lanes.gid
             if flag is not None and bad.any() and flag() is not None:
