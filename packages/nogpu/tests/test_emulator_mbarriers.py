@@ -392,6 +392,16 @@ SOUND = {
     ),
     # One clock: what the second warp learnt by the flag, others learn from it by the mbarrier.
     "a flag": (MIXED, LANES % 32 * 3 + LANES // 32 % 2),
+    "as many arrivals as the count": (
+        """
+        if (t == 0) init(&bar, 128);
+        __syncthreads();
+        s[t] = x[t];
+        arrive(&bar);
+        while (!over_parity(&bar, 0)) {}
+        y[t] = s[127 - t];
+    """, REVERSED,
+    ),
     "one lane asks, and its warp waits for it": (
         set_up("""
         volatile int* flag = (volatile int*)&s[0];
@@ -431,6 +441,8 @@ LEFT_OUT = [
     ("a named barrier and global memory", "at = 1, all = 64", "at = 1 + t / 64, all = 32", {"race"}, "y[t - 64]"),
     ("phases and global memory", "while (!over_parity(&bar, 1)) {}", "", {"race"}, "y[t] = s"),
     ("a phase of others", "else if (t < 64)", "else if (t < 128)", {"race"}, "y[t - 64]"),
+    ("as many arrivals as the count", "init(&bar, 128)", "init(&bar, 127)", {"race"}, "y[t] = s"),
+    ("as many arrivals as the count", "init(&bar, 128)", "init(&bar, 100)", {"race"}, "y[t] = s"),
     ("one lane asks, and its warp waits for it", "got = 100 + over_parity(&bar, 0)",
      "while (!over_parity(&bar, 0)) {}", {"divergent-barrier"}, "128 of its 128 arrivals are missing"),
 ]  # fmt: skip
@@ -443,6 +455,40 @@ def test_what_is_left_out_is_found(whole, old, new, kinds, says):
     report, _ = run(whole.replace(old, new))
     assert {f.kind for f in report.findings} == kinds, report
     assert any(says in f.text + f.other_text + f.message for f in report.findings), report
+
+
+RELAXED = set_up("""
+    FIRST s[t] = x[t]; THEN
+    ARRIVE
+    while (!over_parity(&bar, 0)) {}
+    y[t] = s[127 - t];
+""")
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize(
+    ("first", "then", "order", "count", "kinds"),
+    [
+        ("", "", ".release.cta", 128, set()),
+        ("", "", "", 128, set()),
+        ("", "", ".relaxed.cta", 128, {"race"}),
+        ("", "__threadfence_block();", ".relaxed.cta", 128, set()),
+        ("", "__threadfence_block();", ".relaxed.cta", 127, {"race"}),
+        ("__threadfence_block();", "", ".relaxed.cta", 128, {"race"}),
+        ("", "__syncthreads();", ".relaxed.cta", 128, set()),
+        ("", "if (t < 64) __threadfence();", ".relaxed.cta", 128, {"race"}),
+    ],
+)
+def test_a_relaxed_arrival_hands_on_what_a_fence_before_it_has(
+    first, then, order, count, kinds, schedule
+):
+    """Source: PTX ISA, mbarrier.arrive (.relaxed), and its Memory Consistency Model (release
+    patterns)."""
+    arrive = f'asm volatile("mbarrier.arrive{order}.shared::cta.b64 _, [%0];" :: "r"(at(&bar)) : "memory");'
+    body = RELAXED.replace("FIRST", first).replace("THEN", then).replace("ARRIVE", arrive)
+    body = body.replace("init(&bar, 128)", f"init(&bar, {count})")
+    report, _ = run(body, arch="sm_90", schedule=schedule)
+    assert {f.kind for f in report.findings} == kinds, report
 
 
 ACROSS = set_up("""

@@ -170,8 +170,6 @@ def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = 
     at, block, n = _barriers(state, where, count.astype(i8))
     if not len(at):
         return full
-    if own:
-        sync.arrived(state, access)
     place = _index(state, at, block)
     order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
     fresh = np.r_[True, place[order][1:] != place[order][:-1]]
@@ -194,20 +192,41 @@ def _arrive(state: State, count: Array, drop: bool, access: Access, own: bool = 
         _too_many(state, access, waits & (total > pending), order[first], where)
         done, remaining = np.where(waits, 0, done), np.where(waits, 0, remaining)
     mine = before - pending[group]
-    own = phase[group] + np.where(mine < 0, 0, 1 + mine // whole[group])
+    later = np.where(mine < 0, 0, 1 + mine // whole[group])  # phases after the one under way
     _set_counts(state, barrier, remaining, expected, phase + done)
     # What was missing before each arrival: of those past the end of a phase, in the one that
     # follows.
     missing = np.where(mine < 0, -mine, whole[group] - mine % whole[group])
     token = np.empty(len(order), i8)
-    token[order] = (own % _PHASES) << 32 | missing
-    if done.any():
-        _over(state, barrier[done > 0])
-    if where.mask is None:
-        full[...] = token.reshape(state.shape)
-    else:
-        full[np.broadcast_to(where.mask.arr, state.shape)] = token
+    token[order] = ((phase[group] + later) % _PHASES) << 32 | missing
+    over = done > 0
+    late = np.empty(len(order), bool)  # arrivals of a phase that goes on where others are over
+    late[order] = over[group] & (later >= done[group])
+    if own and not late.any():
+        sync.arrived(state, access)
+    elif own and not late.all():
+        sync.arrived(state, _of_lanes(state, access, ~late))
+    if over.any():
+        _over(state, barrier[over])
+    if own and late.any():
+        sync.arrived(state, _of_lanes(state, access, late))
+    _to_lanes(state, where.mask, full, token)
     return full
+
+
+def _to_lanes(state: State, mask: Mask | None, full: Array, values: Array) -> None:
+    """Put flat values, one a lane of a mask, into an array of four axes."""
+    if mask is None:
+        full[...] = values.reshape(state.shape)
+    else:
+        full[np.broadcast_to(mask.arr, state.shape)] = values
+
+
+def _of_lanes(state: State, access: Access, which: Array) -> Access:
+    """An access by some of its sound lanes alone: bool, flat."""
+    lanes, where = np.zeros(state.shape, bool), access.where
+    _to_lanes(state, where.mask, lanes, which)
+    return replace(access, where=Where(where.target, where.offset, state.mask(lanes), where.owner))
 
 
 def _over(state: State, places: Array) -> None:

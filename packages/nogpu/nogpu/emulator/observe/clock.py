@@ -522,21 +522,29 @@ class Clock:
         full = self._by_lane(offset, -1)
         return [(int(at), lanes & (full == at)) for at in np.unique(full[lanes])]
 
-    def arrive(self, offset: Array, mask: Mask | None) -> None:
-        """Threads arrive at mbarriers: what they did and knew goes there."""
+    def arrive(self, offset: Array, mask: Mask | None, relaxed: bool) -> None:
+        """Threads arrive at mbarriers: what they did and knew goes there. relaxed: it is no
+        release, so only a fence before it hands that on.
+        """
         for at, lanes in self._by_barrier(offset, mask):
-            self._give(at, lanes)
+            self._give(at, lanes, relaxed)
 
-    def _give(self, at: int, lanes: Array) -> None:
+    def _give(self, at: int, lanes: Array, relaxed: bool = False) -> None:
         """What those that arrive (bool, (blocks, warps, 32)) did and knew is added to what others
-        did.
+        did. relaxed: as of the last fence of their warps.
         """
         own, act = np.arange(self.warps), _any_lane(lanes)
         know = self.known_of_each(lanes).copy().reshape(self.blocks, self.warps, self.warps, 32)
         know[:, own, own] = np.where(lanes, self.stamp()[..., None], know[:, own, own])
-        gathered = np.where(act[..., None], know.reshape(self.known.shape), _NOTHING).max(axis=1)
         self.ticks = self.ticks + act
         self.viewed = None
+        if relaxed:
+            fence = self._own_fence() if self.flags else np.full(act.shape, _NOTHING)
+            mine = know[:, own, own]
+            fenced = np.minimum(mine, fence[..., None])
+            know[:, own, own] = np.where(mine < _ALWAYS, fenced, mine)
+            act = act & (fence >= 0)
+        gathered = np.where(act[..., None], know.reshape(self.known.shape), _NOTHING).max(axis=1)
         for c, w in np.argwhere(act) if self.flags else ():
             far = self.far_arriving.setdefault((at, int(c)), _Far())
             far.join(self.far[c, w], self.seen[c, w], self.pending.get((int(c), int(w)), {}))

@@ -187,7 +187,12 @@ class RaceWatch(Observer):
 
     def arrive(self, where: Where, relaxed: bool) -> None:
         """Threads arrive at mbarriers."""
-        self._need_clock().arrive(self._coded(where.offset, where.owner), where.mask)
+        # A fence may stand before it: where those are not followed, and in clusters, it counts as
+        # a release (there who waits knows at least that its peer has arrived: see `early_exit`).
+        followed = self.flags or not self.state.launch.program.fences
+        relaxed = relaxed and followed and self.view is None
+        at = self._coded(where.offset, where.owner)
+        self._need_clock().arrive(at, where.mask, relaxed)
 
     def complete(self, barriers: Array) -> None:
         """Phases of mbarriers are complete."""
