@@ -878,6 +878,40 @@ def test_a_copy_to_a_peer_that_nobody_waits_for_as_he_should(changes, words):
     assert passed(*later)[0].ok, "when both have met it is one's own again"
 
 
+MEET = """    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    cluster_sync();
+"""
+MULTICAST = """        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+            " [%0], [%1], %2, [%3], %4;" :: "r"(to_shared(theirs + 4 * rank)), "l"(out + 100 + 4 * rank),
+            "r"(16), "r"(to_shared(&full)), "h"((unsigned short)3) : "memory");
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("multicast", [False, True])
+def test_who_lets_an_engine_count_at_a_peers_mbarrier_knows_that_it_is_set_up(multicast, schedule):
+    """A barrier of the block, with the fence, tells its own threads alone."""
+    changes = []
+    if multicast:
+        copy = PASS[PASS.index("        unsigned to, bar;") : PASS.index("    }\n    barrier_wait")]
+        changes = [
+            (copy, MULTICAST),
+            ("barrier_arrive_expect(&full, n * 4)", "barrier_arrive_expect(&full, 32)"),
+        ]
+    assert passed(*changes, n=8, schedule=schedule)[0].ok
+    # Whoever arrives in between releases nothing, but the fence of the init stands before it.
+    arrive, wait = (
+        f'asm volatile("barrier.cluster.{w};" ::: "memory");' for w in ("arrive.relaxed", "wait")
+    )
+    split = MEET.replace("cluster_sync();", f"__syncthreads(); {arrive} {wait}")
+    assert passed(*changes, (MEET, split), n=8, schedule=schedule)[0].ok
+    alone = MEET.replace("cluster_sync()", "__syncthreads()")
+    report, _ = passed(*changes, (MEET, alone), n=8, schedule=schedule)
+    (found,) = report.findings
+    assert found.kind == "race" and "counted at full[0] of block" in found.message, report
+    assert found.other_line > 0 and "cluster.sync()" in found.message
+
+
 def test_a_copy_to_a_peer_that_does_not_fit():
     report, _ = passed(n=255)
     assert "1020 bytes at theirs[0]: size and address are multiples of 16" in str(report.findings)

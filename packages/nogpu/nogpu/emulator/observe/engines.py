@@ -189,6 +189,7 @@ class EngineWatch(Observer):
         assert bulk.barrier is not None
         home = bulk.owner if bulk.receiver is None else bulk.receiver
         self._against_inits(bulk, bulk.barrier >> 3, home)
+        self._against_inits_of_peers(bulk, bulk.barrier, home)
         coded = self._coded(bulk.barrier, home)
         cluster = self._seen(bulk.thread, home)[1]
         for at in np.unique(coded):
@@ -339,6 +340,29 @@ class EngineWatch(Observer):
         )
         accuse("race", bulk.site.line, lane, message, other_line=line)
         self.new[barrier, home] = 0  # said once
+
+    def _against_inits_of_peers(self, bulk: Bulk, barrier: Array, home: Array) -> None:
+        """An engine counts at an mbarrier of another block for those who know that it is set up."""
+        judge, s = self.races.shared, self.state
+        inside = (barrier >= 0) & (barrier + 8 <= s.launch.shared_bytes)
+        far = np.flatnonzero(inside & (home != bulk.column))
+        if not len(far) or not isinstance(judge, LastAccessJudge):
+            return
+        writer, time, wrote = judge.written((barrier[far] >> self.shift) * self.columns + home[far])
+        who = self._seen(bulk.thread[far], bulk.column[far])
+        bad = (writer >= 0) & ~judge.clock.knows(writer, time, who[1], who[0])
+        if not bad.any():
+            return
+        i, line = int(far[bad][0]), s.sites[int(wrote[bad][0])].line
+        lane = Offender(s, int(bulk.thread[i]), int(bulk.column[i]), int(np.count_nonzero(bad)))
+        name, where = s.shared_name(int(barrier[i]))
+        message = (
+            f"the bytes of this copy of {lane} are counted at {where} of block "
+            f"{s.block_tuple(int(home[i]))}, which line {line} initialises, and nothing says that "
+            "this has been done: __syncthreads() waits for the threads of one block alone. Let the "
+            "blocks of the cluster meet after mbarrier.init and its fence: cluster.sync()"
+        )
+        accuse("race", bulk.site.line, lane, message, array=name, index=where, other_line=line)
 
     def _proxies(self, bulk: Bulk, judge: LastAccessJudge, granule: Array, verb: str) -> None:
         """Places that threads wrote without a fence that shows it to the engines."""
