@@ -242,6 +242,30 @@ def test_atomic_stores_to_one_place_do_not_race_with_each_other(body, races, gri
         assert kinds(report) == ({"race"} if races else set()), report
 
 
+READ_ONLY = [
+    # a body over x and y of 64, what is passed as y, and words of the finding
+    ("x[t] = t; __syncthreads(); y[t] = x[63 - t];", "y", ""),
+    ("x[t] = t; __syncthreads(); y[t] = __ldg(x + 63 - t);", "y", "thread (63, 0, 0) of block (0, 0, 0) has written"),
+    ("x[t] = t; y[t] = __ldg(x + t);", "y", "and it has written"),
+    ("y[t] = __ldg(x + t) + 1;", "y", ""),
+    ("y[t] = __ldg(x + t) + 1;", "x", ""),
+    ("x[t] = __ldg(x + t) + 1;", "y", ""),
+    ("x[t] = t; y[t] = __ldg(x + 63 - t);", "y", "in no order"),
+    ("y[t] = t; __syncthreads(); y[t] += __ldg(x + 63 - t);", "x", "Load it without __ldg()"),
+    ("y[t] = t; __syncthreads(); y[t] += __ldg(x + 63 - t);", "y", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "second", "says"), READ_ONLY)
+def test_what_a_kernel_has_written_is_not_loaded_as_constant(body, second, says):
+    """Source: PTX ISA, ld.global.nc; CUDA C++ Programming Guide, __ldg()."""
+    source = f"""extern "C" __global__ void k(int* x, int* y) {{ int t = threadIdx.x; {body} }}"""
+    arrays = {"x": np.zeros(64, np.int32), "y": np.zeros(64, np.int32)}
+    report = emulator.launch(source, "k", 1, 64, [arrays["x"], arrays[second]], arch="sm_80")
+    assert kinds(report) == ({"race"} if says else set()), report
+    assert says in str([f.message for f in report.findings])
+
+
 def test_the_last_thread_writes_what_all_have_read():
     source = """
 extern "C" __global__ void k(float* x, float* y, int last)

@@ -224,6 +224,8 @@ class GlobalJudge:
                 bad = bad & ~(same & _holds(buffer, place, put, j))
             now = _Now(site, buffer, place, lanes, store)
             self._report(now, before, then, bad, "writes")
+            if site.read_only:
+                self._changed(now, before, (before >= 0) & ~bad)
             if store:
                 self._overwrite(now, last, flag, kind)
             elif not strong:
@@ -294,9 +296,8 @@ class GlobalJudge:
         """Bad lanes meet what threads `before` did at stamps `then`, in no order."""
         if not bad.any():
             return
-        s, (site, buffer, place, lanes, store) = self.state, now
+        s, (_, _, _, lanes, store) = self.state, now
         first = int(np.flatnonzero(bad)[0])
-        where = buffer.index_text(int(place[first]) * buffer.granule)
         a, b = int(before[first]), int(lanes.gid[first])
         cure = "Give each element to one thread, or use an atomic operation"
         if self.flags and self.clock is not None:
@@ -306,17 +307,41 @@ class GlobalJudge:
             cure += (
                 f". The kernel has no __threadfence(), without which no flag orders them. {_HOW}"
             )
+        message = (
+            f"thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and "
+            f"thread {s.global_thread_text(a)} {earlier} it in the same launch, in no order. {cure}"
+        )
+        self._find(now, bad, message, a)
+
+    def _changed(self, now: _Now, before: Array, bad: Array) -> None:
+        """Bad lanes take for constant what threads `before` have written, in whatever order."""
+        if not bad.any():
+            return
+        s, first = self.state, int(np.flatnonzero(bad)[0])
+        a, b = int(before[first]), int(now.lanes.gid[first])
+        writer = "it has" if a == b else f"thread {s.global_thread_text(a)} has"
+        message = (
+            f"thread {s.global_thread_text(b)} loads it by ld.global.nc, which may assume that "
+            f"nobody writes it while the kernel runs, and {writer} written it in the same launch: "
+            "the load may give what was there before. Load it without __ldg(), and do not declare "
+            "const __restrict__ what points to memory that the kernel writes"
+        )
+        self._find(now, bad, message, a)
+
+    def _find(self, now: _Now, bad: Array, message: str, other: int) -> None:
+        """Enter a finding of the first bad lane and of another thread of the launch."""
+        s, first = self.state, int(np.flatnonzero(bad)[0])
+        where = now.buffer.index_text(int(now.place[first]) * now.buffer.granule)
+        mine = int(now.lanes.gid[first])
         s.find(
             "race",
-            site.line,
-            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and "
-            f"thread {s.global_thread_text(a)} {earlier} it in the same launch, in no order. "
-            f"{cure}",
+            now.site.line,
+            f"{where}: {message}",
             int(bad.sum()),
-            array=buffer.name,
+            array=now.buffer.name,
             index=where,
-            threads=(b % s.threads, a % s.threads),
-            block=s.block_of(b // s.threads),
+            threads=(mine % s.threads, other % s.threads),
+            block=s.block_of(mine // s.threads),
         )
 
 

@@ -364,6 +364,7 @@ class Emitter:
                 self.position in self.waiting,
                 "volatile" in parts,
                 "relaxed" in parts,
+                "nc" in parts,
             )
         )  # fmt: skip
         return number

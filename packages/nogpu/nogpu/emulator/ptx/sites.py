@@ -67,6 +67,7 @@ class Site:
     waits: bool = False  # a read in a loop that waits for other threads
     volatile: bool = False  # strong, but no atomic: what two such stores put there may be lost
     relaxed: bool = False  # orders nothing itself
+    read_only: bool = False  # ld.global.nc: of what nobody writes while the kernel runs
 
     @property
     def width(self) -> int:
