@@ -988,6 +988,26 @@ def test_the_engine_combines_what_blocks_bring(operation, kind):
     np.testing.assert_array_equal(rows, beside)
 
 
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize(("operation", "want"), [("min", [0, 1, 1, 1]), ("max", [0, 0, 0, 1])])
+def test_the_engine_orders_zeros(operation, want, kind):
+    """By four values what +0, -0, +0, -0 make of +0, +0, -0, -0: their signs."""
+    source = NARROW[kind] + SUMS.replace("TYPE", OF_TYPE[kind]).replace("LATER", "")
+    source = source.replace("Number(blockIdx.x + t)", "Number(t % 2 ? -0.f : 0.f)")
+    source = source.replace(".OP.", ".add.").replace("WITH", f"{operation}.{kind}")
+    x, rows, y = (
+        np.zeros((8, 64), "u2"),
+        np.resize([0, 0, 1, 1], 64).astype("u2") << 15,
+        np.zeros(64, "u2"),
+    )
+    x, rows, y = (a.view("f2") if kind == "f16" else a for a in (x, rows, y))
+    report = emulator.launch(
+        source, "k", 1, 64, [TensorMap(x, (8, 64)), rows, y, 0, 0], arch="sm_90"
+    )
+    assert report.ok, report
+    np.testing.assert_array_equal(rows.view("u2") >> 15, np.resize(want, 64))
+
+
 def test_the_last_values_count_round():
     """inc and dec wrap at the value that comes."""
     for operation, step in (("inc", lambda old, new: np.where(old >= new, 0, old + 1)),

@@ -77,6 +77,7 @@ _FUNCTIONS = (
     arith.fma64_mode, arith.add32, arith.add64_mode, arith.mul32_mode, arith.mul64_mode,
     arith.div32, arith.div32_mode, arith.div64_mode, arith.sqrt64_mode, arith.directed,
     arith.in32, arith.flush, arith.flush_bf16, arith.saturate, arith.xor_signed,
+    arith.fmin, arith.fmax, arith.minimum, arith.maximum,
     arith.reciprocal_root, arith.test_property, arith.half2, arith.bf16_value,
     arith.bf16_bits, arith.tf32_bits, arith.fp8_pair, arith.fp8_halves,
     arith.round_integral, arith.float_to_int, arith.int_to_f32, arith.int_to_f64,
@@ -87,8 +88,7 @@ LINKED: dict[str, Any] = {
     "np": np,
     **{function.__name__: function for function in _FUNCTIONS},
     "mul": np.multiply,
-    **{name: getattr(np, name) for name in ("fmin", "fmax", "minimum", "maximum", "isnan")},
-    **{name: getattr(np, name) for name in ("absolute", "copysign")},
+    **{name: getattr(np, name) for name in ("absolute", "copysign", "isnan")},
     **{kind: np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")},
     **{kind: np.dtype(kind) for kind in ("f2", "f4", "f8")},
 }

@@ -207,6 +207,52 @@ def flush_bf16(x: Array) -> Array:
     return np.where(np.abs(x) < 2.0**-126, np.copysign(0.0, x), x)
 
 
+_ZEROS = {
+    f: (i, np.array(0, i), np.array(np.iinfo(i).min, i)) for f, i in ((f2, i2), (f4, i4), (f8, i8))
+}
+"""By type of floats: one of as wide integers, and the bits of +0 and -0."""
+
+
+def _zeros_in_order(r: Array, a: Array, b: Array, least: bool) -> Array:
+    """The least or the greatest of a and b, whose zero is -0 or +0 if either of them is.
+
+    Source: PTX ISA, min and max: +0 > -0; NumPy leaves one or the other. A zero of the other sign
+    may be wrong: of what is not clamped at zero there are few.
+    """
+    if r.dtype.kind != "f":
+        return r
+    kind, wrong, right = _ZEROS[r.dtype]
+    if not least:
+        wrong, right = right, wrong
+    bits = r.view(kind)
+    at = bits == wrong
+    if np.count_nonzero(at):
+        at &= (a.view(kind) == right) | (b.view(kind) == right)
+        if np.count_nonzero(at):
+            return np.where(at, right, bits).view(r.dtype)
+    return r
+
+
+def fmin(a: Array, b: Array) -> Array:
+    """The lesser of two numbers; beside a NaN the other one."""
+    return _zeros_in_order(np.fmin(a, b), a, b, True)
+
+
+def fmax(a: Array, b: Array) -> Array:
+    """The greater of two numbers; beside a NaN the other one."""
+    return _zeros_in_order(np.fmax(a, b), a, b, False)
+
+
+def minimum(a: Array, b: Array) -> Array:
+    """The lesser of two numbers, or a NaN if either is one."""
+    return _zeros_in_order(np.minimum(a, b), a, b, True)
+
+
+def maximum(a: Array, b: Array) -> Array:
+    """The greater of two numbers, or a NaN if either is one; b may be a NumPy scalar."""
+    return _zeros_in_order(np.maximum(a, b), a, b, False)
+
+
 def xor_signed(function: Any, a: Array, b: Array) -> Array:
     """min or max of magnitudes, with the product's sign (.xorsign.abs); NaN as the function has it.
 
@@ -217,9 +263,9 @@ def xor_signed(function: Any, a: Array, b: Array) -> Array:
 
 
 def saturate(x: Array) -> Array:
-    """Clamp to [0, 1]; NaN becomes 0 (.sat)."""
+    """Clamp to [0, 1]; NaN and -0 become 0 (.sat; an H200)."""
     kind = x.dtype.type
-    return np.fmin(np.fmax(x, kind(0)), kind(1))
+    return np.fmin(fmax(x, kind(0)), kind(1))
 
 
 def fma16(a: Array, b: Array, c: Array) -> Array:
@@ -270,7 +316,7 @@ def fp8_value(bits: Array, kind: str) -> Array:
 
 def fp8_pair(low: Array, high: Array, kind: str, relu: bool) -> Array:
     """Two 8-bit floats in 16 bits."""
-    a, b = (np.maximum(v, v.dtype.type(0)) if relu else v for v in (low, high))
+    a, b = (maximum(v, v.dtype.type(0)) if relu else v for v in (low, high))
     both = fp8_bits(a, kind).astype(u2) | fp8_bits(b, kind).astype(u2) << u2.type(8)
     return both.view(i2)
 

@@ -34,7 +34,7 @@ def apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
             return arith.bf16_bits(arith.bf16_value(old) + arith.bf16_value(b))
         return old + b
     if operation in ("min", "max"):
-        choose = np.fmin if operation == "min" else np.fmax
+        choose = arith.fmin if operation == "min" else arith.fmax
         if kind == "bf16":
             return arith.bf16_bits(choose(arith.bf16_value(old), arith.bf16_value(b)))
         return choose(old, b)
