@@ -565,19 +565,25 @@ def round_integral(x: Array, mode: str) -> Array:
 
 
 def float_to_int(x: Array, kind: np.dtype[Any], mode: str) -> Array:
-    """cvt from floating point to an integer type: rounded, clamped, NaN to 0 (int64: lowest)."""
+    """cvt from floating point to an integer type: rounded and clamped. NaN becomes 0; of float64,
+    or of 64 bits, the highest bit alone.
+
+    Source: PTX ISA, cvt; an H200.
+    """
     r = round_integral(x.astype(f8), mode)
     info = np.iinfo(kind)
     low, high = float(info.min), float(info.max)
     nan = np.isnan(r)
+    lone = kind.type(info.min if kind.kind == "i" else 1 << 8 * kind.itemsize - 1)
     inside = np.clip(np.where(nan, 0.0, r), low, high)
     if kind.itemsize == 8:
         # float64 cannot hold the largest 64-bit integers: cap below, then set.
         top = inside >= high
         out = np.where(top, 0.0, inside).astype(kind)
         out = np.where(top, kind.type(info.max), out)
-        return np.where(nan, kind.type(info.min if kind.kind == "i" else 1 << 63), out)
-    return inside.astype(kind)
+        return np.where(nan, lone, out)
+    whole = inside.astype(kind)
+    return np.where(nan, lone, whole) if x.dtype == f8 else whole
 
 
 def saturate_int(x: Array, kind: np.dtype[Any]) -> Array:
