@@ -503,27 +503,6 @@ def test_a_block_without_whole_warpgroups(threads, come, says):
     assert (message in str(report)) == bool(says) and all(f.count == 1 for f in report.findings)
 
 
-@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
-@pytest.mark.parametrize(
-    ("threads", "who", "says"),
-    [
-        (256, "t < 128", ""), (256, "t < 256", ""), (128, "t < 32", "32 of 128 threads of warps 0 to 3"),
-        (256, "t / 32 != 5", "96 of 128 threads of warps 4 to 7"), (96, "t < 96", "96 of 128 threads of warps 0 to 3"),
-    ],
-)  # fmt: skip
-def test_a_warpgroup_sets_its_number_of_registers_together(threads, who, says, schedule):
-    """Source: PTX ISA, setmaxnreg (.aligned: all threads of the warpgroup)."""
-    source = f"""extern "C" __global__ void k(int* y) {{ int t = threadIdx.x;
-        if (t / 64 & 1) y[t] = t;
-        if ({who}) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); y[t] = t; }}"""
-    y = np.zeros(256, np.int32)
-    report = emulator.launch(source, "k", 1, threads, [y], arch="sm_90a", schedule=schedule)
-    found = [(f.kind, f.message) for f in report.findings]
-    assert [kind for kind, _ in found] == (["divergent-barrier"] if says else []), report
-    assert not says or f"{says} of block (0, 0, 0) come to setmaxnreg.dec" in found[0][1]
-    np.testing.assert_array_equal(y[:threads], np.arange(threads))
-
-
 @pytest.mark.parametrize("waits", ["", "if (threadIdx.x < 128) wait<0>(); __syncthreads();"])
 def test_the_warpgroup_that_reads_too_early_is_named(waits):
     """Whether the other has waited or not."""

@@ -314,7 +314,7 @@ OPS: dict[str, Op] = {
     # Put in by `unset`, where a register may have no value.
     "unset": Op("d a b c"),
     # Registers are not modelled.
-    "setmaxnreg": Op("count", "inc dec sync aligned : u32", "", warpgroup=True),
+    "setmaxnreg": Op("count", "inc dec sync aligned : u32", "", whole_warp=True),
     "nanosleep": Op("a", ": u32", ""),
     "createpolicy": Op("d:i8", "fractional range cvt L2 L2::evict_last L2::evict_normal"
                        " L2::evict_first L2::evict_unchanged global : b64",
