@@ -288,11 +288,12 @@ def test_stores_need_a_proxy_fence_before_the_engine_reads_them(adds, says):
 
 def test_all_groups_but_the_latest_have_been_read():
     """Rows of two groups: behind the wait for all but one, only the first may be written."""
-    send = f"{SEND} [to + {{0}}], [row + {{0}}], 128; @one cp.async.bulk.commit_group"
+    send = f"{SEND} [to + {{1}}], [row + {{0}}], 64; @one cp.async.bulk.commit_group"
     waits = "@one cp.async.bulk.wait_group.read {}"
     for allowed, place, sound in ((1, 0, True), (1, 128, False), (0, 128, True), (2, 0, False)):
         write = f"@one st.shared.b32 [row + {place + 4}], t"
-        steps = send.format(0), send.format(128), waits.format(allowed), write, waits.format(0)
+        both = send.format(0, 64), send.format(128, 128)
+        steps = *both, waits.format(allowed), write, waits.format(0)
         report, _ = bare(*steps)
         assert report.ok == sound, str(report)
         assert all("still read it" in f.message and f.line == 4 for f in report.findings)
@@ -556,20 +557,20 @@ ret;
 """
 FETCH = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
 SEND = "@one cp.async.bulk.global.shared::cta.bulk_group"
-CLOSE = "@one cp.async.bulk.commit_group; @one cp.async.bulk.wait_group.read 0"
+CLOSE = "@one cp.async.bulk.commit_group; @one cp.async.bulk.wait_group 0"
 ANNOUNCE = "@one mbarrier.arrive.expect_tx.shared::cta.b64 far, [bar], {}"
 TO_COME = "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [bar], 0; @!p bra AGAIN"
 
 
-def bare(*statements, blocks=1, dtype="f4", writeable=True):
+def bare(*statements, blocks=1, dtype="f4", writeable=True, source=BARE, **options):
     """The report of a kernel of PTX, each statement on a line of its number, and 64 numbers."""
     body = "".join(f".loc 1 {i} 1\n{text};\n" for i, text in enumerate(statements, 1))
     x, y, boxed = np.arange(64, dtype="i4"), np.zeros(64, "i4"), np.zeros((8, 16), dtype)
     for array in (y, boxed):
         array.setflags(write=writeable)
     report = emulator.launch(
-        BARE.replace("BODY", body), "k", blocks, 32, [x, y, TensorMap(boxed, (4, 16))],
-        arch="sm_90", cluster=blocks,
+        source.replace("BODY", body), "k", blocks, 32, [x, y, TensorMap(boxed, (4, 16))],
+        arch="sm_90", cluster=blocks, **options,
     )  # fmt: skip
     return report, y
 
@@ -620,6 +621,58 @@ def test_the_first_of_the_rows_that_do_not_fit_is_named():
         (found,) = report.findings
         assert (found.kind, found.line, found.count) == (kind, 2, 2), str(report)
         assert found.threads[0] == (1, 0, 0)
+
+
+SUM = SEND.replace("cp.", "cp.reduce.") + ".add.s32"
+WRITTEN, ONLY_READ = (
+    "@one cp.async.bulk.wait_group 0; bar.sync 0",
+    "@one cp.async.bulk.wait_group.read 0; bar.sync 0",
+)
+SECOND = f"{SEND} [to + 112], [row], 64; {CLOSE}".replace("@one", "@p")
+TARGETS = [
+    # after a copy to [to + 64] and the end of its group: instructions, of which the last is told or not
+    ([ONLY_READ, "ld.global.b32 b, [to + 64]"], True), ([ONLY_READ, "setp.eq.u32 p, t, 5", "@p st.global.b32 [to + 64], t"], True),
+    ([ONLY_READ, "@one ld.global.b32 b, [to + 124]"], True), (["@one st.global.b32 [to + 64], t"], True),
+    ([ONLY_READ.replace("one", "few"), "ld.volatile.global.b32 b, [to + 64]"], True),
+    ([WRITTEN, "ld.global.b32 b, [to + 64]"], False), ([WRITTEN, "@one st.global.b32 [to + 64], t"], False),
+    ([ONLY_READ, WRITTEN, "ld.global.b32 b, [to + 64]"], False), ([ONLY_READ, "ld.global.b32 b, [to + 128]"], False),
+    (["setp.eq.u32 p, t, 1", WRITTEN.replace("one", "p"), "ld.global.b32 b, [to + 64]"], True),
+    ([f"{SEND} [to + 128], [row], 64", CLOSE.replace(" 0", " 1"), "@one ld.global.b32 b, [to + 64]"], False),
+    ([f"{SEND} [to + 128], [row], 64", CLOSE.replace(" 0", " 1"), "@one ld.global.b32 b, [to + 128]"], True),
+    ([ONLY_READ, f"{SEND} [to + 112], [row], 64"], False),  # of one thread: its boxes may overlap
+    ([ONLY_READ, "setp.eq.u32 p, t, 1", SECOND], True), ([WRITTEN, "setp.eq.u32 p, t, 1", SECOND], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("clock", [True, False], ids=["mbarriers", "barriers"])
+@pytest.mark.parametrize("copy", [SEND, SUM], ids=["copied", "added to"])
+@pytest.mark.parametrize(("statements", "early"), TARGETS)
+def test_what_the_engine_may_still_write(statements, early, copy, clock):
+    """wait_group.read waits for shared memory alone: not even the thread itself may look."""
+    source = BARE
+    if not clock:
+        lines = (line for line in BARE.splitlines() if "barrier" not in line.split(".loc")[0])
+        source = "\n".join(lines).replace("BODY", "bar.sync 0;\nBODY\nbar.sync 0;")
+    close = "@one cp.async.bulk.commit_group"
+    report, _ = bare(
+        f"{copy} [to + 64], [row], 64; {close}", *statements, f"{close}; {WRITTEN}", source=source
+    )
+    found = [(f.kind, f.line, f.other_line) for f in report.findings]
+    first = 2 if "128], [row]" in statements[0] and "128" in statements[-1] else 1
+    assert found == [("race", 1 + len(statements), first)] * early, report
+    assert all("may still write it for the copy of line" in f.message for f in report.findings)
+
+
+def test_who_stores_before_a_copy_is_waited_for_is_the_last():
+    copy, expect = (
+        f"{SEND} [to + 64], [row], 64; @one cp.async.bulk.commit_group",
+        np.zeros(64, "i4"),
+    )
+    expect[0], expect[16:32] = 1, np.repeat(range(4), 4)
+    report, _ = bare(
+        copy, ONLY_READ, "@few st.global.b32 [to + 64], t", WRITTEN, expect={"argument 1": expect}
+    )
+    assert [(f.kind, f.line) for f in report.findings if f.kind != "race"] == [("wrong-result", 3)]
 
 
 @pytest.mark.parametrize("store", ["[to], [row], 64", "[m, {b, b}], [row]"], ids=["a row", "a box"])

@@ -158,7 +158,7 @@ def receivers(
 
 @dataclass(eq=False)
 class _Open:
-    """Copies that still read shared memory, and the groups that their threads had closed before."""
+    """Copies that are under way, and the groups that their threads had closed before."""
 
     event: Bulk
     group: Array
@@ -169,20 +169,34 @@ class Stores:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.open: list[_Open] = []
+        self.open: list[_Open] = []  # that read shared memory
+        self.writing: list[_Open] = []  # that write global memory, if anybody watches
         self.commits = np.zeros((state.threads, state.blocks), np.int64)
 
     def start(self, event: Bulk) -> None:
         """Copies begin."""
         self.open.append(_Open(event, self.commits[event.thread, event.column]))
 
+    def writes(self, event: Bulk) -> None:
+        """Copies begin to write."""
+        self.state.publish_bulk(event)
+        if self.state.observers:
+            self.writing.append(_Open(event, self.commits[event.thread, event.column]))
+
     def commit(self, chosen: Array) -> None:
         """Threads (bool, threads x blocks) close a group."""
         self.commits = self.commits + chosen
 
-    def wait(self, allowed: int, chosen: Array) -> None:
-        """All but the latest `allowed` groups of these threads have read their shared memory."""
-        for copy in list(self.open):
+    def wait(self, allowed: int, read: bool, chosen: Array) -> None:
+        """All but the latest `allowed` groups of these threads have read their shared memory, and
+        unless `read` have written.
+        """
+        self._over(self.open, allowed, chosen)
+        if not read:
+            self._over(self.writing, allowed, chosen)
+
+    def _over(self, under_way: list[_Open], allowed: int, chosen: Array) -> None:
+        for copy in list(under_way):
             e = copy.event
             now = self.commits[e.thread, e.column]
             done = chosen[e.thread, e.column] & (copy.group < now - allowed)
@@ -190,7 +204,7 @@ class Stores:
                 continue
             self.state.publish_bulk(rows_of(e, done, Stage.WAITED))
             if done.all():
-                self.open.remove(copy)
+                under_way.remove(copy)
             else:
                 copy.event, copy.group = rows_of(e, ~done, e.stage), copy.group[~done]
 
@@ -228,10 +242,10 @@ def commit_bulk(state: State, mask: Mask | None) -> None:
         state.stores.commit(state.by_thread(array_of(mask)))
 
 
-def wait_bulk(state: State, allowed: int, mask: Mask | None) -> None:
-    """cp.async.bulk.wait_group, and .read: the sources of all but the latest groups are read."""
+def wait_bulk(state: State, allowed: int, read: bool, mask: Mask | None) -> None:
+    """cp.async.bulk.wait_group; .read: only the sources of all but the latest groups are read."""
     if state.stores is not None:
-        state.stores.wait(allowed, state.by_thread(array_of(mask)))
+        state.stores.wait(allowed, read, state.by_thread(array_of(mask)))
 
 
 # -- boxes of tensors ----------------------------------------------------------------------------
@@ -441,12 +455,15 @@ def _read_shared(state: State, event: Bulk) -> Array:
     return np.asarray(state.shared.data[row, event.owner[:, None, None]])
 
 
-def _begin_store(state: State, event: Bulk) -> Array:
-    """Tell of a copy that reads shared memory; from here on it is under way. Returns its words."""
+def _begin_store(state: State, event: Bulk, write: Bulk) -> Array:
+    """Tell of a copy that reads shared memory and what it writes; from here on it is under way.
+    Returns its words.
+    """
     state.publish_bulk(event)
     if state.stores is None:
         state.stores = Stores(state)
     state.stores.start(event)
+    state.stores.writes(write)
     return _read_shared(state, event)
 
 
@@ -516,9 +533,9 @@ def store_box(
         if not boxes.inside.all():
             each = np.repeat(boxes.inside, placed.itemsize, axis=2)
             event.meant = each.reshape(*event.offset.shape, event.width)
-        words = _begin_store(state, event)
-        offset, there = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there, operation))
+        place = _pieces(boxes, placed.itemsize)
+        write = _global_event(site, placed.buffer, requests, *place, operation)
+        words = _begin_store(state, event, write)
         state.launch.stored(site)
         kind = _kind_of(placed, site, operation)
         unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
@@ -648,8 +665,8 @@ def store_row(
             faults.report_read_only(state, site, buffer)
             continue
         event = shared_event(state, site, requests, pieces)
-        words = _begin_store(state, event)
-        state.publish_bulk(_global_event(site, buffer, requests, offset, None, operation))
+        write = _global_event(site, buffer, requests, offset, None, operation)
+        words = _begin_store(state, event, write)
         state.launch.stored(site)
         unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
         values = np.ascontiguousarray(words).reshape(len(words), -1).view(unit)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nogpu.emulator.machine.events import Access, Bulk, Served
+from nogpu.emulator.machine.events import Access, Bulk, Served, Stage
 from nogpu.emulator.machine.lanes import Array, pick
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
@@ -61,6 +61,9 @@ class _Places:
         # Places that were loaded before they were last written.
         self.copied = np.zeros(size, bool) if flags else None
         self.versions: Array | None = None  # what the value of a place has released (see `clock`)
+        # Threads for which an engine may still write, and the instructions; made on first use.
+        self.engine = np.zeros(0, np.int64)
+        self.engine_site = np.zeros(0, np.int32)
 
 
 _UNKNOWN = np.zeros(0, np.int64)
@@ -115,6 +118,7 @@ class GlobalJudge:
         if last is not None:
             granules = slice(first // target.granule, (first + nbytes) // target.granule)
             last.writer[granules] = NOBODY
+            last.engine[granules] = NOBODY
             for reader in last.readers:
                 reader.who[granules] = NOBODY
 
@@ -147,7 +151,10 @@ class GlobalJudge:
             self.clock.read(last.versions, lanes.at, *who, site.acquire)
 
     def bulk(self, bulk: Bulk) -> None:
-        """Judge what a copy engine loads or stores for threads, as if they did so."""
+        """Judge what a copy engine loads or stores for threads, as if they did so; but what it
+        stores is there only when they have waited for it (not .read): until then not even they may
+        touch it.
+        """
         buffer = bulk.target
         assert isinstance(buffer, Buffer)
         if self.clock is None or (not bulk.writes and not self._written(buffer)):
@@ -157,7 +164,24 @@ class GlobalJudge:
         thread, column = (
             np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
         )
-        self._enter(bulk.site, buffer, self._timed(bulk.site, at, column, thread), bulk.writes)
+        lanes = self._timed(bulk.site, at, column, thread)
+        if bulk.stage is Stage.WHOLE and (self.flags or bulk.site.op != "atomic"):
+            self._enter(bulk.site, buffer, lanes, bulk.writes, engine=True)
+        if not bulk.writes:
+            return
+        last = self._last(buffer)
+        if not len(last.engine):
+            last.engine = np.full(len(last.writer), NOBODY, np.int64)
+            last.engine_site = np.zeros(len(last.writer), np.int32)
+        for j in range(bulk.width // buffer.granule):
+            place = at + j
+            if bulk.stage is Stage.WHOLE:
+                last.engine[place], last.engine_site[place] = lanes.gid, bulk.site.index
+                continue
+            landed = last.engine[place] == lanes.gid
+            last.engine[place[landed]] = NOBODY
+            landed &= last.writer[place] == lanes.gid
+            last.writer_stamp[place[landed]] = lanes.stamp[landed]
 
     def served(self, served: Served) -> None:
         """Judge and enter atomics in the order in which they were served, if there are fences."""
@@ -174,6 +198,13 @@ class GlobalJudge:
     def _written(self, buffer: Buffer) -> bool:
         slot = buffer.base >> SLOT_BITS
         return self.writable is None or slot in self.writable or buffer.owned is not None
+
+    def _last(self, buffer: Buffer) -> _Places:
+        """The last accesses to an array."""
+        last = self.places.get(id(buffer))
+        if last is None:
+            last = self.places[id(buffer)] = _Places(buffer, self.flags)
+        return last
 
     def _versions(self, buffer: Buffer) -> Array:
         """What the values in an array have released, by granule."""
@@ -196,16 +227,16 @@ class GlobalJudge:
         store: bool,
         flag: Flag | None = None,
         length: Array | None = None,
+        engine: bool = False,
     ) -> None:
         """Check accesses and enter them. length: bytes that each lane touches; None: the width.
+        engine: it is the copy engine that makes them.
 
         Where the same instruction of another thread has put already what `flag` tells, nobody can
         tell who was last: no race, as in shared memory.
         """
         strong = site.strong
-        last = self.places.get(id(buffer))
-        if last is None:
-            last = self.places[id(buffer)] = _Places(buffer, self.flags)
+        last = self._last(buffer)
         if strong and last.strong is None:
             last.strong = np.zeros(len(last.writer), np.int8)
         kind = 0 if not strong else 1 if site.volatile else 2
@@ -226,6 +257,12 @@ class GlobalJudge:
             self._report(now, before, then, bad, "writes")
             if site.read_only:
                 self._changed(now, before, (before >= 0) & ~bad)
+            if len(last.engine) and site.op != "atomic":
+                other = last.engine[place]
+                late = (other >= 0) & ~bad
+                if engine and store:  # boxes of a thread may overlap
+                    late &= other != lanes.gid
+                self._against_engines(now, last, late)
             if store:
                 self._overwrite(now, last, flag, kind)
             elif not strong:
@@ -269,6 +306,8 @@ class GlobalJudge:
         last.writer_site[place] = site.index
         if last.strong is not None:
             last.strong[place] = kind
+        if len(last.engine) and site.op != "atomic":
+            last.engine[place] = NOBODY
         if site.op != "atomic" and kind != 2:
             after = last.writer[place]
             bad = after != lanes.gid
@@ -291,6 +330,32 @@ class GlobalJudge:
         now = lanes.column[at], lanes.thread[at]
         other[at] = ~self.clock.before(before[at], then[at], *now, new)
         return other
+
+    def _against_engines(self, now: _Now, last: _Places, bad: Array) -> None:
+        """Bad lanes meet what the copy engine may still write."""
+        if not bad.any():
+            return
+        s, (site, buffer, place, lanes, store) = self.state, now
+        first = int(np.flatnonzero(bad)[0])
+        there = int(place[first])
+        where = buffer.index_text(there * buffer.granule)
+        a, b = int(last.engine[there]), int(lanes.gid[first])
+        line = s.sites[int(last.engine_site[there])].line
+        s.find(
+            "race",
+            site.line,
+            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it while "
+            f"the copy engine may still write it for the copy of line {line}, of thread "
+            f"{s.global_thread_text(a)}. Let that thread wait until its group is written "
+            "(cp.async.bulk.wait_group; with .read it waits only until shared memory has been "
+            "read), then arrive at a barrier that the others wait for",
+            int(bad.sum()),
+            array=buffer.name,
+            index=where,
+            threads=(b % s.threads, a % s.threads),
+            other_line=line,
+            block=s.block_of(b // s.threads),
+        )
 
     def _report(self, now: _Now, before: Array, then: Array, bad: Array, earlier: str) -> None:
         """Bad lanes meet what threads `before` did at stamps `then`, in no order."""

@@ -101,8 +101,9 @@ class RaceWatch(Observer):
 
     def bulk(self, bulk: Bulk) -> None:
         """What an engine does to global memory; of shared memory `engines` judges."""
-        judged = bulk.site.op != "atomic" or self.flags  # as atomics
-        if bulk.space == "global" and bulk.stage is Stage.WHOLE and judged:
+        if bulk.space == "global":
+            if bulk.writes:
+                self._need_clock()
             self.arrays.bulk(bulk if self.view is None else self.view.in_cluster(bulk))
 
     def _hand_on(self, access: Access) -> None:

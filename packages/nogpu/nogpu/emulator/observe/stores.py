@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
+from nogpu.emulator.machine.events import Access, Bulk, Observer, Served, Stage
 from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import flat_lanes
 from nogpu.emulator.machine.memory import Buffer
@@ -51,7 +51,7 @@ class LastStores(Observer):
 
     def bulk(self, bulk: Bulk) -> None:
         """Enter what a copy engine stores for threads."""
-        if bulk.writes and id(bulk.target) in self.writers:
+        if bulk.writes and bulk.stage is Stage.WHOLE and id(bulk.target) in self.writers:
             there = bulk.present
             gid = np.broadcast_to(self._global(bulk)[:, None], there.shape)
             self._enter(bulk.site, bulk.target, bulk.offset[there], gid[there], bulk.width)

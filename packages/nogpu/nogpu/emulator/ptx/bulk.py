@@ -85,7 +85,7 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
 def _wait(e: Emitter, ins: P.Instruction) -> None:
     count = ins.operands[0]
     assert isinstance(count, P.Immediate)
-    e.emit(f"wait_bulk(S, {count.value}, {e.active()})")
+    e.emit(f"wait_bulk(S, {count.value}, {'read' in ins.parts}, {e.active()})")
 
 
 @lowers("fence.proxy", "membar.proxy")
