@@ -663,6 +663,52 @@ def test_what_the_engine_may_still_write(statements, early, copy, clock):
     assert all("may still write it for the copy of line" in f.message for f in report.findings)
 
 
+FETCHED = (
+    HEAD
+    + r"""#define SHOW(space) asm volatile("fence.proxy.async" space ";" ::: "memory")
+extern "C" __global__ void k(float* x, float* y) {
+    __shared__ __align__(128) float row[64];
+    __shared__ u64 bar;
+    int t = threadIdx.x;
+    if (t == 0) init(&bar, 1);
+    __syncthreads();
+    FIRST
+    __syncthreads();
+    if (t == 0) {
+        expect(&bar, 256);
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+            :: "r"(at(row)), "l"(x), "r"(at(&bar)) : "memory");
+    }
+    wait(&bar, 0);
+    y[t] = row[63 - t];
+}"""
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "early"),
+    [('x[t] = t; SHOW("");', 0), ('x[t] = t; SHOW(".global");', 0), ('x[t] = t; SHOW(".shared::cta");', 64),
+     ("x[t] = t;", 64), ('SHOW(""); x[t] = t;', 64), ("x[t + 64] = t;", 0), ("if (t == 9) x[t] = t;", 1),
+     ('x[t] = t; __syncthreads(); if (t == 0) SHOW("");', 0), ('x[t] = t; __syncthreads(); if (t == 40) SHOW("");', 0),
+     ('x[t] = t; if (t == 0) SHOW("");', 32), ('if (t < 32) x[t] = t; SHOW(""); if (t > 61) x[t] = t;', 2)],
+)  # fmt: skip
+def test_what_is_stored_to_an_array_is_shown_to_the_engine(first, early):
+    x, y = np.ones(128, "f4"), np.zeros(64, "f4")
+    report = emulator.launch(
+        FETCHED.replace("FIRST", first), "k", 1, 64, [x, y], arch="sm_90", max_steps=100_000
+    )
+    assert [(f.kind, f.array, f.count) for f in report.findings] == [("race", "x", early)] * (
+        early > 0
+    ), report
+    assert all("Put fence.proxy.async after the stores" in f.message for f in report.findings)
+
+
+def test_what_the_engine_has_written_it_reads_without_a_fence():
+    fetch = f"@one {FETCH} [row], [to + 64], 64, [bar]"
+    report, _ = bare(f"{SEND} [to + 64], [row], 64", CLOSE, ANNOUNCE.format(64), fetch, TO_COME)
+    assert report.ok, report
+
+
 def test_who_stores_before_a_copy_is_waited_for_is_the_last():
     copy, expect = (
         f"{SEND} [to + 64], [row], 64; @one cp.async.bulk.commit_group",

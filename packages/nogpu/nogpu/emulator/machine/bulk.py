@@ -727,7 +727,9 @@ def init_fence(state: State, mask: Mask | None) -> None:
         o.inits(mask)
 
 
-def proxy_fence(state: State, mask: Mask | None) -> None:
-    """fence.proxy.async: what threads know to be written, the engines may read."""
+def proxy_fence(state: State, space: str, mask: Mask | None) -> None:
+    """fence.proxy.async: what threads know to be written, the engines may read. space: generic
+    where the instruction names none.
+    """
     for o in state.observers:
-        o.proxy(mask)
+        o.proxy(space, mask)

@@ -164,8 +164,10 @@ class Observer:
     def bulk(self, bulk: Bulk) -> None:
         """An engine is about to read or write memory for threads, or has been waited for."""
 
-    def proxy(self, mask: Mask | None) -> None:
-        """fence.proxy.async: engines may read what the threads of a mask know to be written."""
+    def proxy(self, space: str, mask: Mask | None) -> None:
+        """fence.proxy.async: engines may read what the threads of a mask know to be written in a
+        space: shared, global, or generic for both.
+        """
 
     def inits(self, mask: Mask | None) -> None:
         """fence.mbarrier_init: engines may use the mbarriers that these threads have set up."""

@@ -239,6 +239,18 @@ class Clock:
         self.dirty |= active.any(axis=1)
         self._tick(active)
 
+    def show(self, mask: Mask | None) -> Array:
+        """The latest stamps of which the threads of a mask know, their warps' own among them, by
+        block and thread or warp; what they do from here on comes later.
+        """
+        lanes = self.threads_of(mask)
+        active = _any_lane(lanes)
+        known = np.maximum(self.known_of_each(lanes), (self.epoch.reshape(-1, 1, 1) << SHIFT) - 1)
+        best = np.where(active[:, :, None], known, _NOTHING).max(axis=1)
+        own = self._units(np.where(active, self.stamp(), _NOTHING))
+        self._tick(active)
+        return np.maximum(best, own)
+
     def _tick(self, which: Array) -> None:
         """What warps do from here on comes after what they have handed on."""
         self.ticks = self.ticks + which

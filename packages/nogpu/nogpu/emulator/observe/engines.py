@@ -271,8 +271,10 @@ class EngineWatch(Observer):
         if self.new is not None:
             self.new[:, self.state.warps_active(mask).any(axis=0)] = 0
 
-    def proxy(self, mask: Mask | None) -> None:
+    def proxy(self, space: str, mask: Mask | None) -> None:
         """What these threads know to be written, the engines may read from here on."""
+        if space == "global":
+            return
         self.inits(mask)
         judge = self.races.shared
         if not isinstance(judge, LastAccessJudge):

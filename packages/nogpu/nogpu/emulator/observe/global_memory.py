@@ -8,6 +8,10 @@ flag that one instruction sets for many threads, always to one value, is no race
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones, volatile
 loads and stores) do not race with each other, only with others; two volatile stores do.
 Source: PTX ISA, Memory Consistency Model (data races: conflicts that are not morally strong).
+
+What the copy engine stores is under way until its thread has waited for the group, not .read alone.
+What a thread stores, the engine reads for its block only behind a fence.proxy.async, as in shared
+memory (`engines`); between blocks that is not asked.
 """
 
 from __future__ import annotations
@@ -61,11 +65,13 @@ class _Places:
         # Places that were loaded before they were last written.
         self.copied = np.zeros(size, bool) if flags else None
         self.versions: Array | None = None  # what the value of a place has released (see `clock`)
-        # Threads for which an engine may still write, and the instructions; made on first use.
+        # Threads for which an engine may still write (_LANDED: it has), and the instructions; made
+        # on first use.
         self.engine = np.zeros(0, np.int64)
         self.engine_site = np.zeros(0, np.int32)
 
 
+_LANDED = NOBODY - 1
 _UNKNOWN = np.zeros(0, np.int64)
 
 
@@ -111,6 +117,8 @@ class GlobalJudge:
         """A batch of blocks begins, or something else than barriers orders it from here on."""
         self.state, self.clock = state, clock
         self.epoch = epoch
+        # Up to which stamps a fence has shown the engines what each unit of a block stored.
+        self.shown: Array | None = None
 
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """malloc orders those that call it."""
@@ -179,7 +187,7 @@ class GlobalJudge:
                 last.engine[place], last.engine_site[place] = lanes.gid, bulk.site.index
                 continue
             landed = last.engine[place] == lanes.gid
-            last.engine[place[landed]] = NOBODY
+            last.engine[place[landed]] = _LANDED
             landed &= last.writer[place] == lanes.gid
             last.writer_stamp[place[landed]] = lanes.stamp[landed]
 
@@ -263,6 +271,8 @@ class GlobalJudge:
                 if engine and store:  # boxes of a thread may overlap
                     late &= other != lanes.gid
                 self._against_engines(now, last, late)
+            if engine and not store:
+                self._against_stores(now, last, before, (before >= 0) & ~bad)
             if store:
                 self._overwrite(now, last, flag, kind)
             elif not strong:
@@ -349,6 +359,46 @@ class GlobalJudge:
             f"{s.global_thread_text(a)}. Let that thread wait until its group is written "
             "(cp.async.bulk.wait_group; with .read it waits only until shared memory has been "
             "read), then arrive at a barrier that the others wait for",
+            int(bad.sum()),
+            array=buffer.name,
+            index=where,
+            threads=(b % s.threads, a % s.threads),
+            other_line=line,
+            block=s.block_of(b // s.threads),
+        )
+
+    def proxy(self, mask: Mask | None) -> None:
+        """What these threads know to be written, the engines may read from here on."""
+        if self.clock is not None:
+            shown = self.clock.show(mask)
+            self.shown = shown if self.shown is None else np.maximum(self.shown, shown)
+
+    def _against_stores(self, now: _Now, last: _Places, before: Array, bad: Array) -> None:
+        """The engine reads what threads `before` of its block have stored, by an ordinary store
+        that no fence has shown it.
+        """
+        s, (site, buffer, place, lanes, _) = self.state, now
+        assert self.clock is not None
+        bad &= before // s.threads == lanes.gid // s.threads
+        if len(last.engine):
+            bad &= last.engine[place] == NOBODY
+        if self.shown is not None:
+            unit = before % s.threads // (32 // self.clock.each)
+            bad &= last.writer_stamp[place] > self.shown[lanes.column, unit]
+        if not bad.any():
+            return
+        first = int(np.flatnonzero(bad)[0])
+        there = int(place[first])
+        where = buffer.index_text(there * buffer.granule)
+        a, b = int(before[first]), int(lanes.gid[first])
+        line = s.sites[int(last.writer_site[there])].line
+        s.find(
+            "race",
+            site.line,
+            f"{where}: the copy engine reads it for thread {s.global_thread_text(b)}, and an "
+            f"ordinary store of thread {s.global_thread_text(a)} wrote it (line {line}) without a "
+            "fence between the two ways to memory: the engine may see what was there before. Put "
+            "fence.proxy.async after the stores, before the barrier",
             int(bad.sum()),
             array=buffer.name,
             index=where,

@@ -166,6 +166,11 @@ class RaceWatch(Observer):
         if self.clock is not None:
             self.clock.fence(scope, mask)
 
+    def proxy(self, space: str, mask: Mask | None) -> None:
+        """fence.proxy.async; of shared memory `engines` judges."""
+        if space != "shared":
+            self.arrays.proxy(mask)
+
     def interval(self, opened: Array | None, others: bool) -> None:
         """Whole blocks have met: judge what they did since they last did so."""
         if self.shared is not None:

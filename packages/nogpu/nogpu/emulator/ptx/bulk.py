@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.emit import OPERATIONS, Emitter, lowers
-from nogpu.emulator.ptx.words import items
+from nogpu.emulator.ptx.words import items, space_of
 
 
 def _ways(ins: P.Instruction) -> tuple[str, str]:
@@ -91,7 +91,8 @@ def _wait(e: Emitter, ins: P.Instruction) -> None:
 @lowers("fence.proxy", "membar.proxy")
 def _proxy(e: Emitter, ins: P.Instruction) -> None:
     if "async" in ins.parts:
-        e.emit(f"proxy_fence(S, {e.active()})")
+        space = space_of(ins)  # generic: of all memory
+        e.emit(f"proxy_fence(S, {space!r}, {e.active()})")
 
 
 @lowers("clusterlaunchcontrol.try_cancel")
