@@ -582,9 +582,10 @@ PLACES = [
     (1008, 0, 32, OUT, "thread (0, 0, 0) of block (0, 0, 0) copies 32 bytes at row[7]: a block has 1152 bytes"),
     (8, 0, 16, ODD, "copies 16 bytes at row[0]: size and address are multiples of 16"),
     (0, 0, 24, ODD, "copies 24 bytes at row[0]"), (-144, 0, 16, OUT, "copies 16 bytes at"),
-    (0, 240, 32, OUT, "copies 32 bytes from or to ARRAY[60], which do not lie in ARRAY (256 bytes) at a multiple of 16"),
-    (0, 8, 16, OUT, "copies 16 bytes from or to ARRAY[2], which"),
-    (0, -16, 16, OUT, "copies 16 bytes from or to ARRAY[-4], which"),
+    (0, 240, 32, OUT, "copies 32 bytes WAY ARRAY[60], which do not lie in ARRAY (256 bytes)"),
+    (0, -16, 16, OUT, "copies 16 bytes WAY ARRAY[-4], which do not lie in ARRAY"),
+    (0, 8, 16, ODD, "copies 16 bytes WAY ARRAY[2]: the engine DOES arrays at multiples of 16 bytes alone"),
+    (0, 250, 32, ODD, "copies 32 bytes WAY ARRAY[62]: the engine DOES"), (0, 1 << 40, 16, OUT, "bytes WAY 0x"),
 ]  # fmt: skip
 
 
@@ -600,7 +601,11 @@ def test_where_rows_may_lie(case, there):
     found = [f for f in report.findings if f.line == 2]
     assert [f.kind for f in found] == ([kind] if kind else []), str(report)
     for f in found:
-        assert words[0].replace("ARRAY", f"argument {1 - there}") in f.message
+        says = words[0].replace("ARRAY", f"argument {1 - there}")
+        says = says.replace("WAY", "from" if there else "to").replace(
+            "DOES", "reads" if there else "writes"
+        )
+        assert says in f.message
         assert f.threads == ((0, 0, 0),)
     if not kind:
         assert report.ok, str(report)

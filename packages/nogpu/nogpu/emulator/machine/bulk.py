@@ -568,43 +568,56 @@ def _rows(
 
 
 def _buffers(
-    state: State, site: Site, requests: Requests, address: Array, size: int
+    state: State, site: Site, requests: Requests, address: Array, size: int, writes: bool
 ) -> list[tuple[Buffer, Array, Array]]:
-    """[(array, which requests mean it, byte offsets)]; what lies outside an array is a finding."""
+    """[(array, which requests mean it, byte offsets)]; what does not begin at a chunk, or lies
+    outside an array, is a finding. Source: an H200, which ends a kernel with "misaligned address".
+    """
     parts = []
     slots = np.array([id(state.launch.heap.at(int(a))) for a in address])
     for slot in np.unique(slots):
         here = np.flatnonzero(slots == slot)
         buffer = state.launch.heap.at(int(address[here[0]]))
         offset = address[here] - (buffer.base if buffer else 0)
-        bad = np.ones(len(here), bool)
+        odd = address[here] % PIECE != 0
+        away = ~odd
+        why = ", which belongs to no array"
         if buffer is not None:
-            bad = (offset < 0) | (offset + size > buffer.nbytes) | (offset % PIECE != 0)
-        if bad.any():
-            place, lane = requests.only(here).offender(state, bad)
-            i = here[place]
-            name = buffer.name if buffer else ""
-            index = buffer.index_text(int(address[i]) - buffer.base) if buffer else ""
-            why = "belongs to no array"
-            if buffer:
-                why = f"do not lie in {name} ({buffer.nbytes} bytes) at a multiple of {PIECE}"
-            at = index or hex(int(address[i]))
-            message = f"{lane} copies {size} bytes from or to {at}, which {why}"
-            accuse("out-of-bounds", site.line, lane, message, array=name, index=index)
+            away &= (offset < 0) | (offset + size > buffer.nbytes)
+            why = f", which do not lie in {buffer.name} ({buffer.nbytes} bytes)"
+        does = "write" if writes else "read"
+        for kind, bad, rule in (
+            ("misaligned", odd, f": the engine {does}s arrays at multiples of {PIECE} bytes alone"),
+            ("out-of-bounds", away, why),
+        ):
+            if bad.any():
+                place, lane = requests.only(here).offender(state, bad)
+                at = int(address[here[place]])
+                name = buffer.name if buffer else ""
+                index = buffer.index_text(at - buffer.base) if buffer else ""
+                copied = f"copies {size} bytes {'to' if writes else 'from'} {index or hex(at)}"
+                accuse(kind, site.line, lane, f"{lane} {copied}{rule}", array=name, index=index)
+        bad = odd | away
         if buffer is not None and not bad.all():
             parts.append((buffer, here[~bad], offset[~bad]))
     return parts
 
 
 def _rows_in_arrays(
-    state: State, site: Site, requests: Requests, shared: Array, size: Array, address: Array
+    state: State,
+    site: Site,
+    requests: Requests,
+    shared: Array,
+    size: Array,
+    address: Array,
+    writes: bool,
 ) -> Iterator[tuple[Requests, Array, Buffer, Array]]:
     """Sound requests of one size to one array: these, where their pieces lie in shared memory, the
-    array, and where they lie there; bytes, (requests, pieces).
+    array, and where they lie there; bytes, (requests, pieces). writes: to the array.
     """
     for count, which in _rows(state, site, requests, shared, size):
         part, piece = requests.only(which), np.arange(0, count, PIECE)
-        for buffer, here, offset in _buffers(state, site, part, address[which], count):
+        for buffer, here, offset in _buffers(state, site, part, address[which], count, writes):
             at = shared[which][here]
             yield part.only(here), at[:, None] + piece, buffer, offset[:, None] + piece
 
@@ -627,7 +640,7 @@ def load_row(
     every = requests_of(state, mask, source, to, size, barrier, everyone)
     into = in_shared(state, site, every.values[1])[0]
     address = every.values[0] + state.sites[from_number].offset
-    for row in _rows_in_arrays(state, site, every, into, every.values[2], address):
+    for row in _rows_in_arrays(state, site, every, into, every.values[2], address, False):
         requests, pieces, buffer, offset = row
         state.publish_bulk(_global_event(site, buffer, requests, offset))
         words = pick(buffer.view(np.dtype("u4")), (offset >> 2)[:, :, None] + np.arange(4))
@@ -659,7 +672,7 @@ def store_row(
     every = requests_of(state, mask, to, source, size)
     at = in_shared(state, reads, every.values[1])[0]
     address = every.values[0] + site.offset
-    for row in _rows_in_arrays(state, site, every, at, every.values[2], address):
+    for row in _rows_in_arrays(state, site, every, at, every.values[2], address, True):
         requests, pieces, buffer, offset = row
         if buffer.read_only:
             faults.report_read_only(state, site, buffer)
