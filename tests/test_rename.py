@@ -86,7 +86,7 @@ def test_where_the_renamed_book_does_not_load_nothing_changes(copy):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("block_2d", "tiled_16", "'tiled_16' is a rung already"),
+        ("block_2d", "tiled_16", "'tiled_16' is taken: "),
         ("block_2d", "cdiv", "is taken"),
         ("block_2d", "2d", "names no kernel"),
         ("block_2d", "lambda", "no keyword"),

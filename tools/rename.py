@@ -124,8 +124,6 @@ def check(files: Files, old: str, new: str, kernels: Mapping[str, Any]) -> None:
     """Raises UnknownKernelError for a name of no rung, ConfigError for one that is not free."""
     if old not in kernels or old.endswith("_core"):
         raise UnknownKernelError(f"no rung is called {old!r}. {near_matches(old, kernels)}")
-    if new in kernels:
-        raise ConfigError(f"{new!r} is a rung already. Choose a name that is free")
     if not re.fullmatch("[a-z][a-z0-9_]*", new) or keyword.iskeyword(new) or new in CPP:
         raise ConfigError(f"{new!r} names no kernel: small letters, digits and _, and no keyword")
     taken = re.compile(rf"(?<!\w)(?:{new}(?:_core)?(?!\w)|\d\d_{new}\.cu\b)".encode())
