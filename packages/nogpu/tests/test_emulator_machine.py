@@ -108,7 +108,8 @@ def test_parameters_are_read_as_the_source_declares_them(declared, name, kind, p
     source = TYPES.replace("PARAMETERS", f"int first, {declared},\nint* last")
     first, one, last = declarations.signature(source, "k", {"ELEMENT": " int "})
     assert [first.name, first.type, last.name, last.pointers] == ["first", "int", "last", 1]
-    assert (one.name, one.type, one.pointers, one.members) == (name, kind, pointers, members)
+    named = tuple(member.name for member in one.members)
+    assert (one.name, one.type, one.pointers, named) == (name, kind, pointers, members)
     assert declarations.signature(TYPES.replace("PARAMETERS", "void"), "k", {}) == []
     assert declarations.signature(source, "Pair", {}) is None
     assert declarations.entry_line(source, "n::k<4>") == 11
