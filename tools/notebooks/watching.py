@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import source_from_cache
@@ -159,12 +160,17 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
+_PARSING = threading.Lock()
+"""Pages end in threads, and CPython 3.11 counts the depth of all trees that are made at a time."""
+
+
 def what_runs(text: str) -> list[str]:
     """The lines of a module but for blank ones, comments on lines of their own, and texts that are
     statements; docstrings below a decorator stay, which may show them. All lines of what is no
     Python."""
     try:
-        tree = ast.parse(text)
+        with _PARSING:
+            tree = ast.parse(text)
     except SyntaxError:
         return text.splitlines()
     texts: set[int] = set()  # lines of texts of several lines, blank ones and such with # included
