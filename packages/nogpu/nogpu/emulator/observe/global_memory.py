@@ -345,27 +345,18 @@ class GlobalJudge:
         """Bad lanes meet what the copy engine may still write."""
         if not bad.any():
             return
-        s, (site, buffer, place, lanes, store) = self.state, now
-        first = int(np.flatnonzero(bad)[0])
-        there = int(place[first])
-        where = buffer.index_text(there * buffer.granule)
-        a, b = int(last.engine[there]), int(lanes.gid[first])
+        s, first = self.state, int(np.flatnonzero(bad)[0])
+        there = int(now.place[first])
+        a, b = int(last.engine[there]), int(now.lanes.gid[first])
         line = s.sites[int(last.engine_site[there])].line
-        s.find(
-            "race",
-            site.line,
-            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it while "
-            f"the copy engine may still write it for the copy of line {line}, of thread "
+        message = (
+            f"thread {s.global_thread_text(b)} {'writes' if now.store else 'reads'} it while the "
+            f"copy engine may still write it for the copy of line {line}, of thread "
             f"{s.global_thread_text(a)}. Let that thread wait until its group is written "
             "(cp.async.bulk.wait_group; with .read it waits only until shared memory has been "
-            "read), then arrive at a barrier that the others wait for",
-            int(bad.sum()),
-            array=buffer.name,
-            index=where,
-            threads=(b % s.threads, a % s.threads),
-            other_line=line,
-            block=s.block_of(b // s.threads),
+            "read), then arrive at a barrier that the others wait for"
         )
+        self._find(now, bad, message, a, line)
 
     def proxy(self, mask: Mask | None) -> None:
         """What these threads know to be written, the engines may read from here on."""
@@ -377,7 +368,7 @@ class GlobalJudge:
         """The engine reads what threads `before` of its block have stored, by an ordinary store
         that no fence has shown it.
         """
-        s, (site, buffer, place, lanes, _) = self.state, now
+        s, place, lanes = self.state, now.place, now.lanes
         assert self.clock is not None
         bad &= before // s.threads == lanes.gid // s.threads
         if len(last.engine):
@@ -388,24 +379,15 @@ class GlobalJudge:
         if not bad.any():
             return
         first = int(np.flatnonzero(bad)[0])
-        there = int(place[first])
-        where = buffer.index_text(there * buffer.granule)
         a, b = int(before[first]), int(lanes.gid[first])
-        line = s.sites[int(last.writer_site[there])].line
-        s.find(
-            "race",
-            site.line,
-            f"{where}: the copy engine reads it for thread {s.global_thread_text(b)}, and an "
-            f"ordinary store of thread {s.global_thread_text(a)} wrote it (line {line}) without a "
-            "fence between the two ways to memory: the engine may see what was there before. Put "
-            "fence.proxy.async after the stores, before the barrier",
-            int(bad.sum()),
-            array=buffer.name,
-            index=where,
-            threads=(b % s.threads, a % s.threads),
-            other_line=line,
-            block=s.block_of(b // s.threads),
+        line = s.sites[int(last.writer_site[int(place[first])])].line
+        message = (
+            f"the copy engine reads it for thread {s.global_thread_text(b)}, and an ordinary store "
+            f"of thread {s.global_thread_text(a)} wrote it (line {line}) without a fence between "
+            "the two ways to memory: the engine may see what was there before. Put "
+            "fence.proxy.async after the stores, before the barrier"
         )
+        self._find(now, bad, message, a, line)
 
     def _report(self, now: _Now, before: Array, then: Array, bad: Array, earlier: str) -> None:
         """Bad lanes meet what threads `before` did at stamps `then`, in no order."""
@@ -443,8 +425,10 @@ class GlobalJudge:
         )
         self._find(now, bad, message, a)
 
-    def _find(self, now: _Now, bad: Array, message: str, other: int) -> None:
-        """Enter a finding of the first bad lane and of another thread of the launch."""
+    def _find(self, now: _Now, bad: Array, message: str, other: int, line: int = 0) -> None:
+        """Enter a finding of the first bad lane and of another thread of the launch, perhaps with
+        the line of what that one did.
+        """
         s, first = self.state, int(np.flatnonzero(bad)[0])
         where = now.buffer.index_text(int(now.place[first]) * now.buffer.granule)
         mine = int(now.lanes.gid[first])
@@ -456,6 +440,7 @@ class GlobalJudge:
             array=now.buffer.name,
             index=where,
             threads=(mine % s.threads, other % s.threads),
+            other_line=line,
             block=s.block_of(mine // s.threads),
         )
 
